@@ -1,0 +1,100 @@
+"""The seam between bytes and values: what a reader reads from and what a writer is.
+
+A reader is a generator function `read(source, options) -> Iterator[Value]`. It raises
+`InvalidInput` with a position and what was expected; whoever opened the file puts its name in
+front. A writer is a class `Writer(out, options)`; `close` finishes the stream, not `out`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import BinaryIO, Protocol
+
+from shoal.errors import InvalidInput
+from shoal.formats.options import MAX_VALUE_SIZE
+from shoal.model.values import Value
+
+CHUNK = 1 << 18
+"""How much is read at a time where the format does not say."""
+
+
+class Source(Protocol):
+    """Bytes to read. Formats that need random access ask `seekable` first."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to `size` bytes; b"" at the end."""
+        ...
+
+    def seekable(self) -> bool:
+        """Whether `seek` and `tell` work."""
+        ...
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """As for files."""
+        ...
+
+    def tell(self) -> int:
+        """As for files."""
+        ...
+
+
+class Sink(Protocol):
+    """Where a writer's bytes go."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take all of `data`."""
+        ...
+
+
+class Writer(Protocol):
+    """Writes values of one stream."""
+
+    def write(self, value: Value) -> None:
+        """Add a value; raises InvalidInput if the format cannot hold it."""
+        ...
+
+    def close(self) -> None:
+        """Write what is held back and end the stream. The sink stays open."""
+        ...
+
+
+def read_exactly(source: Source, size: int) -> bytes:
+    """Up to `size` bytes, short only at the end; never allocates for bytes that do not come."""
+    parts = []
+    while size > 0:
+        part = source.read(min(size, 1 << 20))
+        if not part:
+            break
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def read_lines(source: Source, limit: int = MAX_VALUE_SIZE) -> Iterator[bytes]:
+    """Lines without their ends; the last one may lack an end. `\\r\\n` counts as an end."""
+    rest = b""
+    number = 0
+    while chunk := source.read(CHUNK):
+        pieces = (rest + chunk).split(b"\n")
+        rest = pieces.pop()
+        for piece in pieces:
+            number += 1
+            yield piece[:-1] if piece.endswith(b"\r") else piece
+        if len(rest) > limit:
+            raise InvalidInput(f"line {number + 1}: longer than {limit} bytes")
+    if rest:
+        yield rest
+
+
+def decode_utf8(data: bytes, where: str) -> str:
+    """Text of UTF-8 bytes; `where` goes into the error."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as e:
+        raise InvalidInput(f"{where}: invalid UTF-8 at byte {e.start + 1}") from None
+
+
+def whole(source: Source) -> BinaryIO:
+    """A seekable file over `source`: itself, or its bytes in memory."""
+    return source if source.seekable() else io.BytesIO(source.read())  # type: ignore[return-value]

@@ -1,0 +1,388 @@
+"""Zed types. A type is interned: two equal types are one object, so `is` compares types.
+
+Interning is process-wide and weak: a type lives as long as something uses it, and values
+from different files, threads or queries compare without any translation.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from functools import cmp_to_key
+from typing import Any, ClassVar, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
+
+from shoal.errors import InvalidInput
+
+MAX_DEPTH = 128
+"""How deep types and values may nest. Every recursive walk in Shoal relies on this cap."""
+
+FIRST_COMPLEX_ID = 30
+"""In ZNG, identifiers below this one are primitive types; the others are typedefs of the stream."""
+
+
+class Type:
+    """A Zed type. Never call a constructor: use `record`, `array`, ... so that equal means identical."""
+
+    __slots__ = ("__weakref__", "depth", "has_float", "memo", "under")
+    kind: ClassVar[str] = ""
+    kind_rank: ClassVar[int] = 0
+    under: Type
+    """The type below any names: `under` of `port=uint16` is `uint16`."""
+    depth: int
+    has_float: bool
+    """Whether a value may hold a float: those need care in equality (NaN, -0.)."""
+    memo: dict[str, Any]
+    """What has been worked out about this type (its decoder, its text, ...), kept as long as the type."""
+
+    def children(self) -> tuple[Type, ...]:
+        """The types this one is made of."""
+        return ()
+
+    def __copy__(self) -> Type:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Type:
+        return self
+
+
+class Primitive(Type):
+    """A type without parts, such as `int64` or `ip`."""
+
+    __slots__ = ("id", "name")
+    kind = "primitive"
+
+    def __init__(self, name: str, ident: int) -> None:
+        self.name = name
+        self.id = ident
+        self.under = self
+        self.memo = {}
+        self.depth = 1
+        self.has_float = name.startswith("float")
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (primitive, (self.name,))
+
+
+class Field(NamedTuple):
+    """One field of a record type."""
+
+    name: str
+    type: Type
+
+
+class Record(Type):
+    """A record; the order of its fields is part of the type."""
+
+    __slots__ = ("fields", "index")
+    kind = "record"
+    kind_rank = 1
+
+    def __init__(self, fields: tuple[Field, ...]) -> None:
+        self.fields = fields
+        self.index = {f.name: i for i, f in enumerate(fields)}
+
+    def children(self) -> tuple[Type, ...]:
+        return tuple(f.type for f in self.fields)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (record, (self.fields,))
+
+
+class Array(Type):
+    """An array of one element type."""
+
+    __slots__ = ("elem",)
+    kind = "array"
+    kind_rank = 2
+
+    def __init__(self, elem: Type) -> None:
+        self.elem = elem
+
+    def children(self) -> tuple[Type, ...]:
+        return (self.elem,)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (array, (self.elem,))
+
+
+class Set(Type):
+    """A set: its elements are distinct and in canonical order."""
+
+    __slots__ = ("elem",)
+    kind = "set"
+    kind_rank = 3
+
+    def __init__(self, elem: Type) -> None:
+        self.elem = elem
+
+    def children(self) -> tuple[Type, ...]:
+        return (self.elem,)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (set_of, (self.elem,))
+
+
+class Map(Type):
+    """A map from keys of one type to values of another; keys are in canonical order."""
+
+    __slots__ = ("key", "value")
+    kind = "map"
+    kind_rank = 4
+
+    def __init__(self, key: Type, value: Type) -> None:
+        self.key = key
+        self.value = value
+
+    def children(self) -> tuple[Type, ...]:
+        return (self.key, self.value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (map_of, (self.key, self.value))
+
+
+class Union(Type):
+    """A union; its members are distinct and in canonical order."""
+
+    __slots__ = ("tags", "types")
+    kind = "union"
+    kind_rank = 5
+
+    def __init__(self, types: tuple[Type, ...]) -> None:
+        self.types = types
+        self.tags = {t: i for i, t in enumerate(types)}
+
+    def children(self) -> tuple[Type, ...]:
+        return self.types
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (union, (self.types,))
+
+
+class Enum(Type):
+    """An enumeration of symbols; a value is the position of its symbol."""
+
+    __slots__ = ("symbols",)
+    kind = "enum"
+    kind_rank = 6
+
+    def __init__(self, symbols: tuple[str, ...]) -> None:
+        self.symbols = symbols
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (enum, (self.symbols,))
+
+
+class Error(Type):
+    """An error that wraps a value of any type."""
+
+    __slots__ = ("inner",)
+    kind = "error"
+    kind_rank = 7
+
+    def __init__(self, inner: Type) -> None:
+        self.inner = inner
+
+    def children(self) -> tuple[Type, ...]:
+        return (self.inner,)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (error, (self.inner,))
+
+
+class Named(Type):
+    """A type with a name. The name is part of the type; one name may stand for several types."""
+
+    __slots__ = ("inner", "name")
+    kind = "named"
+
+    def __init__(self, name: str, inner: Type) -> None:
+        self.name = name
+        self.inner = inner
+
+    def children(self) -> tuple[Type, ...]:
+        return (self.inner,)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (named, (self.name, self.inner))
+
+
+_PRIMITIVE_IDS = {
+    "uint8": 0, "uint16": 1, "uint32": 2, "uint64": 3,
+    "int8": 6, "int16": 7, "int32": 8, "int64": 9,
+    "duration": 12, "time": 13,
+    "float16": 14, "float32": 15, "float64": 16,
+    "bool": 23, "bytes": 24, "string": 25, "ip": 26, "net": 27, "type": 28, "null": 29,
+}  # fmt: skip
+
+PRIMITIVES: dict[str, Primitive] = {name: Primitive(name, i) for name, i in _PRIMITIVE_IDS.items()}
+PRIMITIVES_BY_ID: dict[int, Primitive] = {t.id: t for t in PRIMITIVES.values()}
+
+UINT8, UINT16, UINT32, UINT64 = (PRIMITIVES[f"uint{n}"] for n in (8, 16, 32, 64))
+INT8, INT16, INT32, INT64 = (PRIMITIVES[f"int{n}"] for n in (8, 16, 32, 64))
+FLOAT16, FLOAT32, FLOAT64 = (PRIMITIVES[f"float{n}"] for n in (16, 32, 64))
+DURATION, TIME, BOOL, BYTES = (PRIMITIVES[n] for n in ("duration", "time", "bool", "bytes"))
+STRING, IP, NET, TYPE, NULL = (PRIMITIVES[n] for n in ("string", "ip", "net", "type", "null"))
+
+UNSIGNED = frozenset((UINT8, UINT16, UINT32, UINT64))
+SIGNED = frozenset((INT8, INT16, INT32, INT64))
+"""The signed integers proper; a duration or a time counts as a number too, see `is_number`."""
+FLOATS = frozenset((FLOAT16, FLOAT32, FLOAT64))
+INT_RANGES = {
+    **{t: (0, 2**b - 1) for t, b in ((UINT8, 8), (UINT16, 16), (UINT32, 32), (UINT64, 64))},
+    **{t: (-(2 ** (b - 1)), 2 ** (b - 1) - 1) for t, b in ((INT8, 8), (INT16, 16), (INT32, 32), (INT64, 64))},
+    DURATION: (-(2**63), 2**63 - 1),
+    TIME: (-(2**63), 2**63 - 1),
+}
+
+_interned: WeakValueDictionary[object, Type] = WeakValueDictionary()
+_lock = threading.Lock()
+_T = TypeVar("_T", bound=Type)
+
+
+def _intern(key: object, made: _T) -> _T:
+    """Keep `made` under `key`, or return what another thread kept there first."""
+    children = made.children()
+    made.memo = {}
+    made.depth = 1 + max((c.depth for c in children), default=0)
+    if made.depth > MAX_DEPTH:
+        raise InvalidInput(f"type nests deeper than {MAX_DEPTH} levels")
+    made.has_float = any(c.has_float for c in children)
+    made.under = made.inner.under if isinstance(made, Named) else made
+    with _lock:
+        return _interned.setdefault(key, made)  # type: ignore[return-value]
+
+
+def primitive(name: str) -> Primitive:
+    """The primitive type of this name."""
+    return PRIMITIVES[name]
+
+
+def record(fields: Iterable[tuple[str, Type]]) -> Record:
+    """The record type with these fields, in this order."""
+    members = tuple(Field(n, t) for n, t in fields)
+    key = (Record, members)
+    found = _interned.get(key)
+    if found is None:
+        made = Record(members)
+        if len(made.index) != len(members):
+            seen: set[str] = set()
+            twice = next(f.name for f in members if f.name in seen or seen.add(f.name))  # type: ignore[func-returns-value]
+            raise InvalidInput(f"duplicate field {twice!r} in record type")
+        found = _intern(key, made)
+    return found  # type: ignore[return-value]
+
+
+def array(elem: Type) -> Array:
+    """The type of arrays of `elem`."""
+    return _interned.get((Array, elem)) or _intern((Array, elem), Array(elem))  # type: ignore[return-value]
+
+
+def set_of(elem: Type) -> Set:
+    """The type of sets of `elem`."""
+    return _interned.get((Set, elem)) or _intern((Set, elem), Set(elem))  # type: ignore[return-value]
+
+
+def map_of(key: Type, value: Type) -> Map:
+    """The type of maps from `key` to `value`."""
+    return _interned.get((Map, key, value)) or _intern((Map, key, value), Map(key, value))  # type: ignore[return-value]
+
+
+def union(types: Iterable[Type]) -> Union:
+    """The union of these types; order and repetition do not matter."""
+    members = tuple(unique_types(types))
+    if not members:
+        raise InvalidInput("a union needs at least one type")
+    return _interned.get((Union, members)) or _intern((Union, members), Union(members))  # type: ignore[return-value]
+
+
+def enum(symbols: Iterable[str]) -> Enum:
+    """The enum with these symbols, in this order."""
+    names = tuple(symbols)
+    if len(set(names)) != len(names):
+        raise InvalidInput("duplicate symbol in enum type")
+    return _interned.get((Enum, names)) or _intern((Enum, names), Enum(names))  # type: ignore[return-value]
+
+
+def error(inner: Type) -> Error:
+    """The type of errors that wrap `inner`."""
+    return _interned.get((Error, inner)) or _intern((Error, inner), Error(inner))  # type: ignore[return-value]
+
+
+def named(name: str, inner: Type) -> Named:
+    """`inner` under a name of its own."""
+    key = (Named, name, inner)
+    found = _interned.get(key)
+    if found is None:
+        if name in PRIMITIVES:
+            raise InvalidInput(f"bad type name {name!r}: primitive type name")
+        found = _intern(key, Named(name, inner))
+    return found  # type: ignore[return-value]
+
+
+def inner_of(typ: Type) -> Type | None:
+    """The element type of an array or set, below any names; None for other types."""
+    under = typ.under
+    return under.elem if isinstance(under, (Array, Set)) else None
+
+
+def is_number(typ: Type) -> bool:
+    """Whether values order and compute as numbers: integers, floats, durations and times."""
+    return isinstance(typ.under, Primitive) and typ.under.id <= FLOAT64.id
+
+
+def type_id(typ: Type) -> int:
+    """The identifier of a primitive, below any names; `FIRST_COMPLEX_ID` for complex types."""
+    under = typ.under
+    return under.id if isinstance(under, Primitive) else FIRST_COMPLEX_ID
+
+
+def compare_types(a: Type, b: Type) -> int:
+    """Order types by kind, then by shape, ignoring names: -1, 0 or 1."""
+    a, b = a.under, b.under
+    if a is b:
+        return 0
+    if a.kind_rank != b.kind_rank:
+        return -1 if a.kind_rank < b.kind_rank else 1
+    match a, b:
+        case Primitive(), Primitive():
+            return _cmp(a.id, b.id)
+        case Record(), Record():
+            return (
+                _cmp(len(a.fields), len(b.fields))
+                or _cmp([f.name for f in a.fields], [f.name for f in b.fields])
+                or _compare_all(a.children(), b.children())
+            )
+        case Union(), Union():
+            return _cmp(len(a.types), len(b.types)) or _compare_all(a.types, b.types)
+        case Enum(), Enum():
+            return _cmp(len(a.symbols), len(b.symbols)) or _cmp(a.symbols, b.symbols)
+        case _:
+            return _compare_all(a.children(), b.children())
+
+
+def _compare_all(a: tuple[Type, ...], b: tuple[Type, ...]) -> int:
+    return next((c for x, y in zip(a, b, strict=True) if (c := compare_types(x, y))), 0)
+
+
+def _cmp(a: Any, b: Any) -> int:
+    return (a > b) - (a < b)
+
+
+def compare_types_totally(a: Type, b: Type) -> int:
+    """Like `compare_types`, but only a type itself compares equal: names break ties."""
+    return 0 if a is b else compare_types(a, b) or _cmp(_name_key(a), _name_key(b))
+
+
+def _name_key(typ: Type) -> tuple[Any, ...]:
+    """Types that differ in names only are told apart by where the names stand."""
+    own = (1, typ.name) if isinstance(typ, Named) else (0, "")
+    return (own, *(_name_key(c) for c in typ.children()))
+
+
+def unique_types(types: Iterable[Type]) -> list[Type]:
+    """The distinct types in canonical order, which is also the order of union members."""
+    return sorted(dict.fromkeys(types), key=cmp_to_key(compare_types_totally))
