@@ -117,8 +117,9 @@ def _is_implied(typ: t.Type) -> bool:
 
 
 def is_self_describing(typ: t.Type) -> bool:
-    """Whether a value shows its whole type in the decorators of its parts."""
-    return is_implied(typ) or isinstance(typ.under, (t.Record, t.Array, t.Set, t.Map))
+    """Whether a value shows all of its type but its outer name, in the decorators of its parts."""
+    inner = typ.inner if isinstance(typ, t.Named) else typ
+    return is_implied(inner) or isinstance(inner, (t.Record, t.Array, t.Set, t.Map))
 
 
 class Formatter:
@@ -219,10 +220,9 @@ class Formatter:
             self._out.append(lead)
             elem, inner = keys.see(key)
             self._value(pad + self._tab, elem, inner, known, implied, True)
-            # A colon would read as part of an IPv6 address before it.
-            gap = " " if elem.under is t.IP and inner is not None and len(inner) == 16 else ""
-            self._out.append(gap + self._colon)
+            gap = " " if _starts_like_a_key(elem, inner) else ""
             elem, inner = values.see(value)
+            self._out.append(gap + (": " if _starts_like_a_key(elem, inner) else self._colon))
             self._value(pad + self._tab, elem, inner, known, implied, True)
             lead = "," + margin
         self._out.append(f"{self._newline}{' ' * pad}}}|" if data else "|{}|")
@@ -300,6 +300,11 @@ def _shows_empty(typ: t.Type) -> bool:
     return all(c is t.NULL for c in typ.children())
 
 
+def _starts_like_a_key(typ: t.Type, data: Data) -> bool:
+    """An IPv6 address or net: a colon beside it would read as part of it."""
+    return data is not None and ((typ.under is t.IP and len(data) == 16) or (typ.under is t.NET and len(data) == 32))
+
+
 class _Elements:
     """Prints the elements of a container of unions bare, and knows if that hides the union."""
 
@@ -321,4 +326,5 @@ class _Elements:
         """Whether the union has members that no element shows, or a name."""
         if self._union is None:
             return False
-        return isinstance(self._type, t.Named) or len(self._seen) < len(self._union.types)
+        count = len(self._union.types)
+        return isinstance(self._type, t.Named) or len(self._seen) < count or count == 1

@@ -12,7 +12,7 @@
     array                 tuple
     set                   tuple, distinct, in canonical order
     map                   tuple of (key, value), distinct keys, in canonical order
-    union                 (tag, data)
+    union                 (tag, data); None for a member of type null, too
     error                 the data it wraps
     null of any type      None
 

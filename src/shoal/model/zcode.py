@@ -7,6 +7,7 @@ a walk, and every read of ZNG goes through here.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -141,7 +142,9 @@ def _primitive_encoder(typ: t.Primitive) -> Callable[[Data], bytes]:
     if typ in t.INT_RANGES:
         return encode_int
     if typ in t.FLOATS:
-        return struct.Struct(_FLOAT_FORMATS[typ]).pack
+        pack = struct.Struct(_FLOAT_FORMATS[typ]).pack
+        nan = pack(math.nan)
+        return lambda data: pack(data) if data == data else nan  # one NaN: its bits mean nothing
     if typ is t.BOOL:
         return lambda data: b"\1" if data else b"\0"
     if typ is t.STRING:
@@ -268,6 +271,8 @@ def _union_source(typ: t.Union, env: dict[str, Any]) -> list[str]:
         "n, pos = uv(buf, e)",
         "e = pos + n - 1 if n else pos",
         "if e != end: bad('union does not fit its type')",
+        # A null of no type is the null of the union itself, so that there is one such value.
+        *([f"if tag == {typ.tags[t.NULL]}: return None"] if t.NULL in typ.tags else []),
         "return (tag, members[tag](buf, pos, e) if n else None)",
     ]
 

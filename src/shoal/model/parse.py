@@ -1,0 +1,530 @@
+"""Text to types and values: ZSON, of which JSON is a part. The inverse of `text`.
+
+A literal gets its natural type (`1` is an int64); decorators after it convert it, so
+`[1,2]([uint8])` is read as two int64s and then retyped. What has no natural type, an enum
+symbol or an integer beyond int64, must be inside some decorator in the end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NoReturn
+
+from shoal.errors import InvalidInput
+from shoal.model import types as t
+from shoal.model.literals import parse_duration, parse_float, parse_ip, parse_net, parse_time, round_float
+from shoal.model.text import format_type
+from shoal.model.values import Value
+from shoal.model.zcode import Data, normal_map, normal_set
+
+Typed = tuple[t.Type, Data]
+
+_SKIP = re.compile(r"(?:[ \t\r\n]+|//[^\n]*\n?|/\*.*?\*/)*", re.DOTALL)
+_NAME = re.compile(r"(?:[^\W\d]|\$)[\w$]*")
+_TYPE_NAME = re.compile(r"(?:[^\W\d]|\$)[\w$.]*|\d+")
+_END = r"(?=[\s,\])}(|:]|$)"
+_TOKEN = re.compile(
+    r'(?P<string>"(?:[^"\\\n]|\\.)*")'
+    r"|(?P<integer>[+-]?\d+)(?=[\s,\])}(|])"
+    r"|(?P<float>[+-]?(?:\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+))(?=[\s,\])}(|:])"
+    r"|(?P<time>\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d))"
+    r"|(?P<net>(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4}:(?:[0-9a-fA-F]{0,4}:){1,7}[0-9a-fA-F.]*)/\d+)"
+    r"|(?P<ip>\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4}:(?:[0-9a-fA-F]{0,4}:){1,7}[0-9a-fA-F.]*)"
+    rf"|(?P<duration>-?(?:[.0-9]+(?:ns|us|ms|s|m|h|d|w|y))+){_END}"
+    rf"|(?P<bytes>0x[0-9a-fA-F]*){_END}"
+    rf"|(?P<real>[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+|[+-]?Inf|NaN){_END}"
+    rf"|(?P<int>[+-]?\d+){_END}"
+    rf"|(?P<word>true|false|null){_END}"
+    r"|(?P<raw>`[^`]*`)"
+)
+_LONGEST_NUMBER = 400
+_BIG = t.Primitive("integer beyond int64", -1)
+_SYMBOL = t.Primitive("enum symbol", -2)
+
+
+class NeedMore(Exception):
+    """The text ends before the value does; raised only when more of it may come."""
+
+
+def parse_value(text: str) -> Value:
+    """The one value in `text`."""
+    parser = Parser(text)
+    value = parser.value()
+    if value is None:
+        raise InvalidInput("expected a value, found nothing")
+    if parser.value() is not None:
+        raise InvalidInput("expected one value, found several")
+    return value
+
+
+def parse_type(text: str) -> t.Type:
+    """The type in `text`, without the angle brackets of a type value."""
+    parser = Parser(text)
+    typ = parser.type()
+    parser.skip()
+    if parser.pos != len(text):
+        parser.fail("the end of the type")
+    return typ
+
+
+class Parser:
+    """Reads values from a text that may be a part of a longer one (`final` tells)."""
+
+    def __init__(self, text: str, final: bool = True, names: dict[str, t.Type] | None = None) -> None:
+        self.text = text
+        self.pos = 0
+        self.final = final
+        self.names = {} if names is None else names
+        self._depth = 0
+        self._shadowed: list[tuple[str, t.Type | None]] = []
+        self._has_literals = False
+
+    # ---- moving over the text
+
+    def skip(self) -> None:
+        """Move past white space and comments."""
+        m = _SKIP.match(self.text, self.pos)
+        assert m is not None
+        self.pos = m.end()
+        if self.text.startswith("/*", self.pos) and self.final:
+            self.fail("the end of a comment")
+
+    def peek(self) -> str:
+        """The next character that counts; "" at the end of a final text."""
+        c = self.text[self.pos : self.pos + 1]
+        if not c or c in " \t\r\n/":
+            self.skip()
+            c = self.text[self.pos : self.pos + 1]
+            if not self.final and (not c or c == "/"):
+                raise NeedMore
+        return c
+
+    def accept(self, mark: str) -> bool:
+        """Move past `mark` if it comes next."""
+        if self.peek() and self.text.startswith(mark, self.pos):
+            self.pos += len(mark)
+            return True
+        if not self.final and len(self.text) - self.pos < len(mark):
+            raise NeedMore
+        return False
+
+    def expect(self, mark: str, what: str) -> None:
+        """Move past `mark` or fail."""
+        if not self.accept(mark):
+            self.fail(what)
+
+    def fail(self, expected: str) -> NoReturn:
+        """Complain about what stands at the current position."""
+        if not self.final:
+            raise NeedMore
+        found = self.text[self.pos : self.pos + 20].split("\n")[0]
+        raise ParseError(self.pos, f"expected {expected}, found {found!r}" if found else f"expected {expected}, found the end")
+
+    # ---- values
+
+    def value(self) -> Value | None:
+        """The next value; None at the end of the text."""
+        if not self.peek():
+            return None
+        start = self.pos
+        self._depth = 0
+        self._shadowed.clear()
+        self._has_literals = False
+        typ, data = self._value()
+        if _is_unfinished(typ):
+            raise ParseError(start, "enum symbols and integers beyond int64 need a decorator")
+        return Value(typ, _plain(typ, data) if self._has_literals else data)
+
+    def undo_names(self) -> None:
+        """Forget the type names that the value being read has bound, so that it can be read again."""
+        while self._shadowed:
+            name, before = self._shadowed.pop()
+            if before is None:
+                del self.names[name]
+            else:
+                self.names[name] = before
+
+    def _value(self) -> Typed:
+        if self._depth >= t.MAX_DEPTH:
+            raise ParseError(self.pos, f"value nests deeper than {t.MAX_DEPTH} levels")
+        self._depth += 1
+        start = self.pos
+        typed = self._undecorated()
+        while self.peek() == "(":
+            self.pos += 1
+            typed = self._decorated(typed, start)
+        self._depth -= 1
+        return typed
+
+    def _decorated(self, typed: Typed, start: int) -> Typed:
+        if self.accept("="):
+            typ = self._define(self._type_name(), typed[0])
+            self.expect(")", "')' after a type name")
+            return typ, typed[1]
+        typ = self.type()
+        self.expect(")", "')' after a decorator")
+        try:
+            return typ, retype(typed, typ)
+        except InvalidInput as e:
+            raise ParseError(start, str(e)) from None
+
+    def _undecorated(self) -> Typed:
+        c = self.peek()
+        if c == "{":
+            return self._record()
+        if c == "[":
+            self.pos += 1
+            items = self._sequence("]")
+            elem, data = _unify(items)
+            return t.array(elem), self._container(tuple(data), items)
+        if c == "|":
+            return self._set() if self.accept("|[") else self._map()
+        if c == "<":
+            self.pos += 1
+            typ = self.type()
+            self.expect(">", "'>' after a type")
+            return t.TYPE, typ
+        if c == "%":
+            self.pos += 1
+            return _SYMBOL, self._name("an enum symbol")
+        if c == "e" and self.text.startswith("error", self.pos):
+            self.pos += len("error")
+            self.expect("(", "'(' after error")
+            inner = self._value()
+            self.expect(")", "')' after an error's value")
+            return t.error(inner[0]), inner[1]
+        return self._literal()
+
+    def _literal(self) -> Typed:
+        m = _TOKEN.match(self.text, self.pos)
+        if m is None:
+            self.fail("a value")
+        if m.end() == len(self.text) and not self.final:
+            raise NeedMore
+        kind, text = m.lastgroup or "", m.group()
+        if kind != "string" and kind != "raw" and len(text) > _LONGEST_NUMBER and kind != "bytes":
+            raise ParseError(self.pos, f"literal longer than {_LONGEST_NUMBER} characters")
+        try:
+            typed = _LITERALS[kind](text)
+        except (InvalidInput, ValueError) as e:
+            raise ParseError(self.pos, str(e)) from None
+        self.pos = m.end()
+        return typed
+
+    def _record(self) -> Typed:
+        self.pos += 1
+        names: list[str] = []
+        items: list[Typed] = []
+        start = self.pos
+        while not self.accept("}"):
+            names.append(self._name("a field name"))
+            self.expect(":", "':' after a field name")
+            items.append(self._value())
+            if not self.accept(","):
+                self.expect("}", "',' or '}' in a record")
+                break
+        if len(set(names)) != len(names):
+            raise ParseError(start, f"duplicate field {next(n for i, n in enumerate(names) if n in names[:i])!r}")
+        return t.record(zip(names, (i[0] for i in items), strict=True)), tuple(i[1] for i in items)
+
+    def _sequence(self, closing: str) -> list[Typed]:
+        items: list[Typed] = []
+        while not self.accept(closing):
+            items.append(self._value())
+            if not self.accept(","):
+                self.expect(closing, f"',' or '{closing}'")
+                break
+        return items
+
+    def _set(self) -> Typed:
+        items = self._sequence("]|")
+        elem, data = _unify(items)
+        made = normal_set(elem, data) if not _is_unfinished(elem) else tuple(data)
+        return t.set_of(elem), self._container(made, items)
+
+    def _map(self) -> Typed:
+        self.expect("|{", "a value")
+        keys: list[Typed] = []
+        values: list[Typed] = []
+        while not self.accept("}|"):
+            keys.append(self._value())
+            self.expect(":", "':' after a map key")
+            values.append(self._value())
+            if not self.accept(","):
+                self.expect("}|", "',' or '}|' in a map")
+                break
+        key, key_data = _unify(keys)
+        value, value_data = _unify(values)
+        pairs = zip(key_data, value_data, strict=True)
+        made = normal_map(key, pairs) if not _is_unfinished(key) else tuple(pairs)
+        return t.map_of(key, value), self._container(made, keys, values)
+
+    def _container(self, data: tuple[Data, ...], *items: list[Typed]) -> tuple[Data, ...]:
+        """Data of a container that remembers the types its items had, should a decorator ask."""
+        if all(len({typ for typ, _ in part}) < 2 for part in items):
+            return data
+        self._has_literals = True
+        return _Literal(data, items)
+
+    def _name(self, what: str) -> str:
+        if self.peek() == '"':
+            typ, data = self._literal()
+            return str(data)
+        m = _NAME.match(self.text, self.pos)
+        if m is None:
+            self.fail(what)
+        if m.end() == len(self.text) and not self.final:
+            raise NeedMore
+        self.pos = m.end()
+        return m.group()
+
+    # ---- types
+
+    def type(self) -> t.Type:
+        """The next type."""
+        if self._depth >= t.MAX_DEPTH:
+            raise ParseError(self.pos, f"type nests deeper than {t.MAX_DEPTH} levels")
+        self._depth += 1
+        try:
+            return self._type()
+        except InvalidInput as e:
+            raise e if isinstance(e, ParseError) else ParseError(self.pos, str(e)) from None
+        finally:
+            self._depth -= 1
+
+    def _type(self) -> t.Type:
+        c = self.peek()
+        if c == "{":
+            return self._record_type()
+        if self.accept("["):
+            elem = self.type()
+            self.expect("]", "']' after an element type")
+            return t.array(elem)
+        if self.accept("|["):
+            elem = self.type()
+            self.expect("]|", "']|' after an element type")
+            return t.set_of(elem)
+        if self.accept("|{"):
+            key = self.type()
+            self.expect(":", "':' after a key type")
+            value = self.type()
+            self.expect("}|", "'}|' after a value type")
+            return t.map_of(key, value)
+        if self.accept("("):
+            members = [self.type()]
+            while self.accept(","):
+                members.append(self.type())
+            self.expect(")", "',' or ')' in a union type")
+            return t.union(members)
+        return self._word_type()
+
+    def _record_type(self) -> t.Type:
+        self.pos += 1
+        fields: list[tuple[str, t.Type]] = []
+        while not self.accept("}"):
+            name = self._name("a field name")
+            self.expect(":", "':' after a field name")
+            fields.append((name, self.type()))
+            if not self.accept(","):
+                self.expect("}", "',' or '}' in a record type")
+                break
+        return t.record(fields)
+
+    def _word_type(self) -> t.Type:
+        start = self.pos
+        quoted = self.peek() == '"'
+        name = self._type_name()
+        if name == "enum" and not quoted and self.accept("("):
+            symbols = [self._name("an enum symbol")] if self.peek() != ")" else []
+            while self.accept(","):
+                symbols.append(self._name("an enum symbol"))
+            self.expect(")", "',' or ')' in an enum type")
+            return t.enum(symbols)
+        if name == "error" and not quoted and self.accept("("):
+            inner = self.type()
+            self.expect(")", "')' after an error's type")
+            return t.error(inner)
+        if self.accept("="):
+            return self._define(name, self.type())
+        if not quoted and name in t.PRIMITIVES:
+            return t.PRIMITIVES[name]
+        if name not in self.names:
+            raise ParseError(start, f"no such type name: {name!r}")
+        return self.names[name]
+
+    def _type_name(self) -> str:
+        if self.peek() == '"':
+            return str(self._literal()[1])
+        m = _TYPE_NAME.match(self.text, self.pos)
+        if m is None:
+            self.fail("a type")
+        if m.end() == len(self.text) and not self.final:
+            raise NeedMore
+        self.pos = m.end()
+        return m.group()
+
+    def _define(self, name: str, typ: t.Type) -> t.Type:
+        """Bind a name from here on. A number is a mere shorthand and leaves no trace in the type."""
+        if not name.isdigit():
+            try:
+                typ = t.named(name, typ)
+            except InvalidInput as e:
+                raise ParseError(self.pos, str(e)) from None
+        self._shadowed.append((name, self.names.get(name)))
+        self.names[name] = typ
+        return typ
+
+
+class _Literal(tuple[Data, ...]):
+    """A container of items of several types as they were written, before their union or null took them in."""
+
+    items: tuple[list[Typed], ...]
+
+    def __new__(cls, data: tuple[Data, ...], items: tuple[list[Typed], ...]) -> _Literal:
+        made = super().__new__(cls, data)
+        made.items = items
+        return made
+
+
+def _plain(typ: t.Type, data: Data) -> Data:
+    """Data without the memory of how its containers were written."""
+    if data is None:
+        return None
+    match typ:
+        case t.Named() | t.Error():
+            return _plain(typ.inner, data)
+        case t.Record():
+            return tuple(_plain(f.type, d) for f, d in zip(typ.fields, data, strict=True))
+        case t.Array() | t.Set():
+            return tuple(_plain(typ.elem, d) for d in data)
+        case t.Map():
+            return tuple((_plain(typ.key, k), _plain(typ.value, v)) for k, v in data)
+        case t.Union():
+            return (data[0], _plain(typ.types[data[0]], data[1]))
+        case _:
+            return data
+
+
+class ParseError(InvalidInput):
+    """Text that is no ZSON; `position` counts characters from the start of the text."""
+
+    def __init__(self, position: int, what: str) -> None:
+        super().__init__(what)
+        self.position = position
+
+
+# ---- literals
+
+_UNICODE_ESCAPE = re.compile(r"\\u\{([0-9a-fA-F]{1,6})\}")
+
+
+def _string(text: str) -> Typed:
+    if "\\" not in text:
+        return t.STRING, text[1:-1]
+    text = _UNICODE_ESCAPE.sub(lambda m: json.dumps(chr(int(m[1], 16)))[1:-1], text)
+    made = json.loads(text, strict=False)
+    return t.STRING, made.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _integer(text: str) -> Typed:
+    n = int(text)
+    return (t.INT64 if -(2**63) <= n < 2**63 else _BIG), n
+
+
+def _bytes(text: str) -> Typed:
+    if len(text) % 2:
+        raise InvalidInput("bytes need an even number of hexadecimal digits")
+    return t.BYTES, bytes.fromhex(text[2:])
+
+
+_LITERALS: dict[str, Any] = {
+    "string": _string,
+    "integer": _integer,
+    "int": _integer,
+    "float": lambda s: (t.FLOAT64, float(s)),
+    "real": lambda s: (t.FLOAT64, parse_float(s)),
+    "time": lambda s: (t.TIME, parse_time(s)),
+    "net": lambda s: (t.NET, parse_net(s)),
+    "ip": lambda s: (t.IP, parse_ip(s)),
+    "duration": lambda s: (t.DURATION, parse_duration(s)),
+    "bytes": _bytes,
+    "word": lambda s: (t.NULL, None) if s == "null" else (t.BOOL, s == "true"),
+    "raw": lambda s: (t.STRING, s[1:-1]),
+}
+
+
+# ---- typing
+
+
+def _is_unfinished(typ: t.Type) -> bool:
+    """Whether something in a value of this type still waits for a decorator."""
+    found: bool | None = typ.memo.get("unfinished")
+    if found is None:
+        found = typ in (_BIG, _SYMBOL) or any(_is_unfinished(c) for c in typ.children())
+        typ.memo["unfinished"] = found
+    return found
+
+
+def _unify(items: list[Typed]) -> tuple[t.Type, list[Data]]:
+    """The element type of a container of these items, and their data in it."""
+    kinds = dict.fromkeys(typ for typ, _ in items if typ is not t.NULL)
+    if len(kinds) < 2:
+        return next(iter(kinds), t.NULL), [data for _, data in items]
+    made = t.union(kinds)
+    return made, [None if typ is t.NULL else (made.tags[typ], data) for typ, data in items]
+
+
+def retype(typed: Typed, to: t.Type) -> Data:
+    """The data of a literal as its decorator wants it."""
+    typ, data = typed
+    if typ is to or (data is None and typ is t.NULL):
+        return data
+    if isinstance(to, t.Named):
+        return data if typ is to.inner else retype(typed, to.inner)
+    match typ, to:
+        case _, t.Union():
+            if typ in to.tags:
+                return (to.tags[typ], data)
+            raise InvalidInput(f"type {_show(typ)} is not in union type {_show(to)}")
+        case t.Primitive(), t.Primitive() | t.Enum():
+            return _retype_primitive(typ, data, to)
+        case t.Record(), t.Record() if list(typ.index) == list(to.index) and data is not None:
+            pairs = zip(typ.children(), data, to.children(), strict=True)
+            return tuple(retype((x, d), y) for x, d, y in pairs)
+        case (t.Array(), t.Array()) | (t.Set(), t.Set()) if data is not None:
+            items = [retype(item, to.elem) for item in _items(data, typ.elem)]
+            return tuple(items) if isinstance(to, t.Array) else normal_set(to.elem, items)
+        case t.Map(), t.Map() if data is not None:
+            keys = [retype(item, to.key) for item in _items(data, typ.key, 0)]
+            values = [retype(item, to.value) for item in _items(data, typ.value, 1)]
+            return normal_map(to.key, zip(keys, values, strict=True))
+        case t.Error(), t.Error():
+            return retype((typ.inner, data), to.inner)
+    raise InvalidInput(f"type mismatch: {_show(typ)} cannot be used as {_show(to)}")
+
+
+def _items(data: Data, elem: t.Type, part: int | None = None) -> list[Typed]:
+    """Elements (or, of a map, its keys or values) with the types they were written with."""
+    if isinstance(data, _Literal):
+        return data.items[part or 0]
+    return [(elem, d if part is None else d[part]) for d in data]
+
+
+def _retype_primitive(typ: t.Primitive, data: Data, to: t.Type) -> Data:
+    if typ in (t.INT64, _BIG) and to in t.INT_RANGES and to not in (t.TIME, t.DURATION) and data is not None:
+        low, high = t.INT_RANGES[to]
+        if not low <= data <= high:
+            raise InvalidInput(f"{data} is out of range of {_show(to)}")
+        return data
+    if typ is t.FLOAT64 and to in t.FLOATS and data is not None:
+        return round_float(data, {t.FLOAT16: 2, t.FLOAT32: 4}[to])
+    if typ in (_SYMBOL, t.STRING) and isinstance(to, t.Enum):
+        if data not in to.symbols:
+            raise InvalidInput(f"symbol {data!r} not a member of {_show(to)}")
+        return to.symbols.index(data)
+    raise InvalidInput(f"type mismatch: {_show(typ)} cannot be used as {_show(to)}")
+
+
+def _show(typ: t.Type) -> str:
+    return repr(format_type(typ))
