@@ -18,3 +18,11 @@ _STYLES = {"name": _BLUE, "string": _GREEN, "error": _RED, "type": _GREY}
 def paint_zson(text: str) -> str:
     """The text of a value with escape sequences around its parts."""
     return _PIECES.sub(lambda m: f"{_STYLES[m.lastgroup or 'type']}{m.group()}{_RESET}", text)
+
+
+_JSON_PIECES = re.compile(r'(?P<name>"(?:[^"\\]|\\.)*"(?=:))|(?P<string>"(?:[^"\\]|\\.)*")')
+
+
+def paint_json(text: str) -> str:
+    """JSON text with escape sequences around its names and strings."""
+    return _JSON_PIECES.sub(lambda m: f"{_STYLES[m.lastgroup or 'string']}{m.group()}{_RESET}", text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAX_VALUE_SIZE = 25 * 1024 * 1024
+MAX_VALUE_SIZE = 128 * 1024 * 1024
 """The longest line, token or frame that a reader takes in one piece, unless told otherwise."""
 
 

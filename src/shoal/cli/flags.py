@@ -1,0 +1,110 @@
+"""Flags in the manner of Go: `-f csv`, `-f=csv`, `--f csv`; a switch may be given a value, `-q=false`.
+
+Words that do not begin with a dash may stand between flags; `--` ends the flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from shoal.errors import InvalidInput
+
+_TRUE = {"1", "t", "T", "true", "TRUE", "True"}
+_FALSE = {"0", "f", "F", "false", "FALSE", "False"}
+_UNITS = {
+    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+    "k": 2**10, "m": 2**20, "g": 2**30, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag. `kind` is bool, str, int or "size"; a default that is a list collects repetitions."""
+
+    name: str
+    kind: type | str
+    default: Any
+    help: str
+    placeholder: str = ""
+
+
+@dataclass(slots=True)
+class Parsed:
+    """The values of all flags, by name, and the other words."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    given: set[str] = field(default_factory=set)
+    words: list[str] = field(default_factory=list)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+def parse(flags: Sequence[Flag], argv: Sequence[str]) -> Parsed:
+    """Values of the flags in `argv`."""
+    known = {f.name: f for f in flags}
+    out = Parsed({f.name: list(f.default) if isinstance(f.default, list) else f.default for f in flags})
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            out.words += rest
+            break
+        if len(word) < 2 or not word.startswith("-") or word[1].isdigit():
+            out.words.append(word)
+            continue
+        name, equals, text = word.removeprefix("-").removeprefix("-").partition("=")
+        if name not in known:
+            raise InvalidInput(f"flag provided but not defined: -{name} (see -help)")
+        flag = known[name]
+        if flag.kind is bool:
+            text = text if equals else "true"
+        elif not equals:
+            if not rest:
+                raise InvalidInput(f"flag needs an argument: -{name}")
+            text = rest.pop(0)
+        value = convert(flag, text)
+        out.given.add(name)
+        if isinstance(flag.default, list):
+            out.values[name].append(value)
+        else:
+            out.values[name] = value
+    return out
+
+
+def convert(flag: Flag, text: str) -> Any:
+    """The value of a flag from its text."""
+    try:
+        if flag.kind is bool:
+            return {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}[text]
+        if flag.kind == "size":
+            return parse_size(text)
+        return flag.kind(text) if callable(flag.kind) else text
+    except (ValueError, KeyError):
+        raise InvalidInput(f"invalid value {text!r} for flag -{flag.name}") from None
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a text such as `500MiB` or `1GB`."""
+    digits = len(text) - len(text.lstrip("0123456789."))
+    unit = text[digits:].strip().lower()
+    if not digits or unit not in _UNITS:
+        raise ValueError(text)
+    return int(float(text[:digits]) * _UNITS[unit])
+
+
+def usage(flags: Sequence[Flag]) -> str:
+    """A line for each flag."""
+    rows = [(f"-{f.name} {_placeholder(f)}".rstrip(), f.help, f.default) for f in flags]
+    width = max(len(r[0]) for r in rows)
+    return "\n".join(f"  {left.ljust(width)}  {text}{_default(default)}" for left, text, default in rows)
+
+
+def _placeholder(flag: Flag) -> str:
+    return flag.placeholder or {bool: "", str: "S", int: "N", "size": "SIZE"}[flag.kind]
+
+
+def _default(value: Any) -> str:
+    return f" (default {value})" if value not in (None, False, "", 0, []) else ""

@@ -1,0 +1,163 @@
+"""Output flags and the writer they ask for: to a terminal, a file, or one file for each type."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from shoal.cli.flags import Flag, Parsed
+from shoal.errors import InvalidInput, StorageFailure
+from shoal.formats import registry
+from shoal.formats.options import WriteOptions
+from shoal.formats.streams import Sink, Writer
+from shoal.model.types import Type
+from shoal.model.values import Value
+
+OUTPUT_FLAGS = (
+    Flag("f", str, "", "format of the output (default zson on a terminal, else zng)", "FMT"),
+    Flag("z", bool, False, "write ZSON, one line a value"),
+    Flag("Z", bool, False, "write ZSON, indented"),
+    Flag("j", bool, False, "write JSON, one line a value"),
+    Flag("J", bool, False, "write JSON, indented"),
+    Flag("B", bool, False, "allow binary output on a terminal"),
+    Flag("pretty", int, 4, "columns of indentation of zson and json; 0 is one line a value"),
+    Flag("persist", str, None, "define named types that match this pattern once a stream", "RE"),
+    Flag("color", bool, True, "colours on a terminal"),
+    Flag("o", str, "", "write to this file", "FILE"),
+    Flag("split", str, "", "write a file for each type into this directory", "DIR"),
+    Flag("splitsize", "size", 0, "begin a new file in the -split directory after so many bytes"),
+    Flag("unbuffered", bool, False, "write each value at once"),
+    Flag("zng.compress", bool, True, "compress ZNG frames"),
+    Flag("zng.framethresh", "size", 512 * 1024, "size of a ZNG frame before compression"),
+)
+_BINARY = {"zng", "vng", "parquet", "arrows"}
+
+
+def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
+    """Name of the format asked for and its indentation."""
+    short = [name for name in ("z", "Z", "j", "J") if args[name]]
+    if len(short) > 1 or (short and "f" in args.given and short[0] in "jJ"):
+        raise InvalidInput(f"cannot use -{short[0]} with other format flags")
+    if short:
+        name = "zson" if short[0] in "zZ" else "json"
+        return name, 0 if short[0] in "zj" else args["pretty"]
+    name = args["f"] or ("zson" if terminal else "zng")
+    return name, args["pretty"]
+
+
+@contextmanager
+def open_writer(args: Parsed, stdout: BinaryIO) -> Iterator[Writer]:
+    """The writer that the flags ask for. What was written before an error stays written."""
+    to_terminal = not args["o"] and not args["split"] and stdout.isatty()
+    name, pretty = output_format(args, to_terminal)
+    found = registry.by_name(name)
+    if to_terminal and name in _BINARY and not args["B"]:
+        raise InvalidInput(f"will not write {name} to a terminal (choose another format with -f, or force it with -B)")
+    options = WriteOptions(
+        pretty=pretty,
+        persist=args["persist"],
+        color=to_terminal and args["color"] and "NO_COLOR" not in os.environ,
+        zng_compress=args["zng.compress"],
+        zng_frame_size=args["zng.framethresh"],
+    )
+    if args["split"]:
+        splitter = Splitter(Path(args["split"]), found, options, args["splitsize"])
+        try:
+            yield splitter
+        finally:
+            splitter.close()
+        return
+    file = _create(Path(args["o"])) if args["o"] else stdout
+    writer = found.load_writer()(_Flushed(file) if args["unbuffered"] else file, options)
+    try:
+        yield writer
+    finally:
+        try:
+            writer.close()
+            file.flush()
+        finally:
+            if file is not stdout:
+                file.close()
+
+
+def _create(path: Path) -> BinaryIO:
+    try:
+        return path.open("wb")
+    except OSError as e:
+        raise StorageFailure(f"{path}: {(e.strerror or str(e)).lower()}") from None
+
+
+class _Flushed:
+    """A file that holds nothing back."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, data: bytes, /) -> None:
+        self._file.write(data)
+        self._file.flush()
+
+
+class _Counted:
+    """A file that knows how much was written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.count = 0
+
+    def write(self, data: bytes, /) -> None:
+        self.file.write(data)
+        self.count += len(data)
+
+
+class Splitter:
+    """Writes values to a file for each type, named after `_path` where records have one."""
+
+    def __init__(self, directory: Path, found: registry.Format, options: WriteOptions, size: int) -> None:
+        self._directory = directory
+        self._format = found
+        self._options = options
+        self._size = size
+        self._open: dict[Type, tuple[Writer, _Counted]] = {}
+        self._names: set[str] = set()
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def write(self, value: Value) -> None:
+        """Add a value to the file of its type."""
+        if value.type not in self._open:
+            sink = _Counted(_create(self._directory / self._name(value)))
+            self._open[value.type] = self._format.load_writer()(sink, self._options), sink
+        writer, sink = self._open[value.type]
+        writer.write(value)
+        if self._size and sink.count >= self._size:
+            self._finish(value.type)
+
+    def close(self) -> None:
+        """End all files."""
+        for typ in list(self._open):
+            self._finish(typ)
+
+    def _finish(self, typ: Type) -> None:
+        writer, sink = self._open.pop(typ)
+        writer.close()
+        sink.file.close()
+
+    def _name(self, value: Value) -> str:
+        path = value.field("_path")
+        text = path.data if path is not None and isinstance(path.data, str) else ""
+        base = "".join(c if c.isalnum() or c in "-_." else "_" for c in text).lstrip(".")
+        name, count = f"{base}.{self._format.name}" if base else "", 0
+        while not name or name in self._names:
+            name = f"{base}-{count}.{self._format.name}" if base else f"{count}.{self._format.name}"
+            count += 1
+        self._names.add(name)
+        return name
+
+
+def print_error(error: Exception) -> None:
+    """One line on standard error."""
+    print(f"{error}", file=sys.stderr)

@@ -1,0 +1,81 @@
+"""`shoal zq`: read files of any format, write them in another."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+
+from shoal.cli.flags import Flag, Parsed, parse, usage
+from shoal.cli.output import OUTPUT_FLAGS, open_writer
+from shoal.errors import InvalidInput, ShoalError, Unsupported
+from shoal.formats.files import STDIN, open_input, read_file
+from shoal.formats.options import MAX_VALUE_SIZE, ReadOptions
+from shoal.model.values import Value
+
+SUMMARY = "read files of any format and write them in another"
+
+INPUT_FLAGS = (
+    Flag("i", str, "auto", "format of the input", "FMT"),
+    Flag("csv.delim", str, None, "CSV field delimiter", "C"),
+    Flag("zng.validate", bool, True, "validate ZNG input (always done; accepted for scripts)"),
+    Flag("zng.threads", int, 0, "accepted for scripts"),
+    Flag("zng.readmax", "size", MAX_VALUE_SIZE, "longest value or frame to take in one piece"),
+    Flag("zng.readsize", "size", 512 * 1024, "accepted for scripts"),
+)
+FLAGS = (
+    *INPUT_FLAGS,
+    *OUTPUT_FLAGS,
+    Flag("e", bool, True, "stop on an input error; with -e=false warn and go on to the next file"),
+    Flag("q", bool, False, "do not print warnings"),
+    Flag("help", bool, False, "print this help"),
+    Flag("h", bool, False, "print this help"),
+)
+_PASS = ("*", "pass", "")
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command; the exit status."""
+    args = parse(FLAGS, argv)
+    if args["help"] or args["h"] or not args.words:
+        print(f"shoal zq [flags] [query] file...\n\n{SUMMARY}; `-` is standard input\n\n{usage(FLAGS)}")
+        return 0
+    paths = _paths(args.words)
+    with ExitStack() as stack:
+        for path in paths:
+            if path != STDIN:  # a file that is not there is no reason to begin an output
+                stack.callback(open_input(path)[1].close)
+        writer = stack.enter_context(open_writer(args, sys.stdout.buffer))
+        for value in _read_all(paths, args):
+            writer.write(value)
+    return 0
+
+
+def _paths(words: list[str]) -> list[str]:
+    """The files to read. The first word is a query unless it is a file."""
+    query, files = ("*", words) if words[0] == STDIN or Path(words[0]).exists() else (words[0], words[1:])
+    if query.strip() not in _PASS:
+        if not files:
+            raise InvalidInput(f"{query}: file does not exist")
+        raise Unsupported(f"cannot run {query!r}: only the query '*' is understood, which passes everything on")
+    if not files:
+        raise InvalidInput("expected a file to read (`-` is standard input)")
+    return files
+
+
+def _read_all(paths: list[str], args: Parsed) -> Iterator[Value]:
+    options = ReadOptions(csv_delimiter=args["csv.delim"], max_value_size=args["zng.readmax"])
+    return chain.from_iterable(_read_one(path, args, options) for path in paths)
+
+
+def _read_one(path: str, args: Parsed, options: ReadOptions) -> Iterator[Value]:
+    try:
+        yield from read_file(path, args["i"], options)
+    except ShoalError as e:
+        if args["e"]:
+            raise
+        if not args["q"]:
+            print(f"{e}", file=sys.stderr)

@@ -1,0 +1,152 @@
+"""Gzip and zstd input, unwrapped as it streams. Output that grows beyond a sane ratio is refused."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+import zstandard
+
+from shoal.errors import InvalidInput
+from shoal.formats.streams import CHUNK, Source
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_MAX_RATIO = 1200
+"""Deflate tops out at 1032:1; real logs stay below 100:1 and zstd bombs reach 30,000:1."""
+_FREE = 64 * 1024 * 1024
+"""Output up to this size is never a bomb."""
+
+
+def unwrap(source: Source) -> Source:
+    """`source` itself, or the plain bytes inside it. A source that cannot seek is peeked, not consumed."""
+    if source.seekable():
+        start = source.tell()
+        head = source.read(4)
+        source.seek(start)
+    else:
+        source = Peekable(source)
+        head = source.peek(4)
+    if head.startswith(_GZIP):
+        return _Stream(source, _gunzip(source))
+    if head == _ZSTD:
+        return _Stream(source, _unzstd(source))
+    return source
+
+
+class Peekable:
+    """A source that cannot seek, of which the first bytes can be looked at."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._head = b""
+        self._ended = False
+
+    def peek(self, size: int) -> bytes:
+        """The next bytes, `size` of them if there are so many; they stay to be read."""
+        while len(self._head) < size and not self._ended:
+            part = self._source.read(max(CHUNK, size - len(self._head)))
+            self._ended = not part
+            self._head += part
+        return self._head[:size]
+
+    def read(self, size: int = -1, /) -> bytes:
+        """What was peeked first, then the rest."""
+        if not self._head:
+            return self._source.read(size)
+        if size < 0:
+            out, self._head = self._head + self._source.read(), b""
+            return out
+        out, self._head = self._head[:size], self._head[size:]
+        return out
+
+    def seekable(self) -> bool:
+        """Never."""
+        return False
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Not possible."""
+        raise InvalidInput("input is not seekable")
+
+    def tell(self) -> int:
+        """Not possible."""
+        raise InvalidInput("input is not seekable")
+
+
+class _Stream(Peekable):
+    """Plain bytes that are made as they are asked for."""
+
+    def __init__(self, source: Source, pieces: Iterator[bytes]) -> None:
+        super().__init__(source)
+        self._pieces = pieces
+        self._ready = b""
+
+    def peek(self, size: int) -> bytes:
+        while len(self._ready) < size and (piece := next(self._pieces, b"")):
+            self._ready += piece
+        return self._ready[:size]
+
+    def read(self, size: int = -1, /) -> bytes:
+        if size < 0:
+            out = self._ready + b"".join(self._pieces)
+            self._ready = b""
+            return out
+        if not self._ready:
+            self._ready = next(self._pieces, b"")
+        out, self._ready = self._ready[:size], self._ready[size:]
+        return out
+
+
+def _gunzip(source: Source) -> Iterator[bytes]:
+    taken = made = 0
+    engine = zlib.decompressobj(wbits=31)
+    while data := source.read(CHUNK):
+        taken += len(data)
+        while data:
+            if engine.eof:  # members may follow each other
+                if not data.strip(b"\0"):
+                    break
+                engine = zlib.decompressobj(wbits=31)
+            try:
+                piece = engine.decompress(data, 4 * CHUNK)
+            except zlib.error as e:
+                raise InvalidInput(f"gzip: {e}") from None
+            made += len(piece)
+            _check_ratio("gzip", taken, made)
+            if piece:
+                yield piece
+            data = engine.unused_data if engine.eof else engine.unconsumed_tail
+    if not engine.eof:
+        raise InvalidInput("gzip: expected more data, found the end of the input")
+
+
+_ZSTD_STEP = 2048
+"""Input given to zstd at once: small, since the output of one step is not limited."""
+
+
+def _unzstd(source: Source) -> Iterator[bytes]:
+    taken = made = 0
+    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+    engine = decompressor.decompressobj()
+    fresh = True
+    while chunk := source.read(CHUNK):
+        while chunk:
+            step, chunk = chunk[:_ZSTD_STEP], chunk[_ZSTD_STEP:]
+            if engine.eof:  # frames may follow each other
+                engine, fresh = decompressor.decompressobj(), True
+            try:
+                piece = engine.decompress(step)
+            except zstandard.ZstdError as e:
+                raise InvalidInput(f"zstd: {e}") from None
+            fresh = False
+            chunk = engine.unused_data + chunk if engine.eof else chunk
+            taken, made = taken + len(step), made + len(piece)
+            _check_ratio("zstd", taken, made)
+            if piece:
+                yield piece
+    if not engine.eof and not fresh:
+        raise InvalidInput("zstd: expected more data, found the end of the input")
+
+
+def _check_ratio(name: str, taken: int, made: int) -> None:
+    if made > _FREE and made > taken * _MAX_RATIO:
+        raise InvalidInput(f"{name}: data expands more than {_MAX_RATIO} times (a decompression bomb?)")

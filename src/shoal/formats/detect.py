@@ -1,0 +1,111 @@
+"""Which format is this? The readers are tried on the first bytes, the strictest first.
+
+A JSON reader that likes the first ten values wins over ZSON. `line` is never guessed, since it
+likes everything.
+"""
+
+from __future__ import annotations
+
+import io
+from itertools import islice
+
+from shoal.errors import InvalidInput
+from shoal.formats import registry
+from shoal.formats.compression import Peekable
+from shoal.formats.options import ReadOptions
+from shoal.formats.streams import Source
+
+_FIRST_LOOK = 1 << 16
+_LONGEST_LOOK = 10 << 20
+_TRIED = {"zeek": 1, "zjson": 1, "json": 10, "zson": 1, "zng": 1, "csv": 1, "tsv": 1}
+"""The formats to try, in this order, and how many values have to be readable."""
+_ARROW_START = b"\xff\xff\xff\xff"
+
+
+def detect(source: Source, options: ReadOptions = ReadOptions()) -> tuple[registry.Format, Source]:
+    """The format of `source`, and a source to read it from the start."""
+    looker = _Seekable(source) if source.seekable() else source if isinstance(source, Peekable) else Peekable(source)
+    size = _FIRST_LOOK
+    while True:
+        head = looker.peek(size)
+        complete = len(head) < size
+        found = _by_magic(head, source.seekable())
+        if found is None:
+            found = _by_trial(head, complete or size >= _LONGEST_LOOK, options)
+        if found is not None:
+            return found, looker
+        size *= 8
+
+
+class _Seekable:
+    """A file, with a look ahead."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.read, self.seek, self.tell, self.seekable = source.read, source.seek, source.tell, source.seekable
+
+    def peek(self, size: int) -> bytes:
+        """The next bytes, without moving."""
+        start = self._source.tell()
+        parts = []
+        while size > 0 and (part := self._source.read(size)):
+            parts.append(part)
+            size -= len(part)
+        self._source.seek(start)
+        return b"".join(parts)
+
+
+def _by_magic(head: bytes, seekable: bool) -> registry.Format | None:
+    if head.startswith(b"PAR1") and seekable:
+        return registry.by_name("parquet")
+    if head.startswith(b"VNG\0") and seekable:
+        return registry.by_name("vng")
+    if head.startswith(_ARROW_START) and 0 < int.from_bytes(head[4:8], "little") < 1 << 20:
+        return registry.by_name("arrows")
+    return None
+
+
+class _CutOff(Exception):
+    """A reader wants more than the first bytes."""
+
+
+class _Head(io.BytesIO):
+    """The first bytes of something longer."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        if not data and size != 0:
+            raise _CutOff
+        return data
+
+    def seekable(self) -> bool:
+        return False
+
+
+def _by_trial(head: bytes, last_look: bool, options: ReadOptions) -> registry.Format | None:
+    """The first format whose reader takes the head; None to be given a longer head."""
+    refusals: dict[str, str] = {}
+    for name, count in _TRIED.items():
+        source = io.BytesIO(head) if last_look else _Head(head)
+        try:
+            if name in ("csv", "tsv"):
+                _require_delimiter(name, head, options)
+            for _ in islice(registry.by_name(name).load_reader()(source, options), count):
+                pass
+            return registry.by_name(name)
+        except _CutOff:
+            return None
+        except InvalidInput as e:
+            refusals[name] = str(e)
+    for name in ("parquet", "vng"):
+        refusals[name] = "auto-detection requires seekable input" if head[:4] in (b"PAR1", b"VNG\0") else "no magic number"
+    refusals["arrows"], refusals["line"] = "no magic number", "auto-detection not supported"
+    details = "".join(f"\n\t{name}: {refusals[name]}" for name in sorted(refusals))
+    raise InvalidInput(f"format detection error{details}")
+
+
+def _require_delimiter(name: str, head: bytes, options: ReadOptions) -> None:
+    """Any text would pass as a table of one column."""
+    delimiter = options.csv_delimiter or ("," if name == "csv" else "\t")
+    if delimiter.encode() not in head.partition(b"\n")[0]:
+        raise InvalidInput(f"line 1: delimiter {delimiter!r} not found")

@@ -1,0 +1,177 @@
+"""JSON values one by one: exact, and the fallback of the columnar path for what that cannot express.
+
+Integers stay integers (`1`) and floats floats (`1.0`); an integer beyond int64 becomes a float64.
+Of repeated keys the last value counts, at the place of the first. Nulls have the type null, except
+in an array with elements of another type.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from shoal.errors import InvalidInput
+from shoal.formats.options import ReadOptions
+from shoal.formats.streams import CHUNK, Source
+from shoal.model import types as t
+from shoal.model.values import Value
+from shoal.model.zcode import Data
+
+Typed = tuple[t.Type, Data]
+_EMPTY = t.array(t.NULL)
+_record_types: dict[tuple[Any, ...], t.Record] = {}
+_MAX_CACHED = 10_000
+
+
+def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value]:
+    """The values of JSON text: lines of them, one array, or values one after another."""
+    number = 0
+    rest = b""
+    while chunk := source.read(CHUNK):
+        lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
+        rest = lines.pop()
+        for i, line in enumerate(lines):
+            number += 1
+            try:
+                made = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                if not line.strip():
+                    continue
+                text = b"\n".join(lines[i:]) + b"\n" + rest
+                yield from _read_freely(text, source, number, options.max_value_size)
+                return
+            yield Value(*typed(made))
+        if len(rest) > 4 * CHUNK:
+            break
+    yield from _read_freely(rest, source, number + 1, options.max_value_size)
+
+
+def _read_freely(head: bytes, source: Source, line: int, limit: int) -> Iterator[Value]:
+    """Values that do not keep to lines."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    text, pos, final, size = "", 0, False, CHUNK
+    data = head
+    while True:
+        try:
+            text += decoder.decode(data, final)
+        except UnicodeDecodeError as e:
+            raise InvalidInput(f"line {line + text.count(chr(10))}: invalid UTF-8 ({e.reason})") from None
+        if line == 1 and pos == 0:
+            text = text.removeprefix("\ufeff")
+        start = pos
+        while (pos := _skip_space(text, pos)) < len(text):
+            made = _decode_one(text, pos, final, line)
+            if made is None:
+                break
+            obj, pos = made
+            yield Value(*typed(obj))
+        if final:
+            return
+        line += text.count("\n", start, pos)
+        text = text[pos:]
+        size = CHUNK if pos else size * 2
+        pos = 0
+        if len(text) > limit:
+            raise InvalidInput(f"line {line}: JSON value longer than {limit} characters")
+        data = source.read(size)
+        final = not data
+
+
+def _skip_space(text: str, pos: int) -> int:
+    while pos < len(text) and text[pos] in " \t\r\n":
+        pos += 1
+    return pos
+
+
+def _refuse(name: str) -> Any:
+    raise InvalidInput(f"{name} is not JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse).raw_decode
+
+
+def _decode_one(text: str, pos: int, final: bool, line: int) -> tuple[Any, int] | None:
+    """The value at `pos` and the position after it; None if the text may go on."""
+    try:
+        made, end = _decode(text, pos)
+        # A number may go on beyond the window; so may a word, but that would not have decoded.
+        return (made, end) if final or end < len(text) or text[end - 1] in "]}\"el" else None
+    except json.JSONDecodeError as e:
+        if not final:
+            return None
+        at, what = e.pos, e.msg[0].lower() + e.msg[1:]
+    except (InvalidInput, RecursionError) as e:
+        at, what = pos, str(e) if isinstance(e, InvalidInput) else f"value nests deeper than {t.MAX_DEPTH} levels"
+    except ValueError as e:
+        at, what = pos, str(e)
+    before = text[:at]
+    column = at - before.rfind("\n")
+    raise InvalidInput(f"line {line + before.count(chr(10))}, column {column}: {what}")
+
+
+def typed(made: Any, depth: int = 0) -> Typed:
+    """Type and data of decoded JSON."""
+    kind = type(made)
+    if kind is str:
+        return t.STRING, made if made.isascii() else _without_surrogates(made)
+    if kind is int:
+        return (t.INT64, made) if -(2**63) <= made < 2**63 else (t.FLOAT64, _as_float(made))
+    if kind is float:
+        return t.FLOAT64, _finite(made)
+    if kind is bool:
+        return t.BOOL, made
+    if made is None:
+        return t.NULL, None
+    if depth >= t.MAX_DEPTH:
+        raise InvalidInput(f"value nests deeper than {t.MAX_DEPTH} levels")
+    return _typed_record(made, depth) if kind is dict else _typed_array(made, depth)
+
+
+def _typed_record(made: dict[str, Any], depth: int) -> Typed:
+    items = [typed(v, depth + 1) for v in made.values()]
+    key = (*made, *(i[0] for i in items))
+    typ = _record_types.get(key)
+    if typ is None:
+        names = (n if n.isascii() else _without_surrogates(n) for n in made)
+        typ = t.record(zip(names, (i[0] for i in items), strict=True))
+        if len(_record_types) >= _MAX_CACHED:
+            _record_types.clear()
+        _record_types[key] = typ
+    return typ, tuple(i[1] for i in items)
+
+
+def _typed_array(made: list[Any], depth: int) -> Typed:
+    if not made:
+        return _EMPTY, ()
+    items = [typed(v, depth + 1) for v in made]
+    kinds = dict.fromkeys(i[0] for i in items if i[0] is not t.NULL)
+    if len(kinds) < 2:
+        return t.array(next(iter(kinds), t.NULL)), tuple(i[1] for i in items)
+    union = t.union(kinds)
+    return t.array(union), tuple(None if k is t.NULL else (union.tags[k], d) for k, d in items)
+
+
+def _without_surrogates(text: str) -> str:
+    """An escape such as \\ud800 alone is no character; it reads as U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _as_float(n: int) -> float:
+    try:
+        return float(n)
+    except OverflowError:
+        raise InvalidInput("number out of range of float64") from None
+
+
+def _finite(x: float) -> float:
+    if x - x != 0:
+        raise InvalidInput("number out of range of float64")
+    return x
