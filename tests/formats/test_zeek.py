@@ -136,7 +136,10 @@ ERRORS = [
     ("#path\n", "line 1: bad zeek header: #path takes one value, found 0"),
     ("#fields\n", "line 1: bad zeek header: #fields is empty"),
     (f"{PREAMBLE}#fields\tx\n#types\tport\n65536\n", "line 7: field 'x': invalid uint16: '65536'"),
-    (f"{PREAMBLE}#fields\tx\n#types\ttime\n9999999999.0\n", "line 7: field 'x': number of seconds out of range: '9999999999.0'"),
+    (
+        f"{PREAMBLE}#fields\tx\n#types\ttime\n9999999999.0\n",
+        "line 7: field 'x': number of seconds out of range: '9999999999.0'",
+    ),
     (f"{PREAMBLE}#fields\tx\n#types\tinterval\n1s\n", "line 7: field 'x': invalid number of seconds: '1s'"),
     (f"{PREAMBLE}#fields\tx\n#types\tdouble\nx\n", "line 7: field 'x': invalid double: 'x'"),
     (f"{PREAMBLE}#fields\tx\n#types\tbool\nyes\n", "line 7: field 'x': invalid bool: 'yes'"),

@@ -51,17 +51,16 @@ def test_a_type_nests_and_its_parts_have_the_lower_ids() -> None:
 
 
 def test_a_null_is_a_json_null() -> None:
-    assert lines("{ja3s:null(int32)}") == [
-        '{"type":{"kind":"record","id":30,"fields":[{"name":"ja3s","type":{"kind":"primitive","name":"int32"}}]},'
-        '"value":[null]}'
-    ]
+    field = '{"name":"ja3s","type":{"kind":"primitive","name":"int32"}}'
+    assert lines("{ja3s:null(int32)}") == [f'{{"type":{{"kind":"record","id":30,"fields":[{field}]}},"value":[null]}}']
 
 
 def test_a_type_value_shares_the_ids_of_its_stream() -> None:
+    fields = f'[{{"name":"typeof","type":{TYPE}}},{{"name":"count","type":{{"kind":"primitive","name":"uint64"}}}}]'
+    inner = f'{{"kind":"record","id":31,"fields":[{{"name":"a","type":{INT64}}}]}}'
+    named = f'{{"kind":"named","id":32,"name":"myrecord","type":{inner}}}'
     assert lines("{typeof:<myrecord={a:int64}>,count:1(uint64)}", "<myrecord={a:int64}>") == [
-        f'{{"type":{{"kind":"record","id":30,"fields":[{{"name":"typeof","type":{TYPE}}},'
-        '{"name":"count","type":{"kind":"primitive","name":"uint64"}}]},"value":[{"kind":"named","id":32,'
-        f'"name":"myrecord","type":{{"kind":"record","id":31,"fields":[{{"name":"a","type":{INT64}}}]}}}},"1"]}}',
+        f'{{"type":{{"kind":"record","id":30,"fields":{fields}}},"value":[{named},"1"]}}',
         f'{{"type":{TYPE},"value":{{"kind":"ref","id":32}}}}',
     ]
 
@@ -99,7 +98,9 @@ def test_any_values_round_trip(values: list[Value]) -> None:
     assert read(write(values)) == values
 
 
-@pytest.mark.parametrize("make", [t.array, t.error, lambda typ: t.map_of(typ, typ), lambda typ: t.record([("f", typ)])])
+@pytest.mark.parametrize(
+    "make", [t.array, t.error, lambda typ: t.map_of(t.INT64, typ), lambda typ: t.record([("f", typ)])]
+)
 def test_types_as_deep_as_any_round_trip(make: object) -> None:
     typ: t.Type = t.INT64
     while typ.depth < t.MAX_DEPTH:
@@ -232,17 +233,18 @@ def test_a_malformed_line_is_named_with_what_was_expected(line: str, message: st
 
 
 def test_damaged_files_give_values_or_a_typed_error() -> None:
-    outcomes = {True: 0, False: 0}
+    messages, survivors = [], 0
     for bad in damaged(write(every_kind()), 1000, seed=1):
         try:
             values = read(bad)
         except InvalidInput as e:
-            assert str(e).startswith("line ")
-            outcomes[False] += 1
+            messages.append(str(e))
         else:
             assert read(write(values)) == values
-            outcomes[True] += 1
-    assert min(outcomes.values()) > 0
+            survivors += 1
+    assert all(message.startswith("line ") for message in messages)
+    assert messages
+    assert survivors
 
 
 def test_every_line_is_json() -> None:

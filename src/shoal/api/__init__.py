@@ -1,0 +1,1 @@
+"""The verbs of a lake, with their requests and responses."""

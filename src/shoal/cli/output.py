@@ -13,7 +13,7 @@ from shoal.cli.flags import Flag, Parsed
 from shoal.errors import InvalidInput, StorageFailure
 from shoal.formats import registry
 from shoal.formats.options import WriteOptions
-from shoal.formats.streams import Sink, Writer
+from shoal.formats.streams import Writer
 from shoal.model.types import Type
 from shoal.model.values import Value
 

@@ -1,0 +1,1 @@
+"""Kafka topics and Zarr arrays on a lake."""

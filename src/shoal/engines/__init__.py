@@ -1,0 +1,1 @@
+"""What runs a plan: interpreter, DuckDB, Spark."""

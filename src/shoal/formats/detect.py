@@ -98,7 +98,9 @@ def _by_trial(head: bytes, last_look: bool, options: ReadOptions) -> registry.Fo
         except InvalidInput as e:
             refusals[name] = str(e)
     for name in ("parquet", "vng"):
-        refusals[name] = "auto-detection requires seekable input" if head[:4] in (b"PAR1", b"VNG\0") else "no magic number"
+        refusals[name] = (
+            "auto-detection requires seekable input" if head[:4] in (b"PAR1", b"VNG\0") else "no magic number"
+        )
     refusals["arrows"], refusals["line"] = "no magic number", "auto-detection not supported"
     details = "".join(f"\n\t{name}: {refusals[name]}" for name in sorted(refusals))
     raise InvalidInput(f"format detection error{details}")

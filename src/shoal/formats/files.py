@@ -22,7 +22,7 @@ def open_input(path: str) -> tuple[str, BinaryIO]:
     if path == STDIN:
         return "stdio:stdin", _Unseekable(sys.stdin.buffer)  # type: ignore[return-value]
     try:
-        return path, open(path, "rb")  # noqa: SIM115
+        return path, open(path, "rb")
     except FileNotFoundError:
         raise NotFound(f"{path}: file does not exist") from None
     except OSError as e:

@@ -8,6 +8,7 @@ in an array with elements of another type.
 from __future__ import annotations
 
 import codecs
+import io
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -27,9 +28,20 @@ _record_types: dict[tuple[Any, ...], t.Record] = {}
 _MAX_CACHED = 10_000
 
 
-def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value]:
+def decode_line(text: str) -> Value:
+    """The one value in a text."""
+    try:
+        return Value(*typed(orjson.loads(text)))
+    except orjson.JSONDecodeError:
+        found = list(_read_freely(text.encode(), io.BytesIO(), 1, len(text)))
+        if len(found) != 1:
+            raise InvalidInput("expected one JSON value") from None
+        return found[0]
+
+
+def read(source: Source, options: ReadOptions = ReadOptions(), first_line: int = 1) -> Iterator[Value]:
     """The values of JSON text: lines of them, one array, or values one after another."""
-    number = 0
+    number = first_line - 1
     rest = b""
     while chunk := source.read(CHUNK):
         lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
@@ -44,7 +56,7 @@ def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value
                 text = b"\n".join(lines[i:]) + b"\n" + rest
                 yield from _read_freely(text, source, number, options.max_value_size)
                 return
-            yield Value(*typed(made))
+            yield _placed(made, number)
         if len(rest) > 4 * CHUNK:
             break
     yield from _read_freely(rest, source, number + 1, options.max_value_size)
@@ -68,7 +80,7 @@ def _read_freely(head: bytes, source: Source, line: int, limit: int) -> Iterator
             if made is None:
                 break
             obj, pos = made
-            yield Value(*typed(obj))
+            yield _placed(obj, line + text.count("\n", start, pos))
         if final:
             return
         line += text.count("\n", start, pos)
@@ -79,6 +91,14 @@ def _read_freely(head: bytes, source: Source, line: int, limit: int) -> Iterator
             raise InvalidInput(f"line {line}: JSON value longer than {limit} characters")
         data = source.read(size)
         final = not data
+
+
+def _placed(made: Any, line: int) -> Value:
+    """A value; what cannot be one is an error on this line."""
+    try:
+        return Value(*typed(made))
+    except InvalidInput as e:
+        raise InvalidInput(f"line {line}: {e}") from None
 
 
 def _skip_space(text: str, pos: int) -> int:
@@ -99,10 +119,12 @@ def _decode_one(text: str, pos: int, final: bool, line: int) -> tuple[Any, int] 
     try:
         made, end = _decode(text, pos)
         # A number may go on beyond the window; so may a word, but that would not have decoded.
-        return (made, end) if final or end < len(text) or text[end - 1] in "]}\"el" else None
+        return (made, end) if final or end < len(text) or text[end - 1] in ']}"el' else None
     except json.JSONDecodeError as e:
         if not final:
             return None
+        if e.pos >= len(text.rstrip()) or e.msg.startswith("Unterminated"):
+            raise InvalidInput("unexpected end of JSON input") from None
         at, what = e.pos, e.msg[0].lower() + e.msg[1:]
     except (InvalidInput, RecursionError) as e:
         at, what = pos, str(e) if isinstance(e, InvalidInput) else f"value nests deeper than {t.MAX_DEPTH} levels"

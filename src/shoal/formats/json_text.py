@@ -1,11 +1,11 @@
 """Values as JSON text. What JSON has no word for is written in a fixed way: see `_ENCODERS`.
 
-    ip, net, time, duration, type, bytes   strings of their ZSON text
-    enum                                   its symbol
-    map                                    an object, keys as text
-    union                                  its inner value
-    error                                  {"error": value}
-    NaN, infinities                        null
+ip, net, time, duration, type, bytes   strings of their ZSON text
+enum                                   its symbol
+map                                    an object, keys as text
+union                                  its inner value
+error                                  {"error": value}
+NaN, infinities                        null
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ class ReadOptions:
     """None means the format's own: a comma for csv, a tab for tsv."""
     zng_validate: bool = True
     max_value_size: int = MAX_VALUE_SIZE
+    threads: int = 1
+    """How many threads may decode columns at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +32,3 @@ class WriteOptions:
     csv_delimiter: str | None = None
     zng_compress: bool = True
     zng_frame_size: int = 512 * 1024
-    local_time: bool = False

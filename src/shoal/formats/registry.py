@@ -42,6 +42,10 @@ class Format:
             raise InvalidInput(f"cannot write format {self.name!r} (one of: {', '.join(writable())})")
         return _load(self.writer)  # type: ignore[no-any-return]
 
+    def load_columns(self) -> Any | None:
+        """The function that reads this format into columns, if it has one."""
+        return None if self.columns is None else _load(self.columns)
+
 
 FORMATS: tuple[Format, ...] = (
     Format("zson", "zson:read", "zson:Writer", ("application/x-zson",)),

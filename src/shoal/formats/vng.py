@@ -103,7 +103,7 @@ def _encode_metadata(metadata: Value) -> bytes:
 def read(source: Source, options: ReadOptions) -> Iterator[Value]:
     """The values of a VNG file."""
     if not source.seekable():
-        raise InvalidInput("VNG must be seekable")
+        raise InvalidInput("VNG requires a seekable input")
     start = source.tell()
     end = source.seek(0, io.SEEK_END)
     while True:

@@ -297,8 +297,8 @@ def _check_writable(what: str, text: str) -> None:
 
 
 _TYPE_NAMES: dict[t.Type, str] = {
-    **{typ: "int" for typ in t.INT_RANGES},
-    **{typ: "double" for typ in t.FLOATS},
+    **dict.fromkeys(t.INT_RANGES, "int"),
+    **dict.fromkeys(t.FLOATS, "double"),
     t.UINT64: "count",
     t.DURATION: "interval",
     t.TIME: "time",

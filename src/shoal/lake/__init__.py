@@ -1,0 +1,1 @@
+"""Journals, commits, branches, objects: the lake itself."""

@@ -1,0 +1,1 @@
+"""The Zed language: text to plan."""

@@ -21,9 +21,7 @@ _UNITS = {
 }  # fmt: skip
 _DURATION = re.compile(r"-?(?:[.0-9]+(?:ns|us|ms|s|m|h|d|w|y))+")
 _DURATION_PART = re.compile(r"([.0-9]+)(ns|us|ms|s|m|h|d|w|y)")
-_TIME = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):(\d\d))"
-)
+_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):(\d\d))")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INT64 = range(-(2**63), 2**63)
 
@@ -112,6 +110,8 @@ def format_ip(ip: bytes) -> str:
 def parse_ip(text: str) -> bytes:
     """4 or 16 bytes of an address."""
     try:
+        if "%" in text:  # a zone is not part of the address
+            raise ValueError
         return ipaddress.ip_address(text).packed
     except ValueError:
         raise InvalidInput(f"invalid IP address: {text!r}") from None

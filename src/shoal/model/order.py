@@ -37,8 +37,8 @@ def sort_key(nulls_max: bool = True) -> Callable[[Value], Any]:
 def _compare_numbers(a: Any, b: Any) -> int:
     """NaN is less than any number and equal to itself."""
     if a != a or b != b:
-        return (b != b) - (a != a)
-    return (a > b) - (a < b)
+        return int(b != b) - int(a != a)
+    return int(a > b) - int(a < b)
 
 
 def _compare_data(typ: t.Type, a: Data, b: Data, nulls_max: bool) -> int:
@@ -62,7 +62,7 @@ def _compare_primitives(typ: t.Primitive, a: Data, b: Data) -> int:
         return t.compare_types_totally(a, b)
     if typ is t.IP and len(a) != len(b):
         return -1 if len(a) < len(b) else 1
-    return (a > b) - (a < b)
+    return int(a > b) - int(a < b)
 
 
 def _compare_bytes(a: bytes, b: bytes) -> int:

@@ -119,7 +119,9 @@ class Parser:
         if not self.final:
             raise NeedMore
         found = self.text[self.pos : self.pos + 20].split("\n")[0]
-        raise ParseError(self.pos, f"expected {expected}, found {found!r}" if found else f"expected {expected}, found the end")
+        raise ParseError(
+            self.pos, f"expected {expected}, found {found!r}" if found else f"expected {expected}, found the end"
+        )
 
     # ---- values
 
@@ -206,7 +208,7 @@ class Parser:
         if kind != "string" and kind != "raw" and len(text) > _LONGEST_NUMBER and kind != "bytes":
             raise ParseError(self.pos, f"literal longer than {_LONGEST_NUMBER} characters")
         try:
-            typed = _LITERALS[kind](text)
+            typed: Typed = _LITERALS[kind](text)
         except (InvalidInput, ValueError) as e:
             raise ParseError(self.pos, str(e)) from None
         self.pos = m.end()
@@ -269,8 +271,7 @@ class Parser:
 
     def _name(self, what: str) -> str:
         if self.peek() == '"':
-            typ, data = self._literal()
-            return str(data)
+            return str(self._literal()[1])
         m = _NAME.match(self.text, self.pos)
         if m is None:
             self.fail(what)
@@ -492,9 +493,10 @@ def retype(typed: Typed, to: t.Type) -> Data:
         case t.Record(), t.Record() if list(typ.index) == list(to.index) and data is not None:
             pairs = zip(typ.children(), data, to.children(), strict=True)
             return tuple(retype((x, d), y) for x, d, y in pairs)
-        case (t.Array(), t.Array()) | (t.Set(), t.Set()) if data is not None:
-            items = [retype(item, to.elem) for item in _items(data, typ.elem)]
-            return tuple(items) if isinstance(to, t.Array) else normal_set(to.elem, items)
+        case t.Array(), t.Array() if data is not None:
+            return tuple(retype(item, to.elem) for item in _items(data, typ.elem))
+        case t.Set(), t.Set() if data is not None:
+            return normal_set(to.elem, [retype(item, to.elem) for item in _items(data, typ.elem)])
         case t.Map(), t.Map() if data is not None:
             keys = [retype(item, to.key) for item in _items(data, typ.key, 0)]
             values = [retype(item, to.value) for item in _items(data, typ.value, 1)]

@@ -24,7 +24,7 @@ from shoal.model.values import Value
 from shoal.model.zcode import Data
 
 _PRIMITIVES: dict[t.Type, Callable[[Data], str]] = {
-    **{typ: str for typ in (*t.UNSIGNED, *t.SIGNED)},
+    **dict.fromkeys((*t.UNSIGNED, *t.SIGNED), str),
     t.FLOAT16: lambda v: format_float(v, 2),
     t.FLOAT32: lambda v: format_float(v, 4),
     t.FLOAT64: format_float,
@@ -93,9 +93,7 @@ def _type_text(typ: t.Type, defs: dict[str, t.Named]) -> str:
             raise AssertionError(typ)
 
 
-_IMPLIED = frozenset(
-    (t.INT64, t.FLOAT64, t.DURATION, t.TIME, t.BOOL, t.BYTES, t.STRING, t.IP, t.NET, t.TYPE, t.NULL)
-)
+_IMPLIED = frozenset((t.INT64, t.FLOAT64, t.DURATION, t.TIME, t.BOOL, t.BYTES, t.STRING, t.IP, t.NET, t.TYPE, t.NULL))
 
 
 def is_implied(typ: t.Type) -> bool:
@@ -274,7 +272,9 @@ class Formatter:
                 fields = (f"{quote_name(f.name)}: {self._pretty_type(deeper, f.type, defs)}" for f in typ.fields)
                 return "{" + margin + f",{margin}".join(fields) + end + "}"
             case t.Union():
-                return "(" + margin + f",{margin}".join(self._pretty_type(deeper, m, defs) for m in typ.types) + end + ")"
+                return (
+                    "(" + margin + f",{margin}".join(self._pretty_type(deeper, m, defs) for m in typ.types) + end + ")"
+                )
             case t.Array() | t.Set():
                 opening, closing = ("[", "]") if isinstance(typ, t.Array) else ("|[", "]|")
                 if isinstance(typ.elem, t.Primitive):

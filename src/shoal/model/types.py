@@ -17,6 +17,10 @@ from shoal.errors import InvalidInput
 MAX_DEPTH = 128
 """How deep types and values may nest. Every recursive walk in Shoal relies on this cap."""
 
+MAX_SIZE = 250_000
+"""How many parts a type may have when it is written out. Without this cap a type that uses one part
+twice at each level would take time exponential in its depth."""
+
 FIRST_COMPLEX_ID = 30
 """In ZNG, identifiers below this one are primitive types; the others are typedefs of the stream."""
 
@@ -24,12 +28,13 @@ FIRST_COMPLEX_ID = 30
 class Type:
     """A Zed type. Never call a constructor: use `record`, `array`, ... so that equal means identical."""
 
-    __slots__ = ("__weakref__", "depth", "has_float", "memo", "under")
+    __slots__ = ("__weakref__", "depth", "has_float", "memo", "size", "under")
     kind: ClassVar[str] = ""
     kind_rank: ClassVar[int] = 0
     under: Type
     """The type below any names: `under` of `port=uint16` is `uint16`."""
     depth: int
+    size: int
     has_float: bool
     """Whether a value may hold a float: those need care in equality (NaN, -0.)."""
     memo: dict[str, Any]
@@ -58,6 +63,7 @@ class Primitive(Type):
         self.under = self
         self.memo = {}
         self.depth = 1
+        self.size = 1
         self.has_float = name.startswith("float")
 
     def __repr__(self) -> str:
@@ -248,8 +254,11 @@ def _intern(key: object, made: _T) -> _T:
     children = made.children()
     made.memo = {}
     made.depth = 1 + max((c.depth for c in children), default=0)
+    made.size = 1 + sum(c.size for c in children)
     if made.depth > MAX_DEPTH:
         raise InvalidInput(f"type nests deeper than {MAX_DEPTH} levels")
+    if made.size > MAX_SIZE:
+        raise InvalidInput(f"type has more than {MAX_SIZE} parts")
     made.has_float = any(c.has_float for c in children)
     made.under = made.inner.under if isinstance(made, Named) else made
     with _lock:
@@ -369,7 +378,7 @@ def _compare_all(a: tuple[Type, ...], b: tuple[Type, ...]) -> int:
 
 
 def _cmp(a: Any, b: Any) -> int:
-    return (a > b) - (a < b)
+    return int(a > b) - int(a < b)
 
 
 def compare_types_totally(a: Type, b: Type) -> int:

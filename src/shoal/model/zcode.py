@@ -102,10 +102,10 @@ def encode(typ: t.Type, data: Data) -> bytes | None:
     """The body of `data` as a value of `typ`; None for null."""
     if data is None:
         return None
-    found = typ.memo.get("encode")
+    found: Callable[[Data], bytes] | None = typ.memo.get("encode")
     if found is None:
         found = typ.memo["encode"] = _encoder(typ)
-    return found(data)  # type: ignore[no-any-return]
+    return found(data)
 
 
 _FLOAT_FORMATS = {t.FLOAT16: "<e", t.FLOAT32: "<f", t.FLOAT64: "<d"}

@@ -1,0 +1,1 @@
+"""The object store seam: where a lake's objects lie."""

@@ -1,0 +1,1 @@
+"""Contract suites, strategies and samples for tests, ours and others'."""

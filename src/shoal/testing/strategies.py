@@ -7,6 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from shoal.formats.json_rows import decode_line
+from shoal.formats.json_text import to_json
 from shoal.model import types as t
 from shoal.model.literals import make_net, round_float
 from shoal.model.values import Value
@@ -95,11 +97,13 @@ _SIZES = {t.FLOAT16: 2, t.FLOAT32: 4, t.FLOAT64: 8}
 def _primitive_data(typ: t.Type) -> st.SearchStrategy[Data]:
     if typ in t.INT_RANGES:
         low, high = t.INT_RANGES[typ]
-        return st.one_of(st.integers(low, high), st.integers(max(low, -100), min(high, 100)), st.sampled_from((low, high)))
+        return st.one_of(
+            st.integers(low, high), st.integers(max(low, -100), min(high, 100)), st.sampled_from((low, high))
+        )
     if typ in t.FLOATS:
         size = _SIZES[typ]
         return st.floats().map(lambda f: round_float(f, size))
-    return {
+    plain: dict[t.Type, st.SearchStrategy[Data]] = {
         t.BOOL: st.booleans(),
         t.BYTES: st.binary(max_size=8),
         t.STRING: _text,
@@ -107,7 +111,8 @@ def _primitive_data(typ: t.Type) -> st.SearchStrategy[Data]:
         t.NET: _ips.flatmap(lambda ip: st.integers(0, 8 * len(ip)).map(lambda bits: make_net(ip, bits))),
         t.TYPE: types(3),
         t.NULL: st.none(),
-    }[typ]
+    }
+    return plain[typ]
 
 
 _ips = st.one_of(st.binary(min_size=4, max_size=4), st.binary(min_size=16, max_size=16))
@@ -130,5 +135,5 @@ json_records = st.dictionaries(field_names, json_values, max_size=5)
 
 
 def json_line(value: Any) -> bytes:
-    """Canonical JSON: no spaces, no escapes but the needed ones."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    """Canonical JSON: no spaces, no escapes but the needed ones, the shortest numbers."""
+    return to_json(decode_line(json.dumps(value))).encode()

@@ -1,0 +1,211 @@
+"""NDJSON into columns: the hot path of loading. Exact, in chunks of lines, on as many threads as asked.
+
+Input that does not keep one value to a line goes through the row reader from the first such place
+on; the result is the same, only slower.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.errors import InvalidInput
+from shoal.formats import json_rows
+from shoal.formats.columns import Batch, Rows, batch_of, batches
+from shoal.formats.json_shapes import BadText, ShapeReader, TooManyShapes
+from shoal.formats.options import ReadOptions
+from shoal.formats.streams import Source
+from shoal.model.values import Value
+
+_CHUNK = 16 * 1024 * 1024
+_BLOCK = 1 << 16
+_NEWLINE = 10
+
+
+class _Chunk:
+    """Some whole lines of the input."""
+
+    def __init__(self, data: bytes, first_line: int) -> None:
+        self.data = data
+        self.first_line = first_line
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
+        if not data.endswith(b"\n"):
+            ends = np.append(ends, len(data))
+        self.starts = np.concatenate(([0], ends[:-1] + 1)).astype(np.int32) if len(ends) else np.zeros(0, np.int32)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def texts(self) -> pa.Array:
+        """The lines as a column, without copying them; each but the last keeps its line end."""
+        offsets = np.append(self.starts, np.int32(len(self.data)))
+        column = pa.StringArray.from_buffers(len(self.starts), pa.py_buffer(offsets), pa.py_buffer(self.data))
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            self._complain_of_utf8()
+        return column
+
+    def with_trailing_commas(self) -> Rows:
+        """Lines with a comma before a bracket closes. The database reads over it; JSON does not allow it."""
+        content = np.frombuffer(self.data, np.uint8)
+        if not _has_gap_before_bracket(content):
+            return np.zeros(0, np.int64)
+        before = np.flatnonzero((content == ord("}")) | (content == ord("]"))) - 1
+        while (blank := (content[before] <= ord(" ")) & (before > 0)).any():
+            before[blank] -= 1
+        commas = before[content[before] == ord(",")]
+        return np.unique(np.searchsorted(self.starts, commas, "right") - 1)
+
+    def _complain_of_utf8(self) -> None:
+        for i, line in enumerate(self.data.split(b"\n")):
+            try:
+                line.decode()
+            except UnicodeDecodeError as e:
+                raise InvalidInput(f"line {self.first_line + i}, column {e.start + 1}: invalid UTF-8") from None
+
+
+def _has_gap_before_bracket(content: np.ndarray[Any, np.dtype[np.uint8]]) -> bool:
+    """Whether a comma or a blank stands before any closing bracket. Block by block, to stay in the cache."""
+    for start in range(0, len(content), _BLOCK):
+        block = content[start : start + _BLOCK + 1]
+        first, second = block[:-1], block[1:]
+        found = (second == ord("}")) | (second == ord("]"))
+        found &= (first == ord(",")) | (first <= ord(" "))
+        if found.any():
+            return True
+    return False
+
+
+def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Batch]:
+    """The batches of JSON text."""
+    pool = _Pool(options.threads)
+    chunks = _chunks(source, options.max_value_size)
+    waiting: deque[tuple[_Chunk, Future[Batch]]] = deque()
+    try:
+        while True:
+            while len(waiting) < options.threads and (chunk := next(chunks, None)) is not None:
+                waiting.append((chunk, pool.submit(chunk)))
+            if not waiting:
+                return
+            chunk, result = waiting.popleft()
+            try:
+                batch = result.result()
+            except BadText as e:
+                # Not a value on a line of its own. Perhaps the input does not keep to lines at all.
+                later = chain((c for c, _ in waiting), chunks)
+                yield from _row_by_row(chunk, e.row, later, options, pool)
+                return
+            if batch.length:
+                yield batch
+    finally:
+        pool.close()
+
+
+class _Pool:
+    """Threads with a shape reader each."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = ThreadPoolExecutor(threads)
+        self._local = threading.local()
+        self._readers: list[ShapeReader] = []
+
+    def submit(self, chunk: _Chunk) -> Future[Batch]:
+        """Begin to decode a chunk."""
+        return self._threads.submit(self.decode, chunk)
+
+    def decode(self, chunk: _Chunk) -> Batch:
+        """The batch of a chunk of lines."""
+        reader = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = ShapeReader()
+            self._readers.append(reader)
+        texts = chunk.texts()
+        filled = _filled(chunk)
+        if len(filled) != len(texts):
+            texts = texts.take(pa.array(filled))
+        try:
+            parts = reader.decode(texts, np.searchsorted(filled, chunk.with_trailing_commas()))
+        except BadText as e:
+            raise BadText(int(filled[e.row]), str(e)) from None
+        except TooManyShapes:
+            return batch_of([json_rows.decode_line(text) for text in texts.to_pylist()])
+        return Batch(tuple(parts), len(texts))
+
+    def close(self) -> None:
+        """Stop the threads and let go of their readers."""
+        self._threads.shutdown(cancel_futures=True)
+        for reader in self._readers:
+            reader.close()
+
+
+def _filled(chunk: _Chunk) -> Rows:
+    """Places of the lines that are not blank."""
+    sizes = np.diff(np.append(chunk.starts, len(chunk.data)))
+    short = np.flatnonzero(sizes <= 64)
+    blank = [i for i in short.tolist() if not chunk.data[chunk.starts[i] : chunk.starts[i] + sizes[i]].strip()]
+    return np.setdiff1d(np.arange(len(chunk), dtype=np.int64), np.array(blank, np.int64))
+
+
+def _chunks(source: Source, limit: int) -> Iterator[_Chunk]:
+    """The input in runs of whole lines."""
+    line, rest = 1, b""
+    while data := source.read(_CHUNK):
+        if line == 1 and not rest:
+            data = data.removeprefix(b"\xef\xbb\xbf")
+        cut = data.rfind(b"\n") + 1
+        if not cut:
+            rest += data
+            if len(rest) > limit:
+                raise InvalidInput(f"line {line}: longer than {limit} bytes")
+            continue
+        chunk = _Chunk(rest + data[:cut], line)
+        rest = data[cut:]
+        line += len(chunk)
+        yield chunk
+    if rest:
+        yield _Chunk(rest, line)
+
+
+def _row_by_row(chunk: _Chunk, row: int, later: Iterator[_Chunk], options: ReadOptions, pool: _Pool) -> Iterator[Batch]:
+    """What is before a line that is no value, in columns; and the rest of the input through the row reader."""
+    start = int(chunk.starts[row])
+    if row:
+        before = pool.decode(_Chunk(chunk.data[:start], chunk.first_line))
+        if before.length:
+            yield before
+    rest = _Joined(chunk.data[start:], later)
+    yield from batches(json_rows.read(rest, options, first_line=chunk.first_line + row))
+
+
+class _Joined(io.RawIOBase):
+    """The bytes of chunks, end to end."""
+
+    def __init__(self, head: bytes, chunks: Iterator[_Chunk]) -> None:
+        self._head = head
+        self._chunks = chunks
+
+    def read(self, size: int = -1, /) -> bytes:
+        if not self._head:
+            following = next(self._chunks, None)
+            self._head = following.data if following is not None else b""
+        size = len(self._head) if size < 0 else size
+        out, self._head = self._head[:size], self._head[size:]
+        return out
+
+    def seekable(self) -> bool:
+        return False
+
+
+def values(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value]:
+    """The values of JSON text by way of columns."""
+    for batch in read(source, options):
+        yield from batch.values()

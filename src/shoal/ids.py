@@ -1,0 +1,55 @@
+"""KSUIDs: 20 bytes that sort by the second they were made in, 27 letters and digits as text.
+
+Nothing may rely on that order: clocks differ. It only keeps new names apart from old ones.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+from shoal.errors import InvalidInput
+
+SIZE = 20
+TEXT_SIZE = 27
+_EPOCH = 1_400_000_000
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_VALUES = {c: i for i, c in enumerate(_DIGITS)}
+
+
+def new(now: float | None = None) -> bytes:
+    """A new identifier: four bytes of seconds, sixteen of chance."""
+    seconds = int(time.time() if now is None else now) - _EPOCH
+    return (seconds % 2**32).to_bytes(4, "big") + secrets.token_bytes(16)
+
+
+def made_at(ident: bytes) -> int:
+    """The second, since 1970, that the identifier says it was made in."""
+    return int.from_bytes(ident[:4], "big") + _EPOCH
+
+
+def to_text(ident: bytes) -> str:
+    """27 characters of base 62."""
+    if len(ident) != SIZE:
+        raise InvalidInput(f"an id has {SIZE} bytes, not {len(ident)}")
+    number = int.from_bytes(ident, "big")
+    out = []
+    for _ in range(TEXT_SIZE):
+        number, digit = divmod(number, 62)
+        out.append(_DIGITS[digit])
+    return "".join(reversed(out))
+
+
+def parse(text: str) -> bytes:
+    """The identifier in 27 characters of base 62, or in `0x` and 40 hexadecimal digits."""
+    try:
+        if text.startswith("0x") and len(text) == 2 + 2 * SIZE:
+            return bytes.fromhex(text[2:])
+        if len(text) != TEXT_SIZE:
+            raise ValueError
+        number = 0
+        for c in text:
+            number = number * 62 + _VALUES[c]
+        return number.to_bytes(SIZE, "big")
+    except (ValueError, KeyError, OverflowError):
+        raise InvalidInput(f"invalid id: {text!r} (27 letters and digits, or 0x and 40 hexadecimal digits)") from None
