@@ -42,6 +42,8 @@ class _Unseekable:
 
 def read_file(path: str, format_name: str = "auto", options: ReadOptions = ReadOptions()) -> Iterator[Value]:
     """The values in a file."""
+    if format_name != "auto":
+        registry.by_name(format_name).load_reader()
     name, file = open_input(path)
     try:
         yield from read_source(file, format_name, options)

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +19,14 @@ import pyarrow as pa
 from shoal.errors import InvalidInput
 from shoal.formats import json_rows
 from shoal.formats.columns import Batch, Rows, batch_of, batches
-from shoal.formats.json_shapes import BadText, ShapeReader, TooManyShapes
+from shoal.formats.json_shapes import ShapeReader
+from shoal.formats.json_texts import BadText
 from shoal.formats.options import ReadOptions
+from shoal.formats.parts import TooManyShapes
 from shoal.formats.streams import Source
 from shoal.model.values import Value
 
 _CHUNK = 16 * 1024 * 1024
-_BLOCK = 1 << 16
 _NEWLINE = 10
 
 
@@ -54,35 +54,12 @@ class _Chunk:
             self._complain_of_utf8()
         return column
 
-    def with_trailing_commas(self) -> Rows:
-        """Lines with a comma before a bracket closes. The database reads over it; JSON does not allow it."""
-        content = np.frombuffer(self.data, np.uint8)
-        if not _has_gap_before_bracket(content):
-            return np.zeros(0, np.int64)
-        before = np.flatnonzero((content == ord("}")) | (content == ord("]"))) - 1
-        while (blank := (content[before] <= ord(" ")) & (before > 0)).any():
-            before[blank] -= 1
-        commas = before[content[before] == ord(",")]
-        return np.unique(np.searchsorted(self.starts, commas, "right") - 1)
-
     def _complain_of_utf8(self) -> None:
         for i, line in enumerate(self.data.split(b"\n")):
             try:
                 line.decode()
             except UnicodeDecodeError as e:
                 raise InvalidInput(f"line {self.first_line + i}, column {e.start + 1}: invalid UTF-8") from None
-
-
-def _has_gap_before_bracket(content: np.ndarray[Any, np.dtype[np.uint8]]) -> bool:
-    """Whether a comma or a blank stands before any closing bracket. Block by block, to stay in the cache."""
-    for start in range(0, len(content), _BLOCK):
-        block = content[start : start + _BLOCK + 1]
-        first, second = block[:-1], block[1:]
-        found = (second == ord("}")) | (second == ord("]"))
-        found &= (first == ord(",")) | (first <= ord(" "))
-        if found.any():
-            return True
-    return False
 
 
 def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Batch]:
@@ -133,9 +110,9 @@ class _Pool:
         if len(filled) != len(texts):
             texts = texts.take(pa.array(filled))
         try:
-            parts = reader.decode(texts, np.searchsorted(filled, chunk.with_trailing_commas()))
-        except BadText as e:
-            raise BadText(int(filled[e.row]), str(e)) from None
+            parts = reader.decode(texts)
+        except BadText:
+            raise BadText(int(filled[_first_bad(texts)])) from None
         except TooManyShapes:
             return batch_of([json_rows.decode_line(text) for text in texts.to_pylist()])
         return Batch(tuple(parts), len(texts))
@@ -145,6 +122,16 @@ class _Pool:
         self._threads.shutdown(cancel_futures=True)
         for reader in self._readers:
             reader.close()
+
+
+def _first_bad(texts: pa.Array) -> int:
+    """The place of the first text that is no JSON; called only when there is one."""
+    for row, text in enumerate(texts.to_pylist()):
+        try:
+            json_rows.decode_line(text)
+        except InvalidInput:
+            return row
+    raise AssertionError("every text is JSON")
 
 
 def _filled(chunk: _Chunk) -> Rows:

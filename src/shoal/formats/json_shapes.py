@@ -1,15 +1,15 @@
-"""A column of JSON texts to shapes and typed columns, exactly, with DuckDB's JSON functions.
+"""Lines of JSON objects to shapes and typed columns, fast: two strict parsers check each other.
 
-No step looks at a sample: the keys of every object and the type of every value are asked for, rows
-with equal answers form a group, and a group is parsed with exactly the types it has. Objects and
-array elements inside are columns of JSON texts again. Rows that no group can hold (repeated keys,
-integers beyond int64, a shape that few rows have) are decoded one by one.
+DuckDB tells the keys of every object, in order, at every nesting level; rows with the same keys form
+a group. Arrow's JSON reader parses a group into columns and refuses a column of mixed kinds, so what
+it accepts is exact but for three things, which are asked for: whether a float column holds integers,
+which of two nulls it is, and what is inside arrays of anything but plain scalars. A group that Arrow
+refuses, and the columns that it would blur, go the slower way of `json_texts`.
 """
 
 from __future__ import annotations
 
-import json
-import re
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -17,382 +17,301 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json as pj
 
-from shoal.errors import InvalidInput
-from shoal.formats.columns import Part, Rows, batch_of
-from shoal.formats.json_rows import decode_line
-from shoal.formats.physical import arrow_type, list_array
+from shoal.formats.columns import Part, Rows
+from shoal.formats.json_texts import (
+    FEW,
+    OBJECT,
+    SIGNED,
+    TextReader,
+    are_plain,
+    kinds_of,
+    one_by_one,
+    pointer,
+    unused_controls,
+)
+from shoal.formats.parts import all_rows, groups, lists, merged, moved, records, selected, without_nulls
 from shoal.model import types as t
-from shoal.model.values import Value
 
-_FEW = 48
-"""Groups of fewer rows are not worth a query: decoding them one by one is faster."""
-_MAX_KEYS = 400
-_MAX_DEPTH = 32
-_SEPARATORS = "\x1f\x1e\x1d\x1c"
-_OBJECT, _ARRAY, _STRING, _NUMBER, _BOOL, _NULL, _OTHER = range(7)
-_KINDS = np.full(256, _OTHER, np.uint8)
-_KINDS[ord("{")], _KINDS[ord("[")], _KINDS[ord('"')] = _OBJECT, _ARRAY, _STRING
-_KINDS[[ord(c) for c in "-0123456789"]] = _NUMBER
-_KINDS[[ord("t"), ord("f")]] = _BOOL
-_KINDS[ord("n")] = _NULL
-_SIGNED = ("UBIGINT", "BIGINT")
-"""DuckDB tells integers that are not negative from negative ones; to us they are all int64."""
-_SCALARS: dict[str, t.Type] = {"BIGINT": t.INT64, "DOUBLE": t.FLOAT64, "VARCHAR": t.STRING, "BOOLEAN": t.BOOL}
-_PARSED = {**{name: name for name in _SCALARS}, "OBJECT": "JSON", "ARRAY": ["JSON"]}
+Path = tuple[str, ...]
+Keys = dict[Path, list[str]]
+_PROBED = 1000
+_MAX_PATHS = 60
+_SCALARS: dict[pa.DataType, t.Type] = {
+    pa.int64(): t.INT64,
+    pa.float64(): t.FLOAT64,
+    pa.string(): t.STRING,
+    pa.bool_(): t.BOOL,
+}
+_PLAIN_ELEMENTS = (pa.int64(), pa.string(), pa.bool_())
+"""Elements that Arrow shows exactly. Not null: a list of only nulls comes back too short (pyarrow 26)."""
 
 
-class BadText(InvalidInput):
-    """A text that is not JSON; `row` is its place in the column."""
-
-    def __init__(self, row: int, what: str) -> None:
-        super().__init__(what)
-        self.row = row
+class _Blurred(Exception):
+    """Arrow's view of a group does not tell its shapes apart."""
 
 
 class ShapeReader:
-    """Decodes columns of JSON texts. One for each thread: it holds a database connection."""
+    """Decodes columns of JSON lines. One for each thread: it holds a database connection."""
 
     def __init__(self) -> None:
-        self._db = duckdb.connect(":memory:", config={"threads": 1})
+        self._texts = TextReader()
+        self._paths: list[Path] = [()]
+        self._schemas: dict[str, pa.Schema] = {}
 
     def close(self) -> None:
         """Let go of the connection."""
-        self._db.close()
+        self._texts.close()
 
-    def decode(self, texts: pa.Array, suspect: Rows) -> list[Part]:
-        """The values of all texts, parted by shape; suspect ones are looked at one by one.
-
-        Raises BadText at the first text that is no JSON.
-        """
+    def decode(self, texts: pa.Array) -> list[Part]:
+        """The values of all texts, parted by shape. Raises BadText if a text is no JSON."""
         try:
-            return _merge(self._decode(texts, 0) if not len(suspect) else self._decode_but(texts, suspect))
+            return merged(self._decode(texts))
         except duckdb.InvalidInputException:
             # The database refuses a whole column for one text, which may still be JSON to us.
-            valid = self._query("SELECT json_valid(x) FROM texts", texts).to_numpy(zero_copy_only=False)
-            return _merge(self._decode_but(texts, np.union1d(np.flatnonzero(~valid.astype(bool)), suspect)))
+            valid = self._texts.query("SELECT json_valid(x) FROM texts", texts).to_numpy(zero_copy_only=False)
+            good, bad = np.flatnonzero(valid), np.flatnonzero(~valid.astype(bool))
+            return merged([*one_by_one(texts, bad), *moved(self._decode(texts.take(pa.array(good))), good)])
 
-    def _decode_but(self, texts: pa.Array, odd: Rows) -> list[Part]:
-        """All texts, some of them one by one."""
-        rest = np.setdiff1d(_all(texts), odd)
-        return [*_one_by_one(texts, odd), *_moved(self._decode(texts.take(pa.array(rest)), 0), rest)]
+    def _decode(self, texts: pa.Array) -> list[Part]:
+        is_object = kinds_of(texts) == OBJECT
+        rows, others = np.flatnonzero(is_object), np.flatnonzero(~is_object)
+        out = moved(self._slowly(selected(texts, others)), others) if len(others) else []
+        return [*out, *moved(self._objects(selected(texts, rows)), rows)] if len(rows) else out
 
-    def _query(self, sql: str, texts: pa.Array, *arguments: Any) -> pa.Array:
-        """The one column of a query over `texts`, which it calls `texts.x`."""
-        self._db.register("texts", pa.table({"x": texts}))
-        try:
-            made = self._db.sql(sql, params=list(arguments)).to_arrow_table().column(0)
-        finally:
-            self._db.unregister("texts")
-        return made.combine_chunks() if made.num_chunks != 1 else made.chunk(0)
+    def _slowly(self, texts: pa.Array, keys: list[str] | None = None) -> list[Part]:
+        """By way of texts. The database reads over trailing commas, so lines that may have one go one by one."""
+        odd = _with_trailing_commas(texts)
+        rest = np.setdiff1d(all_rows(texts), odd)
+        plain = selected(texts, rest)
+        parts = self._texts.decode(plain) if keys is None else self._texts.objects_with_keys(plain, keys)
+        return [*one_by_one(texts, odd), *moved(parts, rest)]
 
-    def _decode(self, texts: pa.Array, depth: int) -> list[Part]:
-        kinds = _first_bytes(texts)
-        if len(texts) and kinds.min() == kinds.max():
-            return self._decode_kind(int(kinds[0]), texts, depth)
+    def _objects(self, texts: pa.Array) -> list[Part]:
+        if len(self._paths) == 1:
+            self._learn_paths(_object_paths(texts.slice(0, _PROBED)))
         out: list[Part] = []
-        for kind in np.unique(kinds).tolist():
-            rows = np.flatnonzero(kinds == kind)
-            out += _moved(self._decode_kind(kind, texts.take(rows), depth), rows)
-        return out
-
-    def _decode_kind(self, kind: int, texts: pa.Array, depth: int) -> list[Part]:
-        if kind == _OTHER or depth > _MAX_DEPTH or len(texts) < _FEW:
-            return _one_by_one(texts, _all(texts))
-        if kind == _OBJECT:
-            return self._objects(texts, depth)
-        if kind == _ARRAY:
-            return self._arrays(self._query("SELECT from_json(x, '[\"JSON\"]') FROM texts", texts), texts, depth)
-        if kind == _STRING:
-            return [Part(t.STRING, self._query("SELECT from_json(x, '\"VARCHAR\"') FROM texts", texts), _all(texts))]
-        if kind == _NUMBER:
-            return self._numbers(texts)
-        if kind == _NULL:
-            return _one_by_one(texts, _all(texts))
-        return [Part(t.BOOL, self._query("SELECT from_json(x, '\"BOOLEAN\"') FROM texts", texts), _all(texts))]
-
-    def _numbers(self, texts: pa.Array) -> list[Part]:
-        kinds = self._query("SELECT json_type(x) FROM texts", texts)
-        out: list[Part] = []
-        for name, rows in _groups(kinds, _SIGNED):
-            if name not in _SCALARS or len(rows) < _FEW:
-                out += _one_by_one(texts, rows)
+        outer, inner = unused_controls(texts, 2)
+        for signature, rows in groups(self._keys(texts, outer, inner)):
+            keys = dict(zip(self._paths, [k.split(inner) if k else [] for k in signature.split(outer)], strict=True))
+            group = selected(texts, rows)
+            if len(rows) < FEW or not are_plain(keys[()]):
+                out += one_by_one(texts, rows)
                 continue
-            column = self._query("SELECT from_json(x, ?) FROM texts", texts.take(rows), json.dumps(name))
-            out += _scalar_parts(texts, rows, _SCALARS[name], column)
+            try:
+                parts = self._group(group, keys, signature)
+            except (_Blurred, pa.ArrowInvalid):
+                parts = self._split_by_type(group, keys, signature)
+            out += moved(parts, rows)
         return out
 
-    # ---- objects
+    def _keys(self, texts: pa.Array, outer: str, inner: str) -> pa.Array:
+        """For each row, the keys of its objects at all known paths, joined."""
+        joined = ", ".join(f"array_to_string(coalesce(k[{i + 1}], []), $inner)" for i in range(len(self._paths)))
+        sql = f"SELECT concat_ws($outer, {joined}) FROM (SELECT json_keys(x, $paths) AS k FROM texts)"  # noqa: S608
+        return self._texts.query(sql, texts, outer=outer, inner=inner, paths=[pointer(*p) for p in self._paths])
 
-    def _objects(self, texts: pa.Array, depth: int) -> list[Part]:
-        out: list[Part] = []
-        separator = _unused_control(texts)
-        for joined, rows in _groups(
-            self._query("SELECT array_to_string(json_keys(x), ?) FROM texts", texts, separator)
-        ):
-            keys = joined.split(separator)
-            folded = {k.lower() for k in keys}
-            if len(rows) < _FEW or len(folded) != len(keys) or len(keys) > _MAX_KEYS or (joined and "" in keys):
-                out += _one_by_one(texts, rows)
-                continue
-            group = texts if len(rows) == len(texts) else texts.take(pa.array(rows))
-            if joined:
-                out += _moved(self._objects_with_keys(group, keys, depth), rows)
-            elif pc.all(pc.equal(group, "{}")).as_py():
-                out.append(Part(t.record(()), pa.array([True] * len(rows), pa.bool_()), rows))
-            else:  # some have a key that is empty
-                out += _one_by_one(texts, rows)
-        return out
+    def _learn_paths(self, paths: set[Path]) -> None:
+        """Ask for the keys at these paths from now on."""
+        new = sorted(p for p in paths if p not in self._paths and are_plain(list(p)))
+        self._paths += new[: _MAX_PATHS - len(self._paths)]
 
-    def _objects_with_keys(self, texts: pa.Array, keys: list[str], depth: int) -> list[Part]:
-        paths = ["/" + key.replace("~", "~0").replace("/", "~1") for key in keys]
+    # ---- a group of rows with the same keys
+
+    def _group(self, texts: pa.Array, keys: Keys, signature: str, true_floats: int | None = None) -> list[Part]:
+        """Parts of a group. `true_floats` tells how many columns have floats only, once that is known."""
+        table = self._parse(texts, signature)
+        if set(table.column_names) != set(keys[()]):
+            raise _Blurred
+        columns = {name: table.column(name).chunk(0) for name in table.column_names}
+        floats = [p for name, column in columns.items() for p in _float_paths(column.type, (name,))]
+        if true_floats is not None and len(floats) > true_floats:
+            raise _Blurred  # a column of integers, some of them beyond int64
+        if floats and true_floats is None:
+            split = self._types(texts, floats)
+            if any("BIGINT" in types for types, _ in split):
+                return self._split(texts, keys, signature, split, by_floats=True)
+        fields = [self._field(columns[key], (key,), keys, texts) for key in keys[()]]
+        return records(keys[()], fields, len(texts))
+
+    def _types(self, texts: pa.Array, paths: list[Path]) -> list[tuple[str, Rows]]:
+        """Rows apart by the kinds of value at some paths."""
         sql = "SELECT array_to_string(json_type(x, ?), ',') FROM texts"
+        return groups(self._texts.query(sql, texts, [pointer(*path) for path in paths]), SIGNED)
+
+    def _split(
+        self, texts: pa.Array, keys: Keys, signature: str, split: list[tuple[str, Rows]], by_floats: bool
+    ) -> list[Part]:
         out: list[Part] = []
-        for signature, rows in _groups(self._query(sql, texts, paths), _SIGNED):
-            names = signature.split(",")
-            if len(rows) < _FEW or len(names) != len(keys):
-                out += _one_by_one(texts, rows)
-            else:
-                group = texts if len(rows) == len(texts) else texts.take(pa.array(rows))
-                out += _moved(self._objects_with_types(group, keys, names, depth), rows)
+        for types, rows in split:
+            true_floats = types.count("DOUBLE") if by_floats else None
+            parts = self._retry(selected(texts, rows), keys, f"{signature} {types}", true_floats)
+            out += moved(parts, rows)
         return out
 
-    def _objects_with_types(self, texts: pa.Array, keys: list[str], names: list[str], depth: int) -> list[Part]:
-        """Objects that agree in their keys and in the kind of value of each key."""
-        structure = {k: _PARSED[n] for k, n in zip(keys, names, strict=True) if n != "NULL"}
-        columns: dict[str, pa.Array] = {}
-        if structure:
-            sql = "SELECT from_json(x, ?) FROM texts"
-            parsed = self._query(sql, texts, orjson.dumps(structure).decode())
-            columns = dict(zip(structure, parsed.flatten(), strict=True))
-        odd = _unfit(texts, [(n, columns[k]) for k, n in zip(keys, names, strict=True) if n in _SCALARS])
-        if len(odd):
-            rest = np.setdiff1d(_all(texts), odd)
-            fit = self._objects_with_types(texts.take(rest), keys, names, depth) if len(rest) else []
-            return [*_one_by_one(texts, odd), *_moved(fit, rest)]
-        fields: list[list[Part]] = []
-        for key, name in zip(keys, names, strict=True):
-            if name == "NULL":
-                fields.append([Part(t.NULL, pa.nulls(len(texts)), _all(texts))])
-            elif name == "OBJECT":
-                fields.append(self._decode(columns[key], depth + 1))
-            elif name == "ARRAY":
-                fields.append(self._arrays(columns[key], None, depth + 1))
-            else:
-                fields.append([Part(_SCALARS[name], columns[key], _all(texts))])
-        return _records(keys, fields, len(texts))
+    def _split_by_type(self, texts: pa.Array, keys: Keys, signature: str) -> list[Part]:
+        """A group that Arrow refused, because some key has values of several kinds."""
+        split = self._types(texts, [(key,) for key in keys[()]])
+        if len(split) == 1:
+            return self._slowly(texts, keys[()])
+        return self._split(texts, keys, signature, split, by_floats=False)
 
-    # ---- arrays
-
-    def _arrays(self, lists: pa.Array, texts: pa.Array | None, depth: int) -> list[Part]:
-        """Arrays whose elements are texts, or null where they are null."""
-        sizes = np.diff(lists.offsets.to_numpy())
-        texts_inside = lists.flatten()
-        present = np.flatnonzero(texts_inside.is_valid().to_numpy(zero_copy_only=False))
-        whole = len(present) == len(texts_inside)
-        elements = self._decode(texts_inside if whole else texts_inside.drop_null(), depth + 1) if len(present) else []
-        elements = _merge(elements)
-        return _lists(elements if whole else _moved(elements, present), sizes)
-
-
-def _unused_control(texts: pa.Array) -> str:
-    """A character that no key has. JSON writes control characters as escapes, so those can be looked for."""
-    content = memoryview(texts.buffers()[2])
-    for c in _SEPARATORS:
-        if not re.search(rb"\\u%04x" % ord(c), content, re.IGNORECASE):
-            return c
-    raise TooManyShapes
-
-
-# ---- parts of a column
-
-
-def _all(texts: pa.Array) -> Rows:
-    return np.arange(len(texts), dtype=np.int64)
-
-
-def _first_bytes(texts: pa.Array) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The kind of each text, by its first byte."""
-    if not len(texts):
-        return np.zeros(0, np.uint8)
-    _, offsets, data = texts.buffers()
-    starts = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    content = np.frombuffer(data, np.uint8) if data is not None else np.zeros(1, np.uint8)
-    kinds = _KINDS[content[np.minimum(starts[:-1], len(content) - 1)]]
-    kinds[starts[1:] == starts[:-1]] = _OTHER
-    return kinds
-
-
-def _groups(column: pa.Array, spelling: tuple[str, str] = ("", "")) -> list[tuple[str, Rows]]:
-    """Distinct texts and the rows that have them; texts that differ in spelling only are one."""
-    encoded = column.dictionary_encode()
-    old, new = spelling
-    spelled = [name.replace(old, new) if old else name for name in encoded.dictionary.to_pylist()]
-    names = list(dict.fromkeys(spelled))
-    if len(names) == 1:
-        return [(names[0], np.arange(len(column), dtype=np.int64))]
-    codes = encoded.indices.to_numpy()
-    if len(names) < len(spelled):
-        place = {name: i for i, name in enumerate(names)}
-        codes = np.array([place[name] for name in spelled])[codes]
-    order = np.argsort(codes, kind="stable")
-    sizes = np.bincount(codes, minlength=len(names))
-    ends = np.cumsum(sizes)
-    return [(name, order[end - size : end]) for name, end, size in zip(names, ends, sizes, strict=True)]
-
-
-def _moved(parts: list[Part], rows: Rows) -> list[Part]:
-    """Parts of a selection, as parts of what it was selected from."""
-    return [Part(p.shape, p.column, rows[p.rows]) for p in parts]
-
-
-def _one_by_one(texts: pa.Array, rows: Rows) -> list[Part]:
-    """Texts decoded by the row reader."""
-    if not len(rows):
-        return []
-    values: list[Value] = []
-    for row, text in zip(rows.tolist(), texts.take(pa.array(rows)).to_pylist(), strict=True):
+    def _retry(self, texts: pa.Array, keys: Keys, signature: str, true_floats: int | None) -> list[Part]:
+        """Part of a group, in which the values of some keys are all of one kind."""
+        if len(texts) < FEW:
+            return one_by_one(texts, all_rows(texts))
         try:
-            values.append(decode_line(text))
-        except InvalidInput as e:
-            raise BadText(row, str(e)) from None
-    return [Part(p.shape, p.column, rows[p.rows]) for p in batch_of(values).parts]
+            return self._group(texts, keys, signature, true_floats)
+        except (_Blurred, pa.ArrowInvalid):
+            return self._slowly(texts, keys[()])
+
+    def _parse(self, texts: pa.Array, signature: str) -> pa.Table:
+        """The group as Arrow sees it, with nothing taken for a time."""
+        start, end = texts.offset, texts.offset + len(texts)
+        offsets = np.frombuffer(texts.buffers()[1], np.int32)
+        lines = texts.buffers()[2].slice(int(offsets[start]), int(offsets[end] - offsets[start]))
+        known = self._schemas.get(signature)
+        try:
+            table = _read_json(lines, known)
+        except pa.ArrowInvalid:
+            if known is None:
+                raise
+            table = _read_json(lines, None)
+        while _has_times(table.schema):
+            self._schemas[signature] = _strings_only(table.schema)
+            table = _read_json(lines, self._schemas[signature])
+        if table.num_rows != len(texts) or any(column.num_chunks != 1 for column in table.columns):
+            raise _Blurred
+        return table
+
+    def _field(self, column: pa.Array, path: Path, keys: Keys, texts: pa.Array) -> list[Part]:
+        """A top-level field; one that holds what Arrow blurs is parsed from its text."""
+        if not _is_blurred(column.type):
+            return list(_plain(column, path, keys))
+        is_list = pa.types.is_list(column.type)
+        parsed = self._texts.fields(texts, {path[0]: ["JSON"] if is_list else "JSON"})[path[0]]
+        valid, nulls = without_nulls(parsed)
+        present = selected(parsed, valid)
+        return [*nulls, *moved(self._texts.arrays(present) if is_list else self._texts.decode(present), valid)]
 
 
-def _merge(parts: list[Part]) -> list[Part]:
-    """One part for each shape."""
-    by_shape: dict[t.Type, list[Part]] = {}
-    for part in parts:
-        by_shape.setdefault(part.shape, []).append(part)
-    return [same[0] if len(same) == 1 else _concatenated(same) for same in by_shape.values()]
+# ---- what Arrow made of a group
 
 
-def _concatenated(parts: list[Part]) -> Part:
-    rows = np.concatenate([p.rows for p in parts])
-    column = pa.concat_arrays([p.column for p in parts])
-    order = np.argsort(rows, kind="stable")
-    return Part(parts[0].shape, column.take(pa.array(order)), rows[order])
+def _read_json(lines: pa.Buffer, schema: pa.Schema | None) -> pa.Table:
+    reading = pj.ReadOptions(use_threads=False, block_size=max(lines.size, 1) + 1)
+    return pj.read_json(pa.BufferReader(lines), reading, pj.ParseOptions(explicit_schema=schema))
 
 
-def _unfit(texts: pa.Array, scalars: list[tuple[str, pa.Array]]) -> Rows:
-    """Rows with a number that its column cannot hold: an integer beyond int64, a float beyond float64."""
-    bad = [c.is_null() for n, c in scalars if n == "BIGINT" and c.null_count]
-    bad += [pc.invert(pc.is_finite(c)) for n, c in scalars if n == "DOUBLE"]
-    out = np.zeros(len(texts), bool)
-    for mask in bad:
-        out |= mask.to_numpy(zero_copy_only=False).astype(bool)
-    return np.flatnonzero(out)
+def _has_times(schema: pa.Schema) -> bool:
+    return "timestamp" in str(schema) and any(_contains_time(field.type) for field in schema)
 
 
-def _scalar_parts(texts: pa.Array, rows: Rows, typ: t.Type, column: pa.Array) -> list[Part]:
-    name = "BIGINT" if typ is t.INT64 else "DOUBLE"
-    odd = _unfit(column, [(name, column)])
-    if not len(odd):
-        return [Part(typ, column, rows)]
-    fit = np.setdiff1d(np.arange(len(rows)), odd)
-    return [*_one_by_one(texts, rows[odd]), Part(typ, column.take(pa.array(fit)), rows[fit])]
+def _contains_time(typ: pa.DataType) -> bool:
+    if pa.types.is_struct(typ) or pa.types.is_list(typ):
+        return any(_contains_time(typ.field(i).type) for i in range(typ.num_fields))
+    return bool(pa.types.is_timestamp(typ))
 
 
-def _records(keys: list[str], fields: list[list[Part]], length: int) -> list[Part]:
-    """Records of fields that are each parted by shape: a shape for each combination that occurs."""
-    fields = [_merge(parts) for parts in fields]
-    if all(len(parts) == 1 for parts in fields):
-        return [_record(keys, [p[0].shape for p in fields], [p[0].column for p in fields], np.arange(length))]
-    places = [_places(parts, length) for parts in fields]
-    combined = np.zeros(length, np.int64)
-    for (codes, _), parts in zip(places, fields, strict=True):
-        combined = np.unique(combined * len(parts) + codes, return_inverse=True)[1]
-    out = []
-    for code in range(int(combined.max()) + 1):
-        rows = np.flatnonzero(combined == code)
-        chosen = [parts[codes[rows[0]]] for (codes, _), parts in zip(places, fields, strict=True)]
-        columns = [p.column.take(pa.array(within[rows])) for p, (_, within) in zip(chosen, places, strict=True)]
-        out.append(_record(keys, [p.shape for p in chosen], columns, rows))
-    return out
+def _strings_only(schema: pa.Schema) -> pa.Schema:
+    """What to ask for so that strings stay strings; the rest is left for Arrow to find out."""
+    fields = ((field.name, _string_type(field.type)) for field in schema)
+    return pa.schema([(name, typ) for name, typ in fields if typ is not None])
 
 
-def _record(keys: list[str], shapes: list[t.Type], columns: list[pa.Array], rows: Rows) -> Part:
-    shape = t.record(zip(keys, shapes, strict=True))
-    return Part(shape, pa.StructArray.from_arrays(columns, fields=list(arrow_type(shape))), rows)
+def _string_type(typ: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_timestamp(typ) or pa.types.is_string(typ):
+        return pa.string()
+    if pa.types.is_struct(typ):
+        inside = [(f.name, _string_type(f.type)) for f in typ]
+        return pa.struct([(n, s) for n, s in inside if s is not None]) if any(s for _, s in inside) else None
+    if pa.types.is_list(typ):
+        element = _string_type(typ.value_type)
+        return None if element is None else pa.list_(element)
+    return None
 
 
-def _places(parts: list[Part], length: int) -> tuple[Rows, Rows]:
-    """For each row, which part it is in and at which place there; -1 where it is in none."""
-    codes = np.full(length, -1, np.int64)
-    within = np.full(length, -1, np.int64)
-    for i, part in enumerate(parts):
-        codes[part.rows] = i
-        within[part.rows] = np.arange(len(part.rows))
-    return codes, within
+def _float_paths(typ: pa.DataType, path: Path) -> Iterator[Path]:
+    """Where a float column may hold integers. Arrays are not looked into: those of floats are blurred."""
+    if pa.types.is_float64(typ):
+        yield path
+    if pa.types.is_struct(typ) and not _is_blurred(typ):
+        for field in typ:
+            yield from _float_paths(field.type, (*path, field.name))
 
 
-def _lists(elements: list[Part], sizes: np.ndarray[Any, Any]) -> list[Part]:
-    """Arrays of elements that are parted by shape: a shape for each combination that an array has."""
-    count = int(sizes.sum())
-    codes, within = _places(elements, count)
-    masks = _shape_sets(codes, sizes, len(elements))
-    starts = np.cumsum(sizes) - sizes
-    out = []
-    for mask in np.unique(masks).tolist():
-        rows = np.flatnonzero(masks == mask)
-        chosen = sizes[rows]
-        inside = np.arange(count) if len(rows) == len(sizes) else _ranges(starts[rows], chosen)
-        members = [i for i in range(len(elements)) if mask >> i & 1]
-        shape, values = _elements(elements, members, codes[inside], within[inside])
-        out.append(Part(shape, list_array(arrow_type(shape), chosen, values, None), rows))
-    return out
+def _is_blurred(typ: pa.DataType) -> bool:
+    """Whether the column holds arrays of other than plain scalars."""
+    if pa.types.is_list(typ):
+        return typ.value_type not in _PLAIN_ELEMENTS
+    return pa.types.is_struct(typ) and any(_is_blurred(field.type) for field in typ)
 
 
-def _shape_sets(codes: Rows, sizes: np.ndarray[Any, Any], kinds: int) -> Rows:
-    """For each array, the shapes of its elements as a set of bits; nulls do not count."""
-    if kinds > 62:
-        raise TooManyShapes
-    bits = np.where(codes >= 0, np.left_shift(1, np.maximum(codes, 0)), 0)
-    out = np.zeros(len(sizes), np.int64)
-    filled = np.flatnonzero(sizes)
-    if len(filled):
-        starts = (np.cumsum(sizes) - sizes)[filled]
-        out[filled] = np.bitwise_or.reduceat(bits, starts)
-    return out
+def _plain(column: pa.Array, path: Path, keys: Keys) -> Iterator[Part]:
+    """The parts of a column that Arrow shows exactly, given the keys of its objects."""
+    rows, nulls = without_nulls(column)
+    yield from nulls
+    if not len(rows) or pa.types.is_null(column.type):
+        return
+    present = selected(column, rows)
+    if pa.types.is_struct(column.type):
+        yield from moved(_structs(present, path, keys), rows)
+    elif pa.types.is_list(column.type):
+        yield from moved(_plain_lists(present), rows)
+    elif column.type == pa.float64() and not pc.all(pc.is_finite(present)).as_py():
+        raise _Blurred
+    else:
+        yield Part(_SCALARS[column.type], present, rows)
 
 
-class TooManyShapes(Exception):
-    """The elements of the arrays in one column have more shapes than the columnar path is made for."""
+def _structs(column: pa.Array, path: Path, keys: Keys) -> list[Part]:
+    names = keys.get(path)
+    children = {field.name: child for field, child in zip(column.type, column.flatten(), strict=True)}
+    if names is None or len(names) != len(children) or set(names) != set(children):
+        raise _Blurred
+    return records(names, [list(_plain(children[name], (*path, name), keys)) for name in names], len(column))
 
 
-def _ranges(starts: Rows, sizes: np.ndarray[Any, Any]) -> Rows:
-    """The numbers start, start + 1, ... of each range, end to end."""
-    total = int(sizes.sum())
-    shift = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
-    out: Rows = np.arange(total, dtype=np.int64) + shift
-    return out
+def _plain_lists(column: pa.Array) -> list[Part]:
+    sizes = np.diff(column.offsets.to_numpy())
+    inside = column.flatten()
+    present = np.flatnonzero(inside.is_valid().to_numpy(zero_copy_only=False))
+    if not len(present):
+        return lists([], sizes)
+    return lists([Part(_SCALARS[inside.type], selected(inside, present), present)], sizes)
 
 
-def _elements(elements: list[Part], members: list[int], codes: Rows, within: Rows) -> tuple[t.Type, pa.Array]:
-    """The array type and the elements, laid end to end, of arrays with elements of these shapes."""
-    if not members:
-        return t.array(t.NULL), pa.nulls(len(codes))
-    if len(members) == 1:
-        part = elements[members[0]]
-        return t.array(part.shape), _taken(part.column, within, codes == members[0])
-    union = t.union(elements[i].shape for i in members)
-    tag_of = np.full(len(elements) + 1, -1, np.int16)
-    for i in members:
-        tag_of[i] = union.tags[elements[i].shape]
-    null = codes < 0
-    tags = pa.array(tag_of[codes], pa.int16(), mask=null)
-    by_tag = {union.tags[elements[i].shape]: i for i in members}
-    columns = [_taken(elements[by_tag[tag]].column, within, codes == by_tag[tag]) for tag in range(len(union.types))]
-    fields = list(arrow_type(union))
-    return t.array(union), pa.StructArray.from_arrays([tags, *columns], fields=fields, mask=pa.array(null))
+# ---- what has to be known before
 
 
-def _taken(column: pa.Array, places: Rows, wanted: np.ndarray[Any, Any]) -> pa.Array:
-    """Items of a column at these places; null where they are not wanted."""
-    if wanted.all():
-        return (
-            column
-            if len(places) == len(column) and (places == np.arange(len(column))).all()
-            else column.take(pa.array(places))
-        )
-    return column.take(pa.array(places, mask=~wanted))
+def _object_paths(texts: pa.Array) -> set[Path]:
+    """Where the first texts have objects inside objects. Any missed here only cost time."""
+    found: set[Path] = set()
+
+    def walk(made: Any, path: Path) -> None:
+        for key, value in made.items():
+            if isinstance(value, dict) and len(found) < _MAX_PATHS:
+                found.add((*path, key))
+                walk(value, (*path, key))
+
+    for text in texts.to_pylist():
+        try:
+            made = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(made, dict):
+            walk(made, ())
+    return found
+
+
+def _with_trailing_commas(texts: pa.Array) -> Rows:
+    """Rows with a comma before a bracket closes, be it in a string or not."""
+    content = np.frombuffer(texts.buffers()[2], np.uint8)
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    before = np.flatnonzero((content == ord("}")) | (content == ord("]"))) - 1
+    while (blank := (content[before] <= ord(" ")) & (before > 0)).any():
+        before[blank] -= 1
+    commas = before[content[before] == ord(",")]
+    commas = commas[(commas >= offsets[0]) & (commas < offsets[-1])]
+    return np.unique(np.searchsorted(offsets, commas, "right") - 1)

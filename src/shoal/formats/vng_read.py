@@ -146,7 +146,8 @@ class _Reader:
         columns = [self.column(child) for child in meta.children("Values")]
         typ = t.union(c.type for c in columns)
         tags = [typ.tags[c.type] for c in columns]
-        items = ((tags[tag], data) for tag, data in self._tagged(meta, columns))
+        null = typ.tags.get(t.NULL)
+        items = (None if tags[tag] == null else (tags[tag], data) for tag, data in self._tagged(meta, columns))
         return _Column(typ, meta.count("Length"), items, 1 + max(c.cells for c in columns))
 
     def _const(self, meta: Meta) -> _Column:

@@ -235,7 +235,8 @@ def _read_union(members: list[tuple[int, _Shape]], body: Json) -> Data:
     if len(pair) != 2:
         raise InvalidInput("expected a pair of tag and value for a union")
     tag, shape = members[_read_index(len(members), "the tag of a union", pair[0])]
-    return tag, shape.read(pair[1])
+    data = shape.read(pair[1])
+    return None if shape.type is t.NULL else (tag, data)
 
 
 def _read_index(count: int, what: str, body: Json) -> int:

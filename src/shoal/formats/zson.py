@@ -7,7 +7,7 @@ is there, and type names that it had bound meanwhile are unbound first.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import re2
 
@@ -107,9 +107,11 @@ class Writer:
         """Nothing is held back."""
 
 
-def _matcher(pattern: str):  # type: ignore[no-untyped-def]
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    options = re2.Options()
+    options.log_errors = False
     try:
-        compiled = re2.compile(pattern)
+        compiled = re2.compile(pattern, options)
     except re2.error as e:
         raise InvalidInput(f"bad regular expression {pattern!r}: {e}") from None
     return lambda name: compiled.search(name) is not None

@@ -27,7 +27,6 @@ _END = r"(?=[\s,\])}(|:]|$)"
 _TOKEN = re.compile(
     r'(?P<string>"(?:[^"\\\n]|\\.)*")'
     r"|(?P<integer>[+-]?\d+)(?=[\s,\])}(|])"
-    r"|(?P<float>[+-]?(?:\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+))(?=[\s,\])}(|:])"
     r"|(?P<time>\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d))"
     r"|(?P<net>(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4}:(?:[0-9a-fA-F]{0,4}:){1,7}[0-9a-fA-F.]*)/\d+)"
     r"|(?P<ip>\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4}:(?:[0-9a-fA-F]{0,4}:){1,7}[0-9a-fA-F.]*)"
@@ -443,7 +442,6 @@ _LITERALS: dict[str, Any] = {
     "string": _string,
     "integer": _integer,
     "int": _integer,
-    "float": lambda s: (t.FLOAT64, float(s)),
     "real": lambda s: (t.FLOAT64, parse_float(s)),
     "time": lambda s: (t.TIME, parse_time(s)),
     "net": lambda s: (t.NET, parse_net(s)),

@@ -59,7 +59,7 @@ def _wrap(value: Value) -> Iterator[Value]:
     yield Value(t.record((("n", typ), ("z", t.INT64))), (None, 2))
     yield Value(t.array(typ), (data, None, data))
     yield Value(t.map_of(t.INT64, typ), ((1, data), (2, None)))
-    yield Value(union, (union.tags[typ], data))
+    yield Value(union, None if typ is t.NULL else (union.tags[typ], data))
     yield Value(t.named("wrapped", t.error(typ)), data)
 
 

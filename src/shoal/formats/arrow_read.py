@@ -1,0 +1,427 @@
+"""Arrow data as Zed columns. What Zed has no type for comes as a named type that says so, such as `arrow_date32=time`.
+
+Whole columns are converted at a time; only maps, whose keys need their canonical order, are looked
+at entry by entry. Sizes that the bytes of a file do not account for (lists of nothing, a long
+string that a dictionary repeats) are refused before memory is taken for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shoal.errors import InvalidInput, ShoalError
+from shoal.formats.arrow_intervals import DAY_TIME, MONTHS, has_intervals, stored
+from shoal.formats.columns import BATCH_ROWS, Batch, Part
+from shoal.formats.csv_rows import unique_names
+from shoal.formats.physical import arrow_type, from_arrow
+from shoal.model import types as t
+from shoal.model.zcode import normal_map
+
+Numbers = np.ndarray[Any, Any]
+
+_BATCH_BYTES = 64 * 1024 * 1024
+"""A run of rows is cut shorter than `BATCH_ROWS` if it is longer than this."""
+_BARE_ROWS = 1 << 22
+_ROWS_PER_BYTE = 64
+"""A batch may have this many rows, and as many more for each of its bytes."""
+_BARE_ELEMENTS = 1 << 20
+"""How many elements without any bytes the lists of one column may hold."""
+_REPEATED_BYTES = 1 << 30
+"""How large a column may become when repeated values are written out."""
+_MAX_ELEMENTS = (1 << 31) - 1
+
+
+class Column(NamedTuple):
+    """Values of one type, in its physical form."""
+
+    type: t.Type
+    array: pa.Array
+
+
+@contextmanager
+def refusing(name: str) -> Iterator[None]:
+    """Whatever pyarrow raises becomes InvalidInput; a failure of the file itself stays what it is."""
+    try:
+        yield
+    except ShoalError:
+        raise
+    except (pa.ArrowException, OSError, LookupError, ValueError, TypeError, ArithmeticError, MemoryError) as e:
+        if isinstance(e, OSError) and e.errno is not None:
+            raise
+        raise InvalidInput(f"{name}: {' '.join(str(e).split()) or type(e).__name__}") from e
+
+
+def batches(batch: pa.RecordBatch) -> Iterator[Batch]:
+    """The rows of an Arrow batch, which may come from anywhere, in runs."""
+    if batch.num_rows > _BARE_ROWS + _ROWS_PER_BYTE * batch.nbytes:
+        raise pa.ArrowInvalid(f"{batch.num_rows} rows in a batch of {batch.nbytes} bytes")
+    batch.validate(full=True)
+    record = batch.to_struct_array()
+    typ = record.type
+    if has_intervals(typ):
+        record = record.view(stored(typ))
+    step = max(1, min(BATCH_ROWS, _BATCH_BYTES * batch.num_rows // max(1, batch.nbytes)))
+    for start in range(0, len(record), step):
+        shape, column = convert(typ, record.slice(start, step))
+        yield Batch((Part(shape, column, np.arange(len(column))),), len(column))
+
+
+def convert(typ: pa.DataType, array: pa.Array) -> Column:
+    """A valid Arrow array as a Zed column. `typ` is its type, `array` may hold integers for intervals."""
+    if isinstance(typ, pa.BaseExtensionType):
+        return convert(typ.storage_type, array.storage)
+    found = _CONVERT.get(typ.id)
+    if found is None:
+        raise pa.ArrowNotImplementedError(f"unimplemented Arrow type: {typ}")
+    return found(typ, array)
+
+
+Convert = Callable[[Any, pa.Array], Column]
+
+
+def _as_is(typ: t.Type) -> Convert:
+    return lambda _, array: Column(typ, array)
+
+
+def _cast(typ: t.Type) -> Convert:
+    return lambda _, array: Column(typ, array.cast(arrow_type(typ)))
+
+
+def _fixed_size_binary(typ: Any, array: pa.Array) -> Column:
+    return Column(t.named(f"arrow_fixed_size_binary_{typ.byte_width}", t.BYTES), array.cast(pa.binary()))
+
+
+# ---- times and durations
+
+_SCALES = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+
+
+def _instants(prefix: str, typ: t.Type) -> Convert:
+    """Times or durations in a unit. Zed's own is the nanosecond, which needs no name but for a time of day."""
+
+    def convert_units(arrow: Any, array: pa.Array) -> Column:
+        unit: str = arrow.unit
+        plain = unit == "ns" and not prefix.startswith("arrow_time64")
+        return Column(typ if plain else t.named(f"{prefix}_{unit}", typ), _nanoseconds(arrow, array, _SCALES[unit]))
+
+    return convert_units
+
+
+def _dates(name: str, scale: int) -> Convert:
+    return lambda typ, array: Column(t.named(name, t.TIME), _nanoseconds(typ, array, scale))
+
+
+def _nanoseconds(typ: Any, array: pa.Array, scale: int) -> pa.Array:
+    ints = array.view(pa.int32() if typ.bit_width == 32 else pa.int64()).cast(pa.int64())
+    try:
+        return pc.multiply_checked(ints, pa.scalar(scale, pa.int64()))
+    except pa.ArrowInvalid:
+        raise pa.ArrowInvalid(f"{typ} is out of range: 64 bits of nanoseconds reach from 1677 to 2262") from None
+
+
+# ---- numbers in parts
+
+
+def _items(array: pa.Array, dtype: Any, buffer: int = 1) -> Numbers:
+    """What a buffer holds for each element of the array."""
+    if not len(array):
+        return np.zeros(0, dtype)
+    return np.frombuffer(array.buffers()[buffer], dtype, array.offset + len(array))[array.offset :]
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _record_of(name: str, fields: tuple[tuple[str, t.Type], ...], dtype: list[tuple[str, str]]) -> Convert:
+    """Numbers of a fixed layout, as a named record of its parts."""
+
+    def convert_parts(_: Any, array: pa.Array) -> Column:
+        typ = t.named(name, t.record(fields))
+        items, mask = _items(array, np.dtype(dtype)), _mask(array)
+        absent = None if mask is None else mask.to_numpy(zero_copy_only=False)
+        # The parts are read in their own type, then cast: milliseconds below zero do not fit Zed's uint32.
+        parts = [pa.array(items[n].copy(), mask=absent).cast(arrow_type(part)) for n, part in fields]
+        return Column(typ, pa.StructArray.from_arrays(parts, fields=list(arrow_type(typ)), mask=mask))
+
+    return convert_parts
+
+
+_decimal_parts = _record_of(
+    "arrow_decimal128", (("high", t.INT64), ("low", t.UINT64)), [("low", "<u8"), ("high", "<i8")]
+)
+
+
+def _small_decimal(typ: Any, array: pa.Array) -> Column:
+    return _decimal_parts(typ, array.cast(pa.decimal128(38, typ.scale)))
+
+
+def _decimal256(_: Any, array: pa.Array) -> Column:
+    typ = t.named("arrow_decimal256", t.array(t.UINT64))
+    words = pa.array(_items(array, np.dtype(("<u8", 4))).reshape(-1))
+    return _lists(typ, np.arange(len(array) + 1) * 4, words, _mask(array))
+
+
+# ---- lists
+
+
+def _lists(typ: t.Type, offsets: Numbers, values: pa.Array, mask: pa.Array | None) -> Column:
+    starts = pa.array(offsets.astype(np.int32), pa.int32())
+    return Column(typ, pa.ListArray.from_arrays(starts, values, type=arrow_type(typ), mask=mask))
+
+
+def _elements(typ: pa.DataType, values: pa.Array, start: int, count: int) -> Column:
+    """Some elements of lists."""
+    if count > _MAX_ELEMENTS or (count > _BARE_ELEMENTS and _is_bare(typ)):
+        raise pa.ArrowInvalid(f"lists of {count} elements of type {typ}")
+    return convert(typ, values.slice(start, count))
+
+
+def _is_bare(typ: Any) -> bool:
+    """Whether values of this type may take no bytes, so that a small file may claim any number of them."""
+    if isinstance(typ, pa.BaseExtensionType):
+        return _is_bare(typ.storage_type)
+    if pa.types.is_struct(typ) or pa.types.is_union(typ):
+        return all(_is_bare(typ.field(i).type) for i in range(typ.num_fields))
+    if pa.types.is_fixed_size_list(typ):
+        return typ.list_size == 0 or _is_bare(typ.value_type)
+    if pa.types.is_fixed_size_binary(typ):
+        return bool(typ.byte_width == 0)
+    return bool(pa.types.is_null(typ) or pa.types.is_run_end_encoded(typ))
+
+
+def _offsets(array: pa.Array) -> Numbers:
+    """Where lists start and end. A column of no lists need not have any offset at all."""
+    return array.offsets.to_numpy().astype(np.int64) if len(array) else np.zeros(1, np.int64)
+
+
+def _list(name: str | None) -> Convert:
+    def convert_list(typ: Any, array: pa.Array) -> Column:
+        offsets = _offsets(array)
+        elem = _elements(typ.value_type, array.values, int(offsets[0]), int(offsets[-1] - offsets[0]))
+        found: t.Type = t.array(elem.type)
+        return _lists(t.named(name, found) if name else found, offsets - offsets[0], elem.array, _mask(array))
+
+    return convert_list
+
+
+def _fixed_size_list(typ: Any, array: pa.Array) -> Column:
+    size = typ.list_size
+    elem = _elements(typ.value_type, array.values, array.offset * size, len(array) * size)
+    found = t.named(f"arrow_fixed_size_list_{size}", t.array(elem.type))
+    return _lists(found, np.arange(len(array) + 1) * size, elem.array, _mask(array))
+
+
+def _list_view(name: str | None) -> Convert:
+    """Lists that lie anywhere in their elements, and may share them."""
+
+    def convert_views(typ: Any, array: pa.Array) -> Column:
+        mask = _mask(array)
+        starts, sizes = array.offsets.to_numpy().astype(np.int64), array.sizes.to_numpy().astype(np.int64)
+        if mask is not None:
+            sizes[mask.to_numpy(zero_copy_only=False)] = 0
+        starts[sizes == 0] = 0
+        first, last = int(starts.min(initial=0)), int((starts + sizes).max(initial=0))
+        elem = _elements(typ.value_type, array.values, first, last - first)
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        if offsets[-1] * 8 > _REPEATED_BYTES:
+            raise pa.ArrowInvalid(f"lists of {offsets[-1]} elements of type {typ.value_type}")
+        places = np.repeat(starts - first - offsets[:-1], sizes) + np.arange(offsets[-1])
+        found: t.Type = t.array(elem.type)
+        return _lists(t.named(name, found) if name else found, offsets, _take(elem.array, pa.array(places)), mask)
+
+    return convert_views
+
+
+def _map(typ: Any, array: pa.Array) -> Column:
+    offsets = _offsets(array)
+    start, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+    key = _elements(typ.key_type, array.keys, start, count)
+    value = _elements(typ.item_type, array.items, start, count)
+    found = t.map_of(key.type, value.type)
+    offsets -= start
+    fields = list(arrow_type(found).value_type)
+    entries = pa.StructArray.from_arrays([key.array, value.array], fields=fields)
+    if (np.diff(offsets) > 1).any():
+        offsets, places = _canonical_order(key, offsets)
+        entries = entries.take(places)
+    return _lists(found, offsets, entries, _mask(array))
+
+
+def _canonical_order(key: Column, offsets: Numbers) -> tuple[Numbers, pa.Array]:
+    """Where the entries of each map are, in the order of their keys, the last of a key only."""
+    keys = from_arrow(key.type, key.array)
+    ends, places = [0], []
+    limits = offsets.tolist()
+    for start, end in pairwise(limits):
+        places += [i for _, i in normal_map(key.type, zip(keys[start:end], range(start, end), strict=True))]
+        ends.append(len(places))
+    return np.array(ends), pa.array(places, pa.int64())
+
+
+# ---- records and unions
+
+
+def _record(typ: Any, array: pa.Array) -> Column:
+    if not typ.num_fields:
+        return Column(t.record(()), pa.array(np.ones(len(array), bool), mask=array.is_null().to_numpy(False)))
+    columns = [convert(field.type, _field(array, i)) for i, field in enumerate(typ)]
+    names = unique_names([field.name for field in typ])
+    found = t.record(zip(names, (column.type for column in columns), strict=True))
+    arrays = [column.array for column in columns]
+    return Column(found, pa.StructArray.from_arrays(arrays, fields=list(arrow_type(found)), mask=_mask(array)))
+
+
+def _field(array: pa.Array, i: int) -> pa.Array:
+    """A field of records, null where the record is: what lies under a null means nothing."""
+    typ = array.type.field(i).type
+    if isinstance(typ, pa.BaseExtensionType):
+        typ = typ.storage_type
+    # pyarrow aborts the process if told to do this to a type that has no nulls of its own.
+    if not array.null_count or pa.types.is_union(typ) or pa.types.is_null(typ) or pa.types.is_run_end_encoded(typ):
+        return array.field(i)
+    return pc.struct_field(array, [i])
+
+
+def _union(typ: Any, array: pa.Array) -> Column:
+    codes = _items(array, np.int8)
+    dense = typ.mode == "dense"
+    places = _items(array, np.int32, 2).astype(np.int64) if dense else np.arange(len(array))
+    members = []
+    for i, code in enumerate(typ.type_codes):
+        rows = np.flatnonzero(codes == code)
+        used = places[rows]
+        first = int(used.min(initial=len(array.field(i))))
+        child = array.field(i).slice(first, int(used.max(initial=first - 1)) + 1 - first)
+        members.append(_Member(convert(typ.field(i).type, child), rows, used - first))
+    return _tagged(t.union(m.column.type for m in members), members, len(array))
+
+
+class _Member(NamedTuple):
+    column: Column
+    rows: Numbers
+    """Rows of the union that are of this member."""
+    places: Numbers
+    """Where the column has them."""
+
+
+def _tagged(typ: t.Union, members: list[_Member], length: int) -> Column:
+    """A union column. Members of the same Zed type become one; a null member is the null of the union."""
+    tags = np.full(length, -1, np.int16)
+    arrays = []
+    for tag, kind in enumerate(typ.types):
+        same = [m for m in members if m.column.type is kind]
+        bases = np.cumsum([0, *(len(m.column.array) for m in same)])
+        picks, absent = np.zeros(length, np.int64), np.ones(length, bool)
+        for member, base in zip(same, bases.tolist(), strict=False):
+            picks[member.rows], absent[member.rows] = member.places + base, False
+        array = _take(pa.concat_arrays([m.column.array for m in same]), pa.array(picks, mask=absent))
+        tags[array.is_valid().to_numpy(False)] = tag
+        arrays.append(array)
+    empty = tags < 0
+    fields = list(arrow_type(typ))
+    return Column(
+        typ,
+        pa.StructArray.from_arrays([pa.array(tags, mask=empty), *arrays], fields=fields, mask=pa.array(empty)),
+    )
+
+
+# ---- repeated values
+
+
+def _dictionary(typ: Any, array: pa.Array) -> Column:
+    column = convert(typ.value_type, array.dictionary)
+    return Column(column.type, _take(column.array, array.indices))
+
+
+def _run_end_encoded(typ: Any, array: pa.Array) -> Column:
+    column = convert(typ.value_type, array.values)
+    rows = np.arange(array.offset, array.offset + len(array))
+    places = np.searchsorted(array.run_ends.to_numpy(), rows, "right")
+    return Column(column.type, _take(column.array, pa.array(places)))
+
+
+def _take(array: pa.Array, places: pa.Array) -> pa.Array:
+    """Elements by their places, if they do not become too much."""
+    if len(places) * (array.nbytes + 8) > _REPEATED_BYTES:
+        total = pc.sum(pa.array(_weights(array)).take(places)).as_py() or 0
+        if total > _REPEATED_BYTES:
+            raise pa.ArrowInvalid(f"repeated values grow to {total} bytes")
+    return array.take(places)
+
+
+def _weights(array: pa.Array) -> Numbers:
+    """About how many bytes each element takes."""
+    typ = array.type
+    if pa.types.is_struct(typ):
+        return sum((_weights(array.field(i)) for i in range(typ.num_fields)), np.full(len(array), 8))
+    if pa.types.is_list(typ):
+        sums = np.concatenate(([0], np.cumsum(_weights(array.values))))
+        return 8 + np.diff(sums[_offsets(array)])
+    if pa.types.is_string(typ) or pa.types.is_binary(typ):
+        return 8 + np.asarray(pc.fill_null(pc.binary_length(array), 0), np.int64)
+    return np.full(len(array), 8)
+
+
+_DAY = 86_400 * _SCALES["s"]
+_CONVERT: dict[int, Convert] = {
+    pa.lib.Type_NA: _as_is(t.NULL),
+    pa.lib.Type_BOOL: _as_is(t.BOOL),
+    pa.lib.Type_UINT8: _as_is(t.UINT8),
+    pa.lib.Type_UINT16: _as_is(t.UINT16),
+    pa.lib.Type_UINT32: _as_is(t.UINT32),
+    pa.lib.Type_UINT64: _as_is(t.UINT64),
+    pa.lib.Type_INT8: _as_is(t.INT8),
+    pa.lib.Type_INT16: _as_is(t.INT16),
+    pa.lib.Type_INT32: _as_is(t.INT32),
+    pa.lib.Type_INT64: _as_is(t.INT64),
+    pa.lib.Type_HALF_FLOAT: _cast(t.FLOAT16),
+    pa.lib.Type_FLOAT: _as_is(t.FLOAT32),
+    pa.lib.Type_DOUBLE: _as_is(t.FLOAT64),
+    pa.lib.Type_STRING: _as_is(t.STRING),
+    pa.lib.Type_STRING_VIEW: _cast(t.STRING),
+    pa.lib.Type_LARGE_STRING: _cast(t.named("arrow_large_string", t.STRING)),
+    pa.lib.Type_BINARY: _as_is(t.BYTES),
+    pa.lib.Type_BINARY_VIEW: _cast(t.BYTES),
+    pa.lib.Type_LARGE_BINARY: _cast(t.named("arrow_large_binary", t.BYTES)),
+    pa.lib.Type_FIXED_SIZE_BINARY: _fixed_size_binary,
+    pa.lib.Type_DATE32: _dates("arrow_date32", _DAY),
+    pa.lib.Type_DATE64: _dates("arrow_date64", _SCALES["ms"]),
+    pa.lib.Type_TIMESTAMP: _instants("arrow_timestamp", t.TIME),
+    pa.lib.Type_TIME32: _instants("arrow_time32", t.TIME),
+    pa.lib.Type_TIME64: _instants("arrow_time64", t.TIME),
+    pa.lib.Type_DURATION: _instants("arrow_duration", t.DURATION),
+    MONTHS.id: _as_is(t.named("arrow_month_interval", t.INT32)),
+    DAY_TIME.id: _record_of(
+        "arrow_day_time_interval",
+        (("days", t.INT32), ("milliseconds", t.UINT32)),
+        [("days", "<i4"), ("milliseconds", "<i4")],
+    ),
+    pa.lib.Type_INTERVAL_MONTH_DAY_NANO: _record_of(
+        "arrow_month_day_nano_interval",
+        (("month", t.INT32), ("day", t.INT32), ("nanoseconds", t.INT64)),
+        [("month", "<i4"), ("day", "<i4"), ("nanoseconds", "<i8")],
+    ),
+    pa.lib.Type_DECIMAL32: _small_decimal,
+    pa.lib.Type_DECIMAL64: _small_decimal,
+    pa.lib.Type_DECIMAL128: _decimal_parts,
+    pa.lib.Type_DECIMAL256: _decimal256,
+    pa.lib.Type_LIST: _list(None),
+    pa.lib.Type_LARGE_LIST: _list("arrow_large_list"),
+    pa.lib.Type_LIST_VIEW: _list_view(None),
+    pa.lib.Type_LARGE_LIST_VIEW: _list_view("arrow_large_list"),
+    pa.lib.Type_FIXED_SIZE_LIST: _fixed_size_list,
+    pa.lib.Type_MAP: _map,
+    pa.lib.Type_STRUCT: _record,
+    pa.lib.Type_SPARSE_UNION: _union,
+    pa.lib.Type_DENSE_UNION: _union,
+    pa.lib.Type_DICTIONARY: _dictionary,
+    pa.lib.Type_RUN_END_ENCODED: _run_end_encoded,
+}

@@ -1,0 +1,162 @@
+"""Parquet. Types go by way of Arrow: the schema that Arrow writers leave in a file brings back what Parquet has no type for.
+
+Units that Parquet lacks become finer: `arrow_timestamp_s` comes back as `arrow_timestamp_ms`. Files
+are read and written a row group at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal.errors import InvalidInput
+from shoal.formats.arrow_intervals import DAY_TIME, MONTHS
+from shoal.formats.arrow_read import batches, refusing
+from shoal.formats.arrow_write import RecordWriter, exchange_type
+from shoal.formats.columns import Batch
+from shoal.formats.options import ReadOptions
+from shoal.formats.streams import Source, read_exactly
+from shoal.model import types as t
+from shoal.model.text import format_type
+from shoal.model.values import Value
+
+_NAME = "parquet"
+_BATCH_ROWS = 16_384
+_BATCH_BYTES = 64 * 1024 * 1024
+_READ_AHEAD = 1024 * 1024
+_BARE_ELEMENTS = 1 << 26
+_ELEMENTS_PER_BYTE = 1024
+"""A column of lists may have this many elements, and as many more for each of its bytes."""
+_GROUP_ROWS = 122_880
+_GROUP_BYTES = 64 * 1024 * 1024
+
+
+# ---- reading
+
+
+def read(source: Source, options: ReadOptions) -> Iterator[Value]:
+    """The records of a file."""
+    for batch in read_columns(source, options):
+        yield from batch.values()
+
+
+def read_columns(source: Source, options: ReadOptions) -> Iterator[Batch]:
+    """The records of a file in columns."""
+    if not source.seekable():
+        raise InvalidInput("parquet requires a seekable input")
+    with refusing(_NAME):
+        handle = _Handle(source)
+        file = _open(handle, "ns")
+        groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+        _check_sizes(file, groups, handle.size())
+        for i, group in enumerate(groups):
+            size = max(1, min(_BATCH_ROWS, _BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)))
+            _check_old_times(file, handle, i)
+            for batch in file.iter_batches(size, row_groups=[i], use_threads=options.threads > 1):
+                yield from batches(batch)
+
+
+def _open(handle: _Handle, unit: str) -> Any:
+    return pq.ParquetFile(
+        pa.PythonFile(handle, mode="r"),
+        buffer_size=_READ_AHEAD,
+        pre_buffer=False,
+        coerce_int96_timestamp_unit=unit,
+        arrow_extensions_enabled=False,
+    )
+
+
+def _check_sizes(file: Any, groups: list[Any], size: int) -> None:
+    """Refuse a file whose metadata speaks of more than there is."""
+    if any(group.num_rows < 0 for group in groups) or sum(group.num_rows for group in groups) != file.metadata.num_rows:
+        raise pa.ArrowInvalid("row groups do not add up to the rows of the file")
+    for group in groups:
+        for i in range(group.num_columns):
+            column = group.column(i)
+            if not 0 <= column.total_compressed_size <= size or not 0 <= column.data_page_offset <= size:
+                raise pa.ArrowInvalid(f"column {column.path_in_schema!r} lies outside of the file")
+            is_list = file.schema.column(i).max_repetition_level > 0
+            most = _BARE_ELEMENTS + _ELEMENTS_PER_BYTE * size if is_list else group.num_rows
+            if not 0 <= column.num_values <= most:
+                raise pa.ArrowInvalid(f"column {column.path_in_schema!r} has {column.num_values} values")
+
+
+def _check_old_times(file: Any, handle: _Handle, group: int) -> None:
+    """Times of the old 96-bit kind reach further than nanoseconds do, where pyarrow would wrap around.
+
+    Microseconds reach as far; that they fit is checked as for any column of microseconds.
+    """
+    schema = file.schema
+    old = [schema.column(i).path for i in range(len(schema)) if schema.column(i).physical_type == "INT96"]
+    if old:
+        for batch in _open(handle, "us").iter_batches(_BATCH_ROWS, row_groups=[group], columns=old):
+            for _ in batches(batch):
+                pass
+
+
+class _Handle:
+    """A source as a file for pyarrow, which takes a short read for the end."""
+
+    closed = False
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.seek, self.tell = source.seek, source.tell
+
+    def read(self, size: int) -> bytes:
+        return read_exactly(self._source, size)
+
+    def size(self) -> int:
+        """How many bytes the file has."""
+        return self.seek(0, 2)
+
+    def close(self) -> None:
+        pass
+
+
+# ---- writing
+
+
+class Writer(RecordWriter):
+    """Writes records of one type as a Parquet file."""
+
+    prefix = "parquetio"
+
+    def check(self, typ: t.Type) -> None:
+        whole = exchange_type(typ)
+        if whole in _UNSUPPORTED or pa.types.is_union(whole):
+            raise pa.ArrowInvalid(f"unsupported type: {format_type(typ)}")
+
+    def open_stream(self, sink: pa.NativeFile, schema: pa.Schema) -> Any:
+        return _RowGroups(pq.ParquetWriter(sink, schema, compression="zstd"))
+
+
+_UNSUPPORTED = frozenset((MONTHS, DAY_TIME, pa.month_day_nano_interval(), pa.binary(0)))
+
+
+class _RowGroups:
+    """Gathers batches into row groups."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+        self._held: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._held:
+            self._writer.write_table(pa.Table.from_batches(self._held))
+        self._held, self._rows, self._bytes = [], 0, 0

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def shoal(*argv: str, stdin: bytes = b"", cwd: Path | None = None) -> tuple[int, str, str]:
+    done = subprocess.run([sys.executable, "-m", "shoal", *argv], input=stdin, capture_output=True, cwd=cwd)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def zq(*argv: str, stdin: bytes = b"", cwd: Path | None = None) -> tuple[int, str, str]:
+    return shoal("zq", *argv, stdin=stdin, cwd=cwd)
+
+
+def test_the_version_is_printed() -> None:
+    status, out, _ = shoal("--version")
+    assert status == 0
+    assert out.startswith("Version: v0.")
+
+
+def test_files_are_read_in_order_and_written_in_the_format_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"a":1}\n')
+    (tmp_path / "b.csv").write_text("a,b\n2,x\n")
+    assert zq("-z", "*", "a.json", "b.csv", cwd=tmp_path) == (0, '{a:1}\n{a:2.,b:"x"}\n', "")
+    assert zq("-z", "a.json", cwd=tmp_path) == (0, "{a:1}\n", "")
+    assert zq("-j", "a.json", cwd=tmp_path) == (0, '{"a":1}\n', "")
+    assert zq("-J", "a.json", cwd=tmp_path) == (0, '{\n    "a": 1\n}\n', "")
+    assert zq("-f", "zson", "-pretty", "2", "a.json", cwd=tmp_path) == (0, "{\n  a: 1\n}\n", "")
+    assert zq("-f=csv", "a.json", cwd=tmp_path) == (0, "a\n1\n", "")
+
+
+def test_zng_through_a_pipe_is_the_default() -> None:
+    status = subprocess.run(
+        f"printf '{{a:1.2.3.4}}' | {sys.executable} -m shoal zq - | {sys.executable} -m shoal zq -z -",
+        shell=True,
+        capture_output=True,
+    )
+    assert status.stdout == b"{a:1.2.3.4}\n"
+
+
+@pytest.mark.parametrize(
+    "name, text, error",
+    [
+        ("bad.json", '{"a":1}\n{"a":2\n', "bad.json: unexpected end of JSON input\n"),
+        ("bad.json", '{"a":1}\n{"a" 2}\n', "bad.json: line 2, column 6: expecting ':' delimiter\n"),
+        ("bad.zson", "{a:1}\n{a:}\n", "bad.zson: line 2, column 4: expected a value, found '}'\n"),
+        ("bad.zson", '{a:1}\n"a"(foo)\n', "bad.zson: line 2, column 5: no such type name: 'foo'\n"),
+        ("bad.csv", "a,b\n1,2\n3\n", "bad.csv: line 3: expected 2 fields, found 1\n"),
+    ],
+)
+def test_bad_input_is_one_line_with_file_and_place_and_what_came_before_is_written(
+    name: str, text: str, error: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    status, out, err = zq("-z", "-i", name.partition(".")[2], name, cwd=tmp_path)
+    assert status == 1
+    assert err == error
+    assert out in ("{a:1}\n", "{a:1.,b:2.}\n")
+
+
+def test_what_came_before_an_error_is_complete_in_binary_output_too(tmp_path: Path) -> None:
+    (tmp_path / "bad.zson").write_text("{a:1}\n{a:2}\n{a:}\n")
+    assert zq("-i", "zson", "-o", "out.zng", "bad.zson", cwd=tmp_path)[0] == 1
+    assert zq("-z", "out.zng", cwd=tmp_path) == (0, "{a:1}\n{a:2}\n", "")
+
+
+def test_with_e_false_the_next_file_is_read_after_an_error(tmp_path: Path) -> None:
+    (tmp_path / "bad.zson").write_text("{a:1}\n{a:}\n")
+    (tmp_path / "good.zson").write_text("{a:2}\n")
+    status, out, err = zq("-z", "-e=false", "-i", "zson", "bad.zson", "good.zson", cwd=tmp_path)
+    assert (status, out) == (0, "{a:1}\n{a:2}\n")
+    assert err.startswith("bad.zson: line 2")
+
+
+@pytest.mark.parametrize(
+    "argv, error",
+    [
+        (["-z", "*", "nowhere"], "nowhere: file does not exist\n"),
+        (["-f", "yaml", "-"], "no format named 'yaml'"),
+        (["-i", "table", "-"], "cannot read format 'table'"),
+        (["-nosuch", "-"], "flag provided but not defined: -nosuch"),
+        (["-z", "-J", "-"], "cannot use -"),
+        (["-z", "count()", "-"], "cannot run 'count()'"),
+        (["-pretty", "x", "-"], "invalid value 'x' for flag -pretty"),
+        (["-persist", "(", "-z", "-"], "bad regular expression '('"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_status_1(argv: list[str], error: str) -> None:
+    status, out, err = zq(*argv)
+    assert (status, out) == (1, "")
+    assert err.startswith(error)
+    assert err.count("\n") == 1
+
+
+def test_split_writes_a_file_for_each_type(tmp_path: Path) -> None:
+    text = b'{_path:"conn",a:1}\n{_path:"dns",b:2}\n{_path:"conn",a:3}\n{c:4}\n{_path:"../x",d:5}\n'
+    assert zq("-z", "-split", "out", "-", stdin=text, cwd=tmp_path) == (0, "", "")
+    made = {p.name: p.read_text() for p in (tmp_path / "out").iterdir()}
+    assert made == {
+        "conn.zson": '{_path:"conn",a:1}\n{_path:"conn",a:3}\n',
+        "dns.zson": '{_path:"dns",b:2}\n',
+        "0.zson": "{c:4}\n",
+        "_x.zson": '{_path:"../x",d:5}\n',
+    }
+
+
+def test_help_names_every_flag() -> None:
+    status, out, _ = zq("-help")
+    assert status == 0
+    for flag in ("-i FMT", "-persist RE", "-zng.framethresh SIZE"):
+        assert flag in out
+
+
+def test_a_reader_that_stops_early_is_no_error() -> None:
+    done = subprocess.run(
+        f"yes '{{a:1}}' | head -200000 | {sys.executable} -m shoal zq -z - | head -1", shell=True, capture_output=True
+    )
+    assert (done.stdout, done.stderr) == (b"{a:1}\n", b"")
+
+
+@pytest.mark.parametrize("argv", [["--version"], ["zq", "-z", "*", "-"], ["zq", "-help"]])
+def test_start_up_loads_no_heavy_library(argv: list[str]) -> None:
+    code = (
+        "import sys; from shoal.cli.main import main; main(sys.argv[1:]); "
+        "print([m for m in ('pyspark', 'duckdb', 'pyarrow', 'numpy', 'pandas') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *argv], input=b"{a:1}", capture_output=True)
+    assert done.stderr == b"[]\n"

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from shoal.errors import InvalidInput
+from shoal.formats import registry
+from shoal.formats.detect import detect
+from shoal.formats.files import read_source
+from shoal.formats.options import WriteOptions
+from shoal.model.parse import parse_value
+from shoal.model.text import format_value
+
+RECORDS = [parse_value("{a:1,b:2}"), parse_value("{a:3,b:4}")]
+
+
+class Pipe(io.BytesIO):
+    def seekable(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("name", ["zson", "zng", "json", "zjson", "vng", "csv", "tsv", "zeek", "parquet", "arrows"])
+def test_what_a_writer_wrote_is_recognised(name: str) -> None:
+    out = io.BytesIO()
+    writer = registry.by_name(name).load_writer()(out, WriteOptions())
+    for record in RECORDS:
+        writer.write(record)
+    writer.close()
+    found, source = detect(io.BytesIO(out.getvalue()))
+    assert found.name == name
+    assert source.read(4) == out.getvalue()[:4]
+    if name not in ("vng", "parquet"):
+        assert detect(Pipe(out.getvalue()))[0].name == name
+
+
+@pytest.mark.parametrize(
+    "text, name",
+    [
+        (b'{"a":1}\n{"b":2}\n', "json"),
+        (b'{"a":1}\n' * 10 + b"{a:1}\n", "json"),
+        (b'{"a":1}\n' * 9 + b"{a:1}\n", "zson"),
+        (b"1.2.3.4\n", "zson"),
+        (b'{"type":{"kind":"primitive","name":"int64"},"value":"1"}\n', "zjson"),
+        (b"a,b\n1,2\n", "csv"),
+        (b"a\tb\n1\t2\n", "tsv"),
+        (b"#\tYear\n1\t2019\n", "tsv"),
+        (b"#fields a\n#types int\n1\n", "zeek"),
+        (b"[1,\n2,\n3]", "json"),
+        (b" " * 100_000 + b"{a:1}", "zson"),
+        (b'"' + b"x" * 200_000 + b'"', "json"),
+    ],
+)
+def test_text_is_recognised(text: bytes, name: str) -> None:
+    assert detect(io.BytesIO(text))[0].name == name
+    assert detect(Pipe(text))[0].name == name
+
+
+def test_empty_input_has_no_values() -> None:
+    assert list(read_source(io.BytesIO(b""))) == []
+
+
+def test_what_is_no_format_names_what_each_reader_missed() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        detect(io.BytesIO(b"This is not a detectable format.\n"))
+    lines = str(caught.value).split("\n\t")
+    assert lines[0] == "format detection error"
+    assert [line.partition(":")[0] for line in lines[1:]] == sorted(
+        ["arrows", "csv", "json", "line", "parquet", "tsv", "vng", "zeek", "zjson", "zng", "zson"]
+    )
+
+
+def test_detection_loses_nothing_of_a_pipe() -> None:
+    text = b"".join(b"{n:%d}\n" % i for i in range(100_000))
+    values = list(read_source(Pipe(text)))
+    assert len(values) == 100_000
+    assert format_value(values[-1]) == "{n:99999}"
