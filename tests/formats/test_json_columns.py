@@ -42,12 +42,26 @@ def test_columns_and_rows_agree_and_canonical_json_comes_back_byte_for_byte(made
     assert "".join(to_json(value) + "\n" for value in values).encode() == text
 
 
+like_keys = st.fixed_dictionaries(
+    {"a": json_values, "b": st.fixed_dictionaries({"c": json_values, "d": st.lists(json_values, max_size=3)})}
+)
+
+
+@given(st.lists(like_keys, max_size=6))
+@settings(max_examples=200)
+def test_columns_and_rows_agree_on_rows_with_the_same_keys(made: list[Any]) -> None:
+    text = b"".join(json_line(value) + b"\n" for value in made)
+    assert by_columns(text) == by_rows(text)
+
+
 EXACT = [
     b'{"a":1,"n":{"v":1}}\n{"a":"x","n":{"v":1.5}}\n{"a":2,"n":{"v":1.5}}\n{"a":"y","n":{"v":2}}\n',
     b'{"t":"2024-01-01T00:00:00Z"}\n{"t":null}\n{"t":["2024-01-01"]}\n{"t":{"u":"2024-01-01"}}\n{"t":"2024-01-01"}\n',
     b'{"a":{"b":1}}\n{"a":{"b":1,"c":2}}\n{"a":{"c":2,"b":1}}\n{"a":{"b":null}}\n{"a":{}}\n{"a":null}\n',
     b'{"a":1}\n{"a":1.0}\n{"a":"1"}\n{"a":null}\n{}\n{"a":true}\n{"a":[]}\n{"a":{}}\n',
     b'{"a":1,"b":2}\n{"b":2,"a":1}\n',
+    b'{"a":[null,1]}\n{"a":[2,null]}\n{"a":[null,null]}\n{"a":[]}\n',
+    b'{"a":{"b":null}}\n{"a":{"b":[null,"x"]}}\n{"a":{"b":[null,"2024-01-01"]}}\n',
     b'{"a":[1,2]}\n{"a":[1,2.0]}\n{"a":[1,null]}\n{"a":[null]}\n{"a":["x",1,null]}\n{"a":[[1],["x"]]}\n',
     b'{"a":{"b":{"c":[{"d":1},{"d":"x"}]}}}\n{"a":{"b":{"c":[]}}}\n',
     b'{"a":9223372036854775807}\n{"a":9223372036854775808}\n{"a":-9223372036854775808}\n{"a":1e300}\n',

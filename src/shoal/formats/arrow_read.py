@@ -60,14 +60,15 @@ def refusing(name: str) -> Iterator[None]:
 
 def batches(batch: pa.RecordBatch) -> Iterator[Batch]:
     """The rows of an Arrow batch, which may come from anywhere, in runs."""
-    if batch.num_rows > _BARE_ROWS + _ROWS_PER_BYTE * batch.nbytes:
-        raise pa.ArrowInvalid(f"{batch.num_rows} rows in a batch of {batch.nbytes} bytes")
+    size = batch.get_total_buffer_size()  # `nbytes` looks at the data, and crashes on unions of nothing
+    if batch.num_rows > _BARE_ROWS + _ROWS_PER_BYTE * size:
+        raise pa.ArrowInvalid(f"{batch.num_rows} rows in a batch of {size} bytes")
     batch.validate(full=True)
     record = batch.to_struct_array()
     typ = record.type
     if has_intervals(typ):
         record = record.view(stored(typ))
-    step = max(1, min(BATCH_ROWS, _BATCH_BYTES * batch.num_rows // max(1, batch.nbytes)))
+    step = max(1, min(BATCH_ROWS, _BATCH_BYTES * batch.num_rows // max(1, size)))
     for start in range(0, len(record), step):
         shape, column = convert(typ, record.slice(start, step))
         yield Batch((Part(shape, column, np.arange(len(column))),), len(column))
@@ -92,6 +93,21 @@ def _as_is(typ: t.Type) -> Convert:
 
 def _cast(typ: t.Type) -> Convert:
     return lambda _, array: Column(typ, array.cast(arrow_type(typ)))
+
+
+def _view(typ: t.Type) -> Convert:
+    """Strings that lie anywhere. pyarrow follows even the views of nulls, which nobody has checked."""
+
+    def convert_views(_: Any, array: pa.Array) -> Column:
+        if not array.null_count:
+            return Column(typ, array.cast(arrow_type(typ)))
+        views = _items(array, np.dtype(("<u8", 2))).copy()
+        views[array.is_null().to_numpy(False)] = 0
+        buffers = [None, pa.py_buffer(views), *array.buffers()[2:]]
+        texts = pa.Array.from_buffers(array.type, len(array), buffers).cast(arrow_type(typ))
+        return Column(typ, pc.if_else(array.is_valid(), texts, None))
+
+    return convert_views
 
 
 def _fixed_size_binary(typ: Any, array: pa.Array) -> Column:
@@ -350,7 +366,7 @@ def _run_end_encoded(typ: Any, array: pa.Array) -> Column:
 
 def _take(array: pa.Array, places: pa.Array) -> pa.Array:
     """Elements by their places, if they do not become too much."""
-    if len(places) * (array.nbytes + 8) > _REPEATED_BYTES:
+    if len(places) * (array.get_total_buffer_size() + 8) > _REPEATED_BYTES:
         total = pc.sum(pa.array(_weights(array)).take(places)).as_py() or 0
         if total > _REPEATED_BYTES:
             raise pa.ArrowInvalid(f"repeated values grow to {total} bytes")
@@ -386,10 +402,10 @@ _CONVERT: dict[int, Convert] = {
     pa.lib.Type_FLOAT: _as_is(t.FLOAT32),
     pa.lib.Type_DOUBLE: _as_is(t.FLOAT64),
     pa.lib.Type_STRING: _as_is(t.STRING),
-    pa.lib.Type_STRING_VIEW: _cast(t.STRING),
+    pa.lib.Type_STRING_VIEW: _view(t.STRING),
     pa.lib.Type_LARGE_STRING: _cast(t.named("arrow_large_string", t.STRING)),
     pa.lib.Type_BINARY: _as_is(t.BYTES),
-    pa.lib.Type_BINARY_VIEW: _cast(t.BYTES),
+    pa.lib.Type_BINARY_VIEW: _view(t.BYTES),
     pa.lib.Type_LARGE_BINARY: _cast(t.named("arrow_large_binary", t.BYTES)),
     pa.lib.Type_FIXED_SIZE_BINARY: _fixed_size_binary,
     pa.lib.Type_DATE32: _dates("arrow_date32", _DAY),

@@ -99,7 +99,7 @@ class RecordWriter:
             if self._stream is None:
                 self._stream = self.open_stream(pa.PythonFile(_Pipe(self._out), mode="w"), self._schema)
             self._stream.write_batch(batch)
-        self._enough = max(1, min(_MOST_ROWS, _BATCH_BYTES * len(rows) // max(1, batch.nbytes)))
+        self._enough = max(1, min(_MOST_ROWS, _BATCH_BYTES * len(rows) // max(1, batch.get_total_buffer_size())))
 
 
 class _Pipe:
@@ -154,6 +154,8 @@ def _exchange_type(typ: t.Type, name: str) -> pa.DataType:
             return pa.struct([(f.name, exchange_type(f.type)) for f in typ.fields])
         case t.Array() | t.Set():
             return _list_type(typ, name)
+        case t.Map() if exchange_type(typ.key) == pa.null():
+            raise pa.ArrowInvalid(f"unsupported type: {format_type(typ)}")
         case t.Map():
             return pa.map_(exchange_type(typ.key), exchange_type(typ.value))
         case t.Union():

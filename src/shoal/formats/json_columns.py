@@ -20,9 +20,9 @@ from shoal.errors import InvalidInput
 from shoal.formats import json_rows
 from shoal.formats.columns import Batch, Rows, batch_of, batches
 from shoal.formats.json_shapes import ShapeReader
-from shoal.formats.json_texts import BadText
+from shoal.formats.json_texts import OTHER, BadText, kinds_of
 from shoal.formats.options import ReadOptions
-from shoal.formats.parts import TooManyShapes
+from shoal.formats.parts import TooManyShapes, all_rows, selected
 from shoal.formats.streams import Source
 from shoal.model.values import Value
 
@@ -106,9 +106,8 @@ class _Pool:
             reader = self._local.reader = ShapeReader()
             self._readers.append(reader)
         texts = chunk.texts()
-        filled = _filled(chunk)
-        if len(filled) != len(texts):
-            texts = texts.take(pa.array(filled))
+        filled = _filled(texts)
+        texts = selected(texts, filled)
         try:
             parts = reader.decode(texts)
         except BadText:
@@ -134,12 +133,11 @@ def _first_bad(texts: pa.Array) -> int:
     raise AssertionError("every text is JSON")
 
 
-def _filled(chunk: _Chunk) -> Rows:
-    """Places of the lines that are not blank."""
-    sizes = np.diff(np.append(chunk.starts, len(chunk.data)))
-    short = np.flatnonzero(sizes <= 64)
-    blank = [i for i in short.tolist() if not chunk.data[chunk.starts[i] : chunk.starts[i] + sizes[i]].strip()]
-    return np.setdiff1d(np.arange(len(chunk), dtype=np.int64), np.array(blank, np.int64))
+def _filled(texts: pa.Array) -> Rows:
+    """Places of the texts that are not blank."""
+    doubtful = np.flatnonzero(kinds_of(texts) == OTHER)
+    blank = [row for row in doubtful.tolist() if not texts[row].as_py().strip()]
+    return np.setdiff1d(all_rows(texts), blank) if blank else all_rows(texts)
 
 
 def _chunks(source: Source, limit: int) -> Iterator[_Chunk]:

@@ -36,6 +36,10 @@ from shoal.model import types as t
 
 Path = tuple[str, ...]
 Keys = dict[Path, list[str]]
+Integers = dict[Path, np.ndarray[Any, np.dtype[np.bool_]]]
+_INTEGER_TYPES = pa.array(["BIGINT", "UBIGINT"])
+_EXACT_FLOATS = 2.0**53
+"""Below this, a float that was an integer can be made one again."""
 _PROBED = 1000
 _MAX_PATHS = 60
 _SCALARS: dict[pa.DataType, t.Type] = {
@@ -45,7 +49,6 @@ _SCALARS: dict[pa.DataType, t.Type] = {
     pa.bool_(): t.BOOL,
 }
 _PLAIN_ELEMENTS = (pa.int64(), pa.string(), pa.bool_())
-"""Elements that Arrow shows exactly. Not null: a list of only nulls comes back too short (pyarrow 26)."""
 
 
 class _Blurred(Exception):
@@ -119,50 +122,47 @@ class ShapeReader:
 
     # ---- a group of rows with the same keys
 
-    def _group(self, texts: pa.Array, keys: Keys, signature: str, true_floats: int | None = None) -> list[Part]:
-        """Parts of a group. `true_floats` tells how many columns have floats only, once that is known."""
+    def _group(self, texts: pa.Array, keys: Keys, signature: str) -> list[Part]:
         table = self._parse(texts, signature)
         if set(table.column_names) != set(keys[()]):
             raise _Blurred
         columns = {name: table.column(name).chunk(0) for name in table.column_names}
-        floats = [p for name, column in columns.items() for p in _float_paths(column.type, (name,))]
-        if true_floats is not None and len(floats) > true_floats:
-            raise _Blurred  # a column of integers, some of them beyond int64
-        if floats and true_floats is None:
-            split = self._types(texts, floats)
-            if any("BIGINT" in types for types, _ in split):
-                return self._split(texts, keys, signature, split, by_floats=True)
-        fields = [self._field(columns[key], (key,), keys, texts) for key in keys[()]]
+        integers = self._integers_among_floats(texts, columns)
+        fields = [self._field(columns[key], (key,), keys, integers, texts) for key in keys[()]]
         return records(keys[()], fields, len(texts))
 
-    def _types(self, texts: pa.Array, paths: list[Path]) -> list[tuple[str, Rows]]:
-        """Rows apart by the kinds of value at some paths."""
-        sql = "SELECT array_to_string(json_type(x, ?), ',') FROM texts"
-        return groups(self._texts.query(sql, texts, [pointer(*path) for path in paths]), SIGNED)
-
-    def _split(
-        self, texts: pa.Array, keys: Keys, signature: str, split: list[tuple[str, Rows]], by_floats: bool
-    ) -> list[Part]:
-        out: list[Part] = []
-        for types, rows in split:
-            true_floats = types.count("DOUBLE") if by_floats else None
-            parts = self._retry(selected(texts, rows), keys, f"{signature} {types}", true_floats)
-            out += moved(parts, rows)
+    def _integers_among_floats(self, texts: pa.Array, columns: dict[str, pa.Array]) -> Integers:
+        """For each column of floats, the rows in which it is an integer. Only a whole number can be one."""
+        out: Integers = {}
+        for name, column in columns.items():
+            for path, floats in _float_columns(column, (name,)):
+                whole = np.flatnonzero(_is_whole(floats))
+                if len(whole):
+                    types = self._texts.query(
+                        "SELECT json_type(x, ?) FROM texts", selected(texts, whole), pointer(*path)
+                    )
+                    rows = whole[pc.is_in(types, _INTEGER_TYPES).to_numpy(zero_copy_only=False)]
+                    if len(rows):
+                        out[path] = np.isin(np.arange(len(texts)), rows)
         return out
 
     def _split_by_type(self, texts: pa.Array, keys: Keys, signature: str) -> list[Part]:
         """A group that Arrow refused, because some key has values of several kinds."""
-        split = self._types(texts, [(key,) for key in keys[()]])
+        sql = "SELECT array_to_string(json_type(x, ?), ',') FROM texts"
+        split = groups(self._texts.query(sql, texts, [pointer(key) for key in keys[()]]), SIGNED)
         if len(split) == 1:
             return self._slowly(texts, keys[()])
-        return self._split(texts, keys, signature, split, by_floats=False)
+        out: list[Part] = []
+        for types, rows in split:
+            out += moved(self._retry(selected(texts, rows), keys, f"{signature} {types}"), rows)
+        return out
 
-    def _retry(self, texts: pa.Array, keys: Keys, signature: str, true_floats: int | None) -> list[Part]:
-        """Part of a group, in which the values of some keys are all of one kind."""
+    def _retry(self, texts: pa.Array, keys: Keys, signature: str) -> list[Part]:
+        """Part of a group, in which each key has values of one kind."""
         if len(texts) < FEW:
             return one_by_one(texts, all_rows(texts))
         try:
-            return self._group(texts, keys, signature, true_floats)
+            return self._group(texts, keys, signature)
         except (_Blurred, pa.ArrowInvalid):
             return self._slowly(texts, keys[()])
 
@@ -185,10 +185,10 @@ class ShapeReader:
             raise _Blurred
         return table
 
-    def _field(self, column: pa.Array, path: Path, keys: Keys, texts: pa.Array) -> list[Part]:
+    def _field(self, column: pa.Array, path: Path, keys: Keys, integers: Integers, texts: pa.Array) -> list[Part]:
         """A top-level field; one that holds what Arrow blurs is parsed from its text."""
-        if not _is_blurred(column.type):
-            return list(_plain(column, path, keys))
+        if not _is_blurred(column.type) and not _has_short_list(column):
+            return list(_Exact(keys, integers).parts(column, path, all_rows(texts)))
         is_list = pa.types.is_list(column.type)
         parsed = self._texts.fields(texts, {path[0]: ["JSON"] if is_list else "JSON"})[path[0]]
         valid, nulls = without_nulls(parsed)
@@ -232,13 +232,20 @@ def _string_type(typ: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def _float_paths(typ: pa.DataType, path: Path) -> Iterator[Path]:
-    """Where a float column may hold integers. Arrays are not looked into: those of floats are blurred."""
-    if pa.types.is_float64(typ):
-        yield path
-    if pa.types.is_struct(typ) and not _is_blurred(typ):
-        for field in typ:
-            yield from _float_paths(field.type, (*path, field.name))
+def _float_columns(column: pa.Array, path: Path) -> Iterator[tuple[Path, pa.Array]]:
+    """Columns of floats, which may hold integers. Arrays are not looked into: those of floats are blurred."""
+    if pa.types.is_float64(column.type):
+        yield path, column
+    if pa.types.is_struct(column.type) and not _is_blurred(column.type):
+        for field, child in zip(column.type, column.flatten(), strict=True):
+            yield from _float_columns(child, (*path, field.name))
+
+
+def _is_whole(floats: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    numbers = floats.to_numpy(zero_copy_only=False)  # nulls become NaN
+    if np.isinf(numbers).any() or np.isnan(numbers).sum() != floats.null_count:
+        raise _Blurred
+    return np.asarray(np.floor(numbers) == numbers)
 
 
 def _is_blurred(typ: pa.DataType) -> bool:
@@ -248,29 +255,55 @@ def _is_blurred(typ: pa.DataType) -> bool:
     return pa.types.is_struct(typ) and any(_is_blurred(field.type) for field in typ)
 
 
-def _plain(column: pa.Array, path: Path, keys: Keys) -> Iterator[Part]:
-    """The parts of a column that Arrow shows exactly, given the keys of its objects."""
-    rows, nulls = without_nulls(column)
-    yield from nulls
-    if not len(rows) or pa.types.is_null(column.type):
-        return
-    present = selected(column, rows)
+def _has_short_list(column: pa.Array) -> bool:
+    """Whether elements are lost: Arrow 26 drops nulls that come before the first other element of a column."""
+    if pa.types.is_list(column.type):
+        return bool(column.offsets[-1].as_py() != len(column.values))
     if pa.types.is_struct(column.type):
-        yield from moved(_structs(present, path, keys), rows)
-    elif pa.types.is_list(column.type):
-        yield from moved(_plain_lists(present), rows)
-    elif column.type == pa.float64() and not pc.all(pc.is_finite(present)).as_py():
-        raise _Blurred
-    else:
-        yield Part(_SCALARS[column.type], present, rows)
+        return any(_has_short_list(column.field(i)) for i in range(column.type.num_fields))
+    return False
 
 
-def _structs(column: pa.Array, path: Path, keys: Keys) -> list[Part]:
-    names = keys.get(path)
-    children = {field.name: child for field, child in zip(column.type, column.flatten(), strict=True)}
-    if names is None or len(names) != len(children) or set(names) != set(children):
+class _Exact:
+    """Parts of the columns that Arrow shows exactly, given the keys of objects and which floats are integers."""
+
+    def __init__(self, keys: Keys, integers: Integers) -> None:
+        self._keys = keys
+        self._integers = integers
+
+    def parts(self, column: pa.Array, path: Path, where: Rows) -> Iterator[Part]:
+        """The parts of a column whose items stand in these rows of the group."""
+        rows, nulls = without_nulls(column)
+        yield from nulls
+        if not len(rows) or pa.types.is_null(column.type):
+            return
+        present = selected(column, rows)
+        if pa.types.is_struct(column.type):
+            yield from moved(self._structs(present, path, where[rows]), rows)
+        elif pa.types.is_list(column.type):
+            yield from moved(_plain_lists(present), rows)
+        elif path in self._integers:
+            yield from moved(_numbers(present, self._integers[path][where[rows]]), rows)
+        else:
+            yield Part(_SCALARS[column.type], present, rows)
+
+    def _structs(self, column: pa.Array, path: Path, where: Rows) -> list[Part]:
+        names = self._keys.get(path)
+        children = {field.name: child for field, child in zip(column.type, column.flatten(), strict=True)}
+        if names is None or len(names) != len(children) or set(names) != set(children):
+            raise _Blurred
+        fields = [list(self.parts(children[name], (*path, name), where)) for name in names]
+        return records(names, fields, len(column))
+
+
+def _numbers(column: pa.Array, is_integer: np.ndarray[Any, np.dtype[np.bool_]]) -> list[Part]:
+    """Floats, and integers that Arrow made floats."""
+    whole, others = np.flatnonzero(is_integer), np.flatnonzero(~is_integer)
+    floats = selected(column, whole)
+    if pc.max(pc.abs(floats)).as_py() >= _EXACT_FLOATS:
         raise _Blurred
-    return records(names, [list(_plain(children[name], (*path, name), keys)) for name in names], len(column))
+    parts = [Part(t.INT64, floats.cast(pa.int64()), whole)]
+    return [*parts, Part(t.FLOAT64, selected(column, others), others)] if len(others) else parts
 
 
 def _plain_lists(column: pa.Array) -> list[Part]:

@@ -1,4 +1,4 @@
-"""Parquet. Types go by way of Arrow: the schema that Arrow writers leave in a file brings back what Parquet has no type for.
+"""Parquet. Types go by way of Arrow, whose schema in the file brings back what Parquet itself has no type for.
 
 Units that Parquet lacks become finer: `arrow_timestamp_s` comes back as `arrow_timestamp_ms`. Files
 are read and written a row group at a time.
@@ -127,7 +127,8 @@ class Writer(RecordWriter):
 
     def check(self, typ: t.Type) -> None:
         whole = exchange_type(typ)
-        if whole in _UNSUPPORTED or pa.types.is_union(whole):
+        is_empty_list = pa.types.is_fixed_size_list(whole) and whole.list_size == 0
+        if whole in _UNSUPPORTED or pa.types.is_union(whole) or is_empty_list:
             raise pa.ArrowInvalid(f"unsupported type: {format_type(typ)}")
 
     def open_stream(self, sink: pa.NativeFile, schema: pa.Schema) -> Any:
@@ -148,7 +149,7 @@ class _RowGroups:
     def write_batch(self, batch: pa.RecordBatch) -> None:
         self._held.append(batch)
         self._rows += batch.num_rows
-        self._bytes += batch.nbytes
+        self._bytes += batch.get_total_buffer_size()
         if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
             self._flush()
 

@@ -1,0 +1,33 @@
+"""Spark 4.3 starts on the Java that `tools/java.py` finds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tools import java
+
+COUNT = """
+from pyspark.sql import SparkSession
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+print("counted", session.range(1000).count())
+session.stop()
+"""
+
+
+def test_spark_runs_on_the_java_that_is_found() -> None:
+    launcher = Path(sys.prefix) / "java" / "bin" / "java"
+    found = java.find() or (str(launcher) if launcher.exists() else None)
+    assert found is not None, "no Java 17 or newer (make setup installs one)"
+    assert java.java_version(found) >= 17
+    home = str(Path(found).resolve().parent.parent) if found != str(launcher) else str(launcher.parent.parent)
+    environment = {**os.environ, "JAVA_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run([sys.executable, "-c", COUNT], env=environment, capture_output=True, text=True, timeout=240)
+    assert "counted 1000" in done.stdout, done.stderr[-2000:]
+
+
+def test_what_is_no_java_has_version_0() -> None:
+    assert java.java_version("/nonexistent/java") == 0
+    assert java.java_version(sys.executable) == 0
