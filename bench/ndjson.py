@@ -45,33 +45,36 @@ def by_shoal(source: Path, out: Path, threads: int) -> None:
 
 
 class Fused:
-    """Rows of any shapes as one table; a field that has several types has a column for each."""
+    """Rows of any shapes as one table; a field that has several types has a column for each.
+
+    Rows stand in the order in which their parts came, until they are sorted.
+    """
 
     def __init__(self) -> None:
         self._length = 0
         self._shapes: dict[Type, int] = {}
         self._plain: dict[str, pa.DataType] = {}
-        self._columns: dict[str, list[tuple[pa.Array, np.ndarray[Any, Any]]]] = {}
+        self._columns: dict[str, list[tuple[int, pa.Array]]] = {}
+        self._known: dict[tuple[int, ...], pa.Array] = {}
 
     def add(self, batch: Batch) -> None:
         """Take in a batch, after the rows so far."""
         for part in batch.parts:
             assert isinstance(part.shape, Record)
-            rows = part.rows + self._length
             number = self._shapes.setdefault(part.shape, len(self._shapes))
-            self._put("$shape", pa.array(np.full(len(rows), number, np.int16)), rows)
+            self._put("$shape", pa.array(np.full(len(part.rows), number, np.int16)))
             for field, column in zip(part.shape.fields, part.column.flatten(), strict=True):
                 if not pa.types.is_null(column.type):
                     same = self._plain.setdefault(field.name, column.type) == column.type
-                    self._put(field.name if same else f"{field.name}${column.type}", column, rows)
-        self._length += batch.length
+                    self._put(field.name if same else f"{field.name}${column.type}", column)
+            self._length += len(part.rows)
 
-    def _put(self, name: str, column: pa.Array, rows: np.ndarray[Any, Any]) -> None:
-        self._columns.setdefault(name, []).append((column, rows))
+    def _put(self, name: str, column: pa.Array) -> None:
+        self._columns.setdefault(name, []).append((self._length, column))
 
     def sorted_by(self, key: str, threads: int) -> pa.Table:
-        """All rows in the order of a field."""
-        order = pc.sort_indices(self._gathered(key, np.arange(self._length))).to_numpy()
+        """All rows in the order of a field that all of them have."""
+        order = pc.sort_indices(pa.concat_arrays([c for _, c in self._columns[key]])).to_numpy().astype(np.int32)
         with ThreadPoolExecutor(threads) as pool:
             names = list(self._columns)
             return pa.table(dict(zip(names, pool.map(lambda name: self._gathered(name, order), names), strict=True)))
@@ -79,12 +82,22 @@ class Fused:
     def _gathered(self, name: str, order: np.ndarray[Any, Any]) -> pa.Array:
         """A column in a given order of rows, null where a row does not have it."""
         pieces = self._columns[name]
-        column = pa.concat_arrays([c for c, _ in pieces])
-        place = np.full(self._length, -1, np.int32)
-        place[np.concatenate([rows for _, rows in pieces])] = np.arange(len(column), dtype=np.int32)
-        place = place[order]
-        absent = place < 0
-        return column.take(pa.array(place, mask=absent if absent.any() else None))
+        column = pa.concat_arrays([c for _, c in pieces])
+        return column.take(self._places([(start, len(c)) for start, c in pieces], order))
+
+    def _places(self, ranges: list[tuple[int, int]], order: np.ndarray[Any, Any]) -> pa.Array:
+        """Where the item of each row stands in a column that has only some rows; many columns share this."""
+        key = tuple(start for start, _ in ranges)
+        if key not in self._known:
+            place = np.full(self._length, -1, np.int32)
+            done = 0
+            for start, size in ranges:
+                place[start : start + size] = np.arange(done, done + size, dtype=np.int32)
+                done += size
+            place = place[order]
+            absent = place < 0
+            self._known[key] = pa.array(place, mask=absent if absent.any() else None)
+        return self._known[key]
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +27,16 @@ from shoal.formats.parts import TooManyShapes, all_rows, selected
 from shoal.formats.streams import Source
 from shoal.model.values import Value
 
-_CHUNK = 16 * 1024 * 1024
+_CHUNK = 32 * 1024 * 1024
+_BLOCK = 1 << 16
 _NEWLINE = 10
+
+
+def _newlines(content: np.ndarray[Any, np.dtype[np.uint8]]) -> Rows:
+    """Places of the line ends. Block by block, to stay in the processor's cache."""
+    starts = range(0, len(content), _BLOCK)
+    found = [np.flatnonzero(content[start : start + _BLOCK] == _NEWLINE) + start for start in starts]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 
 class _Chunk:
@@ -36,7 +45,7 @@ class _Chunk:
     def __init__(self, data: bytes, first_line: int) -> None:
         self.data = data
         self.first_line = first_line
-        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
+        ends = _newlines(np.frombuffer(data, np.uint8))
         if not data.endswith(b"\n"):
             ends = np.append(ends, len(data))
         self.starts = np.concatenate(([0], ends[:-1] + 1)).astype(np.int32) if len(ends) else np.zeros(0, np.int32)

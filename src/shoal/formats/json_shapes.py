@@ -1,7 +1,7 @@
 """Lines of JSON objects to shapes and typed columns, fast: two strict parsers check each other.
 
-DuckDB tells the keys of every object, in order, at every nesting level; rows with the same keys form
-a group. Arrow's JSON reader parses a group into columns and refuses a column of mixed kinds, so what
+DuckDB tells the keys of every object, in order, at every nesting level; rows with equal keys form a
+group. Arrow's JSON reader parses a group into columns and refuses a column of mixed kinds, so what
 it accepts is exact but for three things, which are asked for: whether a float column holds integers,
 which of two nulls it is, and what is inside arrays of anything but plain scalars. A group that Arrow
 refuses, and the columns that it would blur, go the slower way of `json_texts`.
@@ -95,13 +95,14 @@ class ShapeReader:
         if len(self._paths) == 1:
             self._learn_paths(_object_paths(texts.slice(0, _PROBED)))
         out: list[Part] = []
-        outer, inner = unused_controls(texts, 2)
-        for signature, rows in groups(self._keys(texts, outer, inner)):
-            keys = dict(zip(self._paths, [k.split(inner) if k else [] for k in signature.split(outer)], strict=True))
-            group = selected(texts, rows)
-            if len(rows) < FEW or not are_plain(keys[()]):
+        (separator,) = unused_controls(texts, 1)
+        for signature, rows in groups(self._keys(texts, separator)):
+            keys = _keys_at(self._paths, texts[rows[0]].as_py())
+            repeated = sum(map(len, keys.values())) != signature.count(separator) + 1
+            if len(rows) < FEW or repeated or not are_plain(keys[()]):
                 out += one_by_one(texts, rows)
                 continue
+            group = selected(texts, rows)
             try:
                 parts = self._group(group, keys, signature)
             except (_Blurred, pa.ArrowInvalid):
@@ -109,11 +110,14 @@ class ShapeReader:
             out += moved(parts, rows)
         return out
 
-    def _keys(self, texts: pa.Array, outer: str, inner: str) -> pa.Array:
-        """For each row, the keys of its objects at all known paths, joined."""
-        joined = ", ".join(f"array_to_string(coalesce(k[{i + 1}], []), $inner)" for i in range(len(self._paths)))
-        sql = f"SELECT concat_ws($outer, {joined}) FROM (SELECT json_keys(x, $paths) AS k FROM texts)"  # noqa: S608
-        return self._texts.query(sql, texts, outer=outer, inner=inner, paths=[pointer(*p) for p in self._paths])
+    def _keys(self, texts: pa.Array, separator: str) -> pa.Array:
+        """For each row, the keys of its objects at all known paths, one after another.
+
+        Where the keys of one object end and those of the next begin is not told. It need not be: if the keys
+        of some object differed from those of the group's first row, Arrow would show a key too many.
+        """
+        sql = "SELECT array_to_string(flatten(json_keys(x, ?)), ?) FROM texts"
+        return self._texts.query(sql, texts, [pointer(*path) for path in self._paths], separator)
 
     def _learn_paths(self, paths: set[Path]) -> None:
         """Ask for the keys at these paths from now on."""
@@ -316,6 +320,18 @@ def _plain_lists(column: pa.Array) -> list[Part]:
 
 
 # ---- what has to be known before
+
+
+def _keys_at(paths: list[Path], text: str) -> Keys:
+    """The keys of the objects in one text."""
+    out: Keys = {}
+    made = orjson.loads(text)
+    for path in paths:
+        inner = made
+        for key in path:
+            inner = inner.get(key) if isinstance(inner, dict) else None
+        out[path] = list(inner) if isinstance(inner, dict) else []
+    return out
 
 
 def _object_paths(texts: pa.Array) -> set[Path]:

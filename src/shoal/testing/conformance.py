@@ -23,6 +23,6 @@ def run(program: str, data: bytes, input_flags: list[str], output_flags: list[st
         with patch.object(sys, "stdout", out), contextlib.redirect_stderr(errors):
             status = main(["zq", *output_flags, *input_flags, program, path])
         out.flush()
-        return out.buffer.getvalue(), errors.getvalue().encode(), status  # type: ignore[attr-defined]
+        return out.buffer.getvalue(), errors.getvalue().encode(), status
     finally:
         os.unlink(path)
