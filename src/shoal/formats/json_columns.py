@@ -161,7 +161,7 @@ def _chunks(source: Source, limit: int) -> Iterator[_Chunk]:
             if len(rest) > limit:
                 raise InvalidInput(f"line {line}: longer than {limit} bytes")
             continue
-        chunk = _Chunk(rest + data[:cut], line)
+        chunk = _Chunk(b"".join((rest, memoryview(data)[:cut])), line)
         rest = data[cut:]
         line += len(chunk)
         yield chunk

@@ -24,8 +24,6 @@ from shoal.model.zcode import Data
 
 Typed = tuple[t.Type, Data]
 _EMPTY = t.array(t.NULL)
-_record_types: dict[tuple[Any, ...], t.Record] = {}
-_MAX_CACHED = 10_000
 
 
 def decode_line(text: str) -> Value:
@@ -155,15 +153,8 @@ def typed(made: Any, depth: int = 0) -> Typed:
 
 def _typed_record(made: dict[str, Any], depth: int) -> Typed:
     items = [typed(v, depth + 1) for v in made.values()]
-    key = (*made, *(i[0] for i in items))
-    typ = _record_types.get(key)
-    if typ is None:
-        names = (n if n.isascii() else _without_surrogates(n) for n in made)
-        typ = t.record(zip(names, (i[0] for i in items), strict=True))
-        if len(_record_types) >= _MAX_CACHED:
-            _record_types.clear()
-        _record_types[key] = typ
-    return typ, tuple(i[1] for i in items)
+    names = tuple([n if n.isascii() else _without_surrogates(n) for n in made])
+    return t.record_of(names, tuple([i[0] for i in items])), tuple([i[1] for i in items])
 
 
 def _typed_array(made: list[Any], depth: int) -> Typed:

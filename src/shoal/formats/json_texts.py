@@ -70,7 +70,7 @@ def kinds_of(texts: pa.Array) -> np.ndarray[Any, np.dtype[np.uint8]]:
 def unused_controls(texts: pa.Array, count: int) -> list[str]:
     """Characters that no key has. JSON writes control characters as escapes, so those can be looked for."""
     content = memoryview(texts.buffers()[2])
-    if not re.search(rb"\\u001[a-f]", content, re.IGNORECASE):
+    if not re.search(rb"\\u001[a-fA-F]", content):
         return list(_SEPARATORS[:count])
     found = [c for c in _SEPARATORS if not re.search(rb"\\u%04x" % ord(c), content, re.IGNORECASE)]
     if len(found) < count:

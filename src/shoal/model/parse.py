@@ -37,6 +37,14 @@ _TOKEN = re.compile(
     rf"|(?P<word>true|false|null){_END}"
     r"|(?P<raw>`[^`]*`)"
 )
+_PLAIN = (
+    r'(?:(?P<string>"(?:[^"\\\n]|\\.)*")|(?P<integer>-?\d{1,18})'
+    r"|(?P<real>-?\d{1,17}\.\d{0,17})|(?P<word>true|false|null))"
+)
+_GAP = r"[ \t\r\n]*"
+_PLAIN_FIELD = re.compile(rf'{_GAP}(?:([^\W\d][\w$]*)|"([^"\\\n]*)"){_GAP}:{_GAP}{_PLAIN}{_GAP}[,}}]')
+"""A whole field with a plain value, and what follows it: most of any data, in one step."""
+_PLAIN_ELEMENT = re.compile(rf"{_GAP}{_PLAIN}{_GAP}[,\]]")
 _LONGEST_NUMBER = 400
 _BIG = t.Primitive("integer beyond int64", -1)
 _SYMBOL = t.Primitive("enum symbol", -2)
@@ -218,7 +226,16 @@ class Parser:
         names: list[str] = []
         items: list[Typed] = []
         start = self.pos
-        while not self.accept("}"):
+        while True:
+            if m := _PLAIN_FIELD.match(self.text, self.pos):
+                self.pos = m.end()
+                names.append(m[1] if m[1] is not None else m[2])
+                items.append(_plain_literal(m))
+                if m[0][-1] == "}":
+                    break
+                continue
+            if self.accept("}"):
+                break
             names.append(self._name("a field name"))
             self.expect(":", "':' after a field name")
             items.append(self._value())
@@ -227,11 +244,19 @@ class Parser:
                 break
         if len(set(names)) != len(names):
             raise ParseError(start, f"duplicate field {next(n for i, n in enumerate(names) if n in names[:i])!r}")
-        return t.record(zip(names, (i[0] for i in items), strict=True)), tuple(i[1] for i in items)
+        return t.record_of(tuple(names), tuple([i[0] for i in items])), tuple([i[1] for i in items])
 
     def _sequence(self, closing: str) -> list[Typed]:
         items: list[Typed] = []
-        while not self.accept(closing):
+        while True:
+            if closing == "]" and (m := _PLAIN_ELEMENT.match(self.text, self.pos)):
+                self.pos = m.end()
+                items.append(_plain_literal(m))
+                if m[0][-1] == "]":
+                    break
+                continue
+            if self.accept(closing):
+                break
             items.append(self._value())
             if not self.accept(","):
                 self.expect(closing, f"',' or '{closing}'")
@@ -451,6 +476,12 @@ _LITERALS: dict[str, Any] = {
     "word": lambda s: (t.NULL, None) if s == "null" else (t.BOOL, s == "true"),
     "raw": lambda s: (t.STRING, s[1:-1]),
 }
+
+
+def _plain_literal(m: re.Match[str]) -> Typed:
+    kind = m.lastgroup or ""
+    made: Typed = _LITERALS[kind](m[kind])
+    return made
 
 
 # ---- typing

@@ -285,6 +285,21 @@ def record(fields: Iterable[tuple[str, Type]]) -> Record:
     return found  # type: ignore[return-value]
 
 
+_recent_records: dict[tuple[Any, ...], Record] = {}
+_MAX_RECENT = 10_000
+
+
+def record_of(names: tuple[str, ...], types: tuple[Type, ...]) -> Record:
+    """Like `record`, for readers that make one type over and over: the latest ones are kept at hand."""
+    key = (*names, *types)
+    found = _recent_records.get(key)
+    if found is None:
+        if len(_recent_records) >= _MAX_RECENT:
+            _recent_records.clear()
+        found = _recent_records[key] = record(zip(names, types, strict=True))
+    return found
+
+
 def array(elem: Type) -> Array:
     """The type of arrays of `elem`."""
     return _interned.get((Array, elem)) or _intern((Array, elem), Array(elem))  # type: ignore[return-value]

@@ -1,0 +1,63 @@
+"""`python -m bench`: all benchmarks, side by side, as tables."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+from bench import logs, rates
+
+ROUNDS = 3
+
+
+def run_once(who: str, source: Path, threads: int) -> tuple[float, float]:
+    """Seconds and MiB of one run in a process of its own."""
+    with tempfile.TemporaryDirectory() as directory:
+        command = [sys.executable, "-m", "bench.ndjson", who, str(source), f"{directory}/out.parquet", str(threads)]
+        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    seconds, memory = out.split()
+    return float(seconds), float(memory)
+
+
+def ndjson(source: Path, records: int) -> None:
+    """NDJSON to sorted Parquet, the two taking turns."""
+    print(f"\nNDJSON -> sorted Parquet, {records:,} mixed log records, {source.stat().st_size / 1e6:.0f} MB")
+    print(f"{'threads':>8} {'DuckDB s':>9} {'Shoal s':>9} {'ratio':>6} {'DuckDB MiB':>11} {'Shoal MiB':>10}")
+    for threads in sorted({1, min(2, os.cpu_count() or 1)}):
+        runs: dict[str, list[tuple[float, float]]] = {"duckdb": [], "shoal": []}
+        for _ in range(ROUNDS):
+            for who, results in runs.items():
+                results.append(run_once(who, source, threads))
+        (peer, peer_memory), (ours, memory) = min(runs["duckdb"]), min(runs["shoal"])
+        print(f"{threads:>8} {peer:>9.2f} {ours:>9.2f} {ours / peer:>6.2f} {peer_memory:>11.0f} {memory:>10.0f}")
+    print("DuckDB's read_json infers one type a column; Shoal keeps the exact type of every value.")
+
+
+def formats(source: Path) -> None:
+    """Rates of the row formats."""
+    print(f"\nRow formats, {rates.RECORDS:,} of these records, one core")
+    print(f"{'format':>8} {'write rec/s':>12} {'read rec/s':>12} {'write MB/s':>11} {'read MB/s':>10}")
+    for name, written, read, written_mb, read_mb in rates.measure(source):
+        print(f"{name:>8} {written:>12,.0f} {read:>12,.0f} {written_mb:>11.1f} {read_mb:>10.1f}")
+
+
+def main() -> None:
+    """Run everything."""
+    parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("--records", type=int, default=1_000_000)
+    args = parser.parse_args()
+    versions = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "pyspark"))
+    print(f"Python {platform.python_version()}, {versions}, {os.cpu_count()} cores")
+    source = logs.path(args.records)
+    ndjson(source, args.records)
+    formats(source)
+
+
+if __name__ == "__main__":
+    main()
