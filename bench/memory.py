@@ -27,7 +27,7 @@ class Repeated(io.RawIOBase):
 
     def __init__(self, head: bytes, block: bytes, size: int) -> None:
         self._left = size - size % len(block)
-        self._pieces = itertools.chain([head], itertools.repeat(block))
+        self._pieces = itertools.chain([head] if head else [], itertools.repeat(block))
         self._rest = memoryview(b"")
 
     def read(self, size: int = -1, /) -> bytes:

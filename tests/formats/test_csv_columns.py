@@ -307,13 +307,13 @@ def test_damaged_text_gives_what_rows_give() -> None:
 def test_memory_is_bounded() -> None:
     class Endless(io.RawIOBase):
         def read(self, size: int = -1, /) -> bytes:
-            return (b"abc,1\n" * (size // 6 + 1))[:size]
+            return b"abc,1\n" * (size // 6)
 
         def seekable(self) -> bool:
             return False
 
     tracemalloc.start()
-    for batch in islice(csv_columns.read(Endless()), 3):  # type: ignore[arg-type]
+    for batch in islice(csv_columns.read(Endless()), 3):
         assert batch.length > 1_000_000
     assert tracemalloc.get_traced_memory()[1] < 400_000_000
     tracemalloc.stop()

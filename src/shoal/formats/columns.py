@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.formats import registry
-from shoal.formats.compression import unwrap
-from shoal.formats.detect import detect
+from shoal.formats.detect import open_source
 from shoal.formats.options import ReadOptions
 from shoal.formats.physical import from_arrow, to_arrow
 from shoal.formats.streams import Source
@@ -57,11 +55,7 @@ class Batch:
 
 def read_columns(source: Source, format_name: str = "auto", options: ReadOptions = ReadOptions()) -> Iterator[Batch]:
     """The batches in a source of known or unknown format, compressed or not."""
-    plain = unwrap(source)
-    if format_name == "auto":
-        found, plain = detect(plain, options)
-    else:
-        found = registry.by_name(format_name)
+    found, plain = open_source(source, format_name, options)
     reader: Callable[[Source, ReadOptions], Iterator[Batch]] | None = found.load_columns()
     return reader(plain, options) if reader is not None else batches(found.load_reader()(plain, options))
 

@@ -53,9 +53,9 @@ class Layout:
     """Where the quotes and spaces of some whole records are. Raises Irregular where Arrow would read something else."""
 
     def __init__(self, text: bytes, delimiter: str) -> None:
-        self._text = text
+        self._text = text if text.endswith(b"\n") else text + b"\n"  # Arrow takes no line without an end for the first
         self._delimiter = delimiter
-        self._content = np.frombuffer(text, np.uint8)
+        self._content = np.frombuffer(self._text, np.uint8)
         self._quotes = np.flatnonzero(self._content == _QUOTE) if b'"' in text else np.zeros(0, np.int64)
         self._inside = inside_quotes(self._content) if len(self._quotes) else None
         # Arrow drops a byte order mark wherever its input starts.
@@ -77,8 +77,8 @@ class Layout:
         """Quotes open after a delimiter or a line end and close before one, or stand in pairs."""
         if len(self._quotes) % 2:
             raise Irregular
-        padded = np.concatenate(([_NEWLINE], self._content, [_NEWLINE]))
-        before, after = padded[self._quotes[::2]], padded[self._quotes[1::2] + 2]
+        # Before the first byte is the last one, which ends a line.
+        before, after = self._content[self._quotes[::2] - 1], self._content[self._quotes[1::2] + 1]
         outer = (_NEWLINE, _QUOTE, ord(self._delimiter))
         if not np.isin(before, outer).all() or not np.isin(after, (_RETURN, *outer)).all():
             raise Irregular

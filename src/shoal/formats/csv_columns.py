@@ -48,14 +48,16 @@ def _read(source: Source, options: ReadOptions, default: str, by_rows: RowReader
 
 def _chunk_by_chunk(text: _Text, options: ReadOptions, delimiter: str, by_rows: RowReader) -> Iterator[Batch]:
     table = _Table(delimiter, options.threads > 1)
+    header = b""
     try:
         while chunk := text.chunk():
             batch = table.batch(chunk)
             text.accept(chunk)
+            header = table.header
             if batch is not None:
                 yield batch
     except Irregular:
-        yield from _runs(by_rows(text.rest(table.header), options))
+        yield from _runs(by_rows(text.rest(header), options))
 
 
 def _runs(values: Iterator[Value]) -> Iterator[Batch]:
@@ -105,9 +107,7 @@ class _Text:
         self._pending = self._pending[len(chunk) :]
 
     def rest(self, header: bytes) -> Source:
-        """The header and what was not accepted. Blank lines, which mean nothing, keep the count of lines right."""
-        if not self._lines:
-            return _Joined(self._pending, self._source)
+        """The header, if it was accepted, and what was not. Blank lines between keep the count of lines right."""
         return _Joined(header + b"\n" * (self._lines - header.count(b"\n")) + self._pending, self._source)
 
     def _fill(self, size: int) -> None:
@@ -123,8 +123,9 @@ class _Text:
 
 def _end_of_records(data: bytes) -> int:
     """The end of the last line that leaves no quote open."""
-    if b'"' not in data:
-        return data.rfind(b"\n") + 1
+    end = data.rfind(b"\n") + 1
+    if data.count(b'"', 0, end) % 2 == 0:
+        return end
     content = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero((content == ord("\n")) & ~inside_quotes(content))
     return int(ends[-1]) + 1 if len(ends) else 0
@@ -164,9 +165,11 @@ class _Table:
     def batch(self, chunk: bytes) -> Batch | None:
         """The records of a chunk, if there are any."""
         text = chunk if self._names is not None else self._take_header(chunk)
-        if self._names is None or not text.strip(b"\r\n"):
+        if self._names is None or not text:
             return None
         columns = self._columns(text, len(self._names))
+        if not len(columns[0]):
+            return None
         return Batch(parts(self._names, [classify(column) for column in columns]), len(columns[0]))
 
     def _take_header(self, chunk: bytes) -> bytes:
@@ -174,7 +177,7 @@ class _Table:
         start = len(_BOM) if not self.header and chunk.startswith(_BOM) else 0
         end = _end_of_header(chunk, start)
         text = chunk[start:end]
-        if text.strip(b"\r\n"):
+        if not _is_blank(text):
             self._names = unique_names([column[0].as_py() for column in self._columns(text, None)])
         self.header += chunk[:end]
         return chunk[end:]
@@ -187,12 +190,17 @@ class _Table:
             raise Irregular from None
 
 
+def _is_blank(text: bytes) -> bool:
+    """Whether there are only line ends; a carriage return elsewhere is another matter."""
+    return not text.replace(b"\r\n", b"").strip(b"\n")
+
+
 def _end_of_header(chunk: bytes, start: int) -> int:
     """The end of the first record; blank lines are none."""
     is_open = is_filled = False
     while start < len(chunk) and (is_open or not is_filled):
         end = chunk.find(b"\n", start) + 1 or len(chunk)
         is_open ^= chunk.count(b'"', start, end) % 2 == 1
-        is_filled = is_filled or bool(chunk[start:end].strip(b"\r\n"))
+        is_filled = is_filled or not _is_blank(chunk[start:end])
         start = end
     return start

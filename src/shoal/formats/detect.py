@@ -11,7 +11,7 @@ from itertools import islice
 
 from shoal.errors import InvalidInput
 from shoal.formats import registry
-from shoal.formats.compression import Peekable
+from shoal.formats.compression import Peekable, unwrap
 from shoal.formats.options import ReadOptions
 from shoal.formats.streams import Source
 
@@ -20,6 +20,14 @@ _LONGEST_LOOK = 10 << 20
 _TRIED = {"zeek": 1, "zjson": 1, "json": 10, "zson": 1, "zng": 1, "csv": 1, "tsv": 1}
 """The formats to try, in this order, and how many values have to be readable."""
 _ARROW_START = b"\xff\xff\xff\xff"
+
+
+def open_source(
+    source: Source, format_name: str = "auto", options: ReadOptions = ReadOptions()
+) -> tuple[registry.Format, Source]:
+    """The format of a source, as named or found out, and its plain bytes, compressed or not."""
+    plain = unwrap(source)
+    return detect(plain, options) if format_name == "auto" else (registry.by_name(format_name), plain)
 
 
 def detect(source: Source, options: ReadOptions = ReadOptions()) -> tuple[registry.Format, Source]:

@@ -8,8 +8,7 @@ from typing import BinaryIO
 
 from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure
 from shoal.formats import registry
-from shoal.formats.compression import unwrap
-from shoal.formats.detect import detect
+from shoal.formats.detect import open_source
 from shoal.formats.options import ReadOptions
 from shoal.formats.streams import Source
 from shoal.model.values import Value
@@ -59,9 +58,5 @@ def read_file(path: str, format_name: str = "auto", options: ReadOptions = ReadO
 
 def read_source(source: Source, format_name: str = "auto", options: ReadOptions = ReadOptions()) -> Iterator[Value]:
     """The values in a source of known or unknown format, compressed or not."""
-    plain = unwrap(source)
-    if format_name == "auto":
-        found, plain = detect(plain, options)
-    else:
-        found = registry.by_name(format_name)
+    found, plain = open_source(source, format_name, options)
     return found.load_reader()(plain, options)
