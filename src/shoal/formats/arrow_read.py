@@ -1,13 +1,14 @@
 """Arrow data as Zed columns. What Zed has no type for comes as a named type that says so, such as `arrow_date32=time`.
 
 Whole columns are converted at a time; only maps, whose keys need their canonical order, are looked
-at entry by entry. Sizes that the bytes of a file do not account for (lists of nothing, a long
+at entry by entry. What was read is checked first, since Arrow trusts its data; yet some functions
+of pyarrow end the process on data that it calls valid, and are avoided. Sizes that the bytes of a file do not account for (lists of nothing, a long
 string that a dictionary repeats) are refused before memory is taken for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -17,14 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.errors import InvalidInput, ShoalError
-from shoal.formats.arrow_intervals import DAY_TIME, MONTHS, has_intervals, stored
+from shoal.formats.arrow_intervals import has_intervals, stored
+from shoal.formats.arrow_scalars import SCALARS, Column, Convert, Numbers, items, null_mask
 from shoal.formats.columns import BATCH_ROWS, Batch, Part
 from shoal.formats.csv_rows import unique_names
 from shoal.formats.physical import arrow_type, from_arrow
 from shoal.model import types as t
 from shoal.model.zcode import normal_map
-
-Numbers = np.ndarray[Any, Any]
 
 _BATCH_BYTES = 64 * 1024 * 1024
 """A run of rows is cut shorter than `BATCH_ROWS` if it is longer than this."""
@@ -36,13 +36,6 @@ _BARE_ELEMENTS = 1 << 20
 _REPEATED_BYTES = 1 << 30
 """How large a column may become when repeated values are written out."""
 _MAX_ELEMENTS = (1 << 31) - 1
-
-
-class Column(NamedTuple):
-    """Values of one type, in its physical form."""
-
-    type: t.Type
-    array: pa.Array
 
 
 @contextmanager
@@ -84,107 +77,6 @@ def convert(typ: pa.DataType, array: pa.Array) -> Column:
     return found(typ, array)
 
 
-Convert = Callable[[Any, pa.Array], Column]
-
-
-def _as_is(typ: t.Type) -> Convert:
-    return lambda _, array: Column(typ, array)
-
-
-def _cast(typ: t.Type) -> Convert:
-    return lambda _, array: Column(typ, array.cast(arrow_type(typ)))
-
-
-def _view(typ: t.Type) -> Convert:
-    """Strings that lie anywhere. pyarrow follows even the views of nulls, which nobody has checked."""
-
-    def convert_views(_: Any, array: pa.Array) -> Column:
-        if not array.null_count:
-            return Column(typ, array.cast(arrow_type(typ)))
-        views = _items(array, np.dtype(("<u8", 2))).copy()
-        views[array.is_null().to_numpy(False)] = 0
-        buffers = [None, pa.py_buffer(views), *array.buffers()[2:]]
-        texts = pa.Array.from_buffers(array.type, len(array), buffers).cast(arrow_type(typ))
-        return Column(typ, pc.if_else(array.is_valid(), texts, None))
-
-    return convert_views
-
-
-def _fixed_size_binary(typ: Any, array: pa.Array) -> Column:
-    return Column(t.named(f"arrow_fixed_size_binary_{typ.byte_width}", t.BYTES), array.cast(pa.binary()))
-
-
-# ---- times and durations
-
-_SCALES = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
-
-
-def _instants(prefix: str, typ: t.Type) -> Convert:
-    """Times or durations in a unit. Zed's own is the nanosecond, which needs no name but for a time of day."""
-
-    def convert_units(arrow: Any, array: pa.Array) -> Column:
-        unit: str = arrow.unit
-        plain = unit == "ns" and not prefix.startswith("arrow_time64")
-        return Column(typ if plain else t.named(f"{prefix}_{unit}", typ), _nanoseconds(arrow, array, _SCALES[unit]))
-
-    return convert_units
-
-
-def _dates(name: str, scale: int) -> Convert:
-    return lambda typ, array: Column(t.named(name, t.TIME), _nanoseconds(typ, array, scale))
-
-
-def _nanoseconds(typ: Any, array: pa.Array, scale: int) -> pa.Array:
-    ints = array.view(pa.int32() if typ.bit_width == 32 else pa.int64()).cast(pa.int64())
-    try:
-        return pc.multiply_checked(ints, pa.scalar(scale, pa.int64()))
-    except pa.ArrowInvalid:
-        raise pa.ArrowInvalid(f"{typ} is out of range: 64 bits of nanoseconds reach from 1677 to 2262") from None
-
-
-# ---- numbers in parts
-
-
-def _items(array: pa.Array, dtype: Any, buffer: int = 1) -> Numbers:
-    """What a buffer holds for each element of the array."""
-    if not len(array):
-        return np.zeros(0, dtype)
-    return np.frombuffer(array.buffers()[buffer], dtype, array.offset + len(array))[array.offset :]
-
-
-def _mask(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None
-
-
-def _record_of(name: str, fields: tuple[tuple[str, t.Type], ...], dtype: list[tuple[str, str]]) -> Convert:
-    """Numbers of a fixed layout, as a named record of its parts."""
-
-    def convert_parts(_: Any, array: pa.Array) -> Column:
-        typ = t.named(name, t.record(fields))
-        items, mask = _items(array, np.dtype(dtype)), _mask(array)
-        absent = None if mask is None else mask.to_numpy(zero_copy_only=False)
-        # The parts are read in their own type, then cast: milliseconds below zero do not fit Zed's uint32.
-        parts = [pa.array(items[n].copy(), mask=absent).cast(arrow_type(part)) for n, part in fields]
-        return Column(typ, pa.StructArray.from_arrays(parts, fields=list(arrow_type(typ)), mask=mask))
-
-    return convert_parts
-
-
-_decimal_parts = _record_of(
-    "arrow_decimal128", (("high", t.INT64), ("low", t.UINT64)), [("low", "<u8"), ("high", "<i8")]
-)
-
-
-def _small_decimal(typ: Any, array: pa.Array) -> Column:
-    return _decimal_parts(typ, array.cast(pa.decimal128(38, typ.scale)))
-
-
-def _decimal256(_: Any, array: pa.Array) -> Column:
-    typ = t.named("arrow_decimal256", t.array(t.UINT64))
-    words = pa.array(_items(array, np.dtype(("<u8", 4))).reshape(-1))
-    return _lists(typ, np.arange(len(array) + 1) * 4, words, _mask(array))
-
-
 # ---- lists
 
 
@@ -223,7 +115,7 @@ def _list(name: str | None) -> Convert:
         offsets = _offsets(array)
         elem = _elements(typ.value_type, array.values, int(offsets[0]), int(offsets[-1] - offsets[0]))
         found: t.Type = t.array(elem.type)
-        return _lists(t.named(name, found) if name else found, offsets - offsets[0], elem.array, _mask(array))
+        return _lists(t.named(name, found) if name else found, offsets - offsets[0], elem.array, null_mask(array))
 
     return convert_list
 
@@ -232,14 +124,14 @@ def _fixed_size_list(typ: Any, array: pa.Array) -> Column:
     size = typ.list_size
     elem = _elements(typ.value_type, array.values, array.offset * size, len(array) * size)
     found = t.named(f"arrow_fixed_size_list_{size}", t.array(elem.type))
-    return _lists(found, np.arange(len(array) + 1) * size, elem.array, _mask(array))
+    return _lists(found, np.arange(len(array) + 1) * size, elem.array, null_mask(array))
 
 
 def _list_view(name: str | None) -> Convert:
     """Lists that lie anywhere in their elements, and may share them."""
 
     def convert_views(typ: Any, array: pa.Array) -> Column:
-        mask = _mask(array)
+        mask = null_mask(array)
         starts, sizes = array.offsets.to_numpy().astype(np.int64), array.sizes.to_numpy().astype(np.int64)
         if mask is not None:
             sizes[mask.to_numpy(zero_copy_only=False)] = 0
@@ -268,7 +160,7 @@ def _map(typ: Any, array: pa.Array) -> Column:
     if (np.diff(offsets) > 1).any():
         offsets, places = _canonical_order(key, offsets)
         entries = entries.take(places)
-    return _lists(found, offsets, entries, _mask(array))
+    return _lists(found, offsets, entries, null_mask(array))
 
 
 def _canonical_order(key: Column, offsets: Numbers) -> tuple[Numbers, pa.Array]:
@@ -292,7 +184,7 @@ def _record(typ: Any, array: pa.Array) -> Column:
     names = unique_names([field.name for field in typ])
     found = t.record(zip(names, (column.type for column in columns), strict=True))
     arrays = [column.array for column in columns]
-    return Column(found, pa.StructArray.from_arrays(arrays, fields=list(arrow_type(found)), mask=_mask(array)))
+    return Column(found, pa.StructArray.from_arrays(arrays, fields=list(arrow_type(found)), mask=null_mask(array)))
 
 
 def _field(array: pa.Array, i: int) -> pa.Array:
@@ -307,9 +199,9 @@ def _field(array: pa.Array, i: int) -> pa.Array:
 
 
 def _union(typ: Any, array: pa.Array) -> Column:
-    codes = _items(array, np.int8)
+    codes = items(array, np.int8)
     dense = typ.mode == "dense"
-    places = _items(array, np.int32, 2).astype(np.int64) if dense else np.arange(len(array))
+    places = items(array, np.int32, 2).astype(np.int64) if dense else np.arange(len(array))
     members = []
     for i, code in enumerate(typ.type_codes):
         rows = np.flatnonzero(codes == code)
@@ -353,6 +245,8 @@ def _tagged(typ: t.Union, members: list[_Member], length: int) -> Column:
 
 
 def _dictionary(typ: Any, array: pa.Array) -> Column:
+    if has_intervals(typ.value_type):
+        raise pa.ArrowNotImplementedError(f"unimplemented Arrow type: {typ}")
     column = convert(typ.value_type, array.dictionary)
     return Column(column.type, _take(column.array, array.indices))
 
@@ -386,49 +280,8 @@ def _weights(array: pa.Array) -> Numbers:
     return np.full(len(array), 8)
 
 
-_DAY = 86_400 * _SCALES["s"]
 _CONVERT: dict[int, Convert] = {
-    pa.lib.Type_NA: _as_is(t.NULL),
-    pa.lib.Type_BOOL: _as_is(t.BOOL),
-    pa.lib.Type_UINT8: _as_is(t.UINT8),
-    pa.lib.Type_UINT16: _as_is(t.UINT16),
-    pa.lib.Type_UINT32: _as_is(t.UINT32),
-    pa.lib.Type_UINT64: _as_is(t.UINT64),
-    pa.lib.Type_INT8: _as_is(t.INT8),
-    pa.lib.Type_INT16: _as_is(t.INT16),
-    pa.lib.Type_INT32: _as_is(t.INT32),
-    pa.lib.Type_INT64: _as_is(t.INT64),
-    pa.lib.Type_HALF_FLOAT: _cast(t.FLOAT16),
-    pa.lib.Type_FLOAT: _as_is(t.FLOAT32),
-    pa.lib.Type_DOUBLE: _as_is(t.FLOAT64),
-    pa.lib.Type_STRING: _as_is(t.STRING),
-    pa.lib.Type_STRING_VIEW: _view(t.STRING),
-    pa.lib.Type_LARGE_STRING: _cast(t.named("arrow_large_string", t.STRING)),
-    pa.lib.Type_BINARY: _as_is(t.BYTES),
-    pa.lib.Type_BINARY_VIEW: _view(t.BYTES),
-    pa.lib.Type_LARGE_BINARY: _cast(t.named("arrow_large_binary", t.BYTES)),
-    pa.lib.Type_FIXED_SIZE_BINARY: _fixed_size_binary,
-    pa.lib.Type_DATE32: _dates("arrow_date32", _DAY),
-    pa.lib.Type_DATE64: _dates("arrow_date64", _SCALES["ms"]),
-    pa.lib.Type_TIMESTAMP: _instants("arrow_timestamp", t.TIME),
-    pa.lib.Type_TIME32: _instants("arrow_time32", t.TIME),
-    pa.lib.Type_TIME64: _instants("arrow_time64", t.TIME),
-    pa.lib.Type_DURATION: _instants("arrow_duration", t.DURATION),
-    MONTHS.id: _as_is(t.named("arrow_month_interval", t.INT32)),
-    DAY_TIME.id: _record_of(
-        "arrow_day_time_interval",
-        (("days", t.INT32), ("milliseconds", t.UINT32)),
-        [("days", "<i4"), ("milliseconds", "<i4")],
-    ),
-    pa.lib.Type_INTERVAL_MONTH_DAY_NANO: _record_of(
-        "arrow_month_day_nano_interval",
-        (("month", t.INT32), ("day", t.INT32), ("nanoseconds", t.INT64)),
-        [("month", "<i4"), ("day", "<i4"), ("nanoseconds", "<i8")],
-    ),
-    pa.lib.Type_DECIMAL32: _small_decimal,
-    pa.lib.Type_DECIMAL64: _small_decimal,
-    pa.lib.Type_DECIMAL128: _decimal_parts,
-    pa.lib.Type_DECIMAL256: _decimal256,
+    **SCALARS,
     pa.lib.Type_LIST: _list(None),
     pa.lib.Type_LARGE_LIST: _list("arrow_large_list"),
     pa.lib.Type_LIST_VIEW: _list_view(None),

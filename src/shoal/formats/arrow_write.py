@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from shoal.errors import InvalidInput
 from shoal.formats.arrow_intervals import DAY_TIME, MONTHS, has_intervals, stored
 from shoal.formats.arrow_read import refusing
+from shoal.formats.arrow_scalars import DAY, SCALES
 from shoal.formats.options import WriteOptions
 from shoal.formats.streams import Sink
 from shoal.model import types as t
@@ -183,15 +184,13 @@ _NAMED_RECORDS: dict[tuple[str, t.Type], pa.DataType] = {
     ("arrow_decimal128", _DECIMAL_PARTS): pa.decimal128(38, 0),
 }
 
-_SCALES = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
-_DAY = 86_400 * _SCALES["s"]
 _UNITS: dict[tuple[str, t.Type], tuple[pa.DataType, int]] = {
-    ("arrow_date32", t.TIME): (pa.date32(), _DAY),
-    ("arrow_date64", t.TIME): (pa.date64(), _DAY),
-    **{(f"arrow_timestamp_{u}", t.TIME): (pa.timestamp(u, "UTC"), _SCALES[u]) for u in ("s", "ms", "us")},
-    **{(f"arrow_time32_{u}", t.TIME): (pa.time32(u), _SCALES[u]) for u in ("s", "ms")},
-    **{(f"arrow_time64_{u}", t.TIME): (pa.time64(u), _SCALES[u]) for u in ("us", "ns")},
-    **{(f"arrow_duration_{u}", t.DURATION): (pa.duration(u), _SCALES[u]) for u in ("s", "ms", "us")},
+    ("arrow_date32", t.TIME): (pa.date32(), DAY),
+    ("arrow_date64", t.TIME): (pa.date64(), DAY),
+    **{(f"arrow_timestamp_{u}", t.TIME): (pa.timestamp(u, "UTC"), SCALES[u]) for u in ("s", "ms", "us")},
+    **{(f"arrow_time32_{u}", t.TIME): (pa.time32(u), SCALES[u]) for u in ("s", "ms")},
+    **{(f"arrow_time64_{u}", t.TIME): (pa.time64(u), SCALES[u]) for u in ("us", "ns")},
+    **{(f"arrow_duration_{u}", t.DURATION): (pa.duration(u), SCALES[u]) for u in ("s", "ms", "us")},
 }
 """The names of times and durations in other units: the Arrow type, and the nanoseconds of one unit."""
 
@@ -283,10 +282,10 @@ def _in_units(whole: pa.DataType, scale: int, data: Sequence[Data]) -> pa.Array:
     nanoseconds = pa.array(data, pa.int64())
     if pa.types.is_date(whole):
         # The day that a time is in, also before 1970.
-        nanoseconds = pc.subtract(nanoseconds, pa.array([None if d is None else d % _DAY for d in data], pa.int64()))
+        nanoseconds = pc.subtract(nanoseconds, pa.array([None if d is None else d % DAY for d in data], pa.int64()))
     units = pc.divide(nanoseconds, pa.scalar(scale, pa.int64()))
     if pa.types.is_date64(whole):
-        units = pc.multiply(units, pa.scalar(_DAY // _SCALES["ms"], pa.int64()))
+        units = pc.multiply(units, pa.scalar(DAY // SCALES["ms"], pa.int64()))
     return units.cast(pa.int32() if whole.bit_width == 32 else pa.int64()).view(whole)
 
 

@@ -15,9 +15,10 @@ import lz4.block
 from shoal.errors import InvalidInput
 from shoal.formats.options import ReadOptions, WriteOptions
 from shoal.formats.streams import CHUNK, Sink, Source
+from shoal.formats.zng_types import ARRAY, ENUM, ERROR, MAP, NAMED, RECORD, SET, UNION, TypeTable
 from shoal.model import types as t
 from shoal.model.values import Value
-from shoal.model.zcode import Decoder, decoder, encode, read_name, read_uvarint, tagged, uvarint
+from shoal.model.zcode import encode, read_uvarint, tagged, uvarint
 
 TYPES, VALUES, CONTROL = 0, 1, 2
 END_OF_STREAM = 0xFF
@@ -26,7 +27,6 @@ _LZ4 = 0
 _MAX_RATIO = 255
 """LZ4 cannot do better than this, so a frame that claims more is lying."""
 _MAX_FRAME = 256 * 1024 * 1024
-_RECORD, _ARRAY, _SET, _MAP, _UNION, _ENUM, _ERROR, _NAMED = range(8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value
 def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value | Control]:
     """Values and control messages in their order."""
     frames = _Frames(source)
-    stream = _TypeTable()
+    stream = TypeTable()
     while True:
         start = frames.position
         try:
@@ -59,7 +59,7 @@ def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Itera
                 return
             kind, payload = frame
             if kind == END_OF_STREAM:
-                stream = _TypeTable()
+                stream = TypeTable()
             elif kind == TYPES:
                 stream.read_typedefs(payload)
             elif kind == VALUES:
@@ -153,99 +153,6 @@ def _decompress(payload: bytes) -> bytes:
     return out
 
 
-class _TypeTable:
-    """The types of one stream, by their identifiers in it."""
-
-    def __init__(self) -> None:
-        self._types: list[t.Type] = []
-
-    def _lookup(self, ident: int) -> t.Type:
-        if ident < t.FIRST_COMPLEX_ID:
-            if ident not in t.PRIMITIVES_BY_ID:
-                raise InvalidInput(f"type {ident} is reserved and has no meaning yet")
-            return t.PRIMITIVES_BY_ID[ident]
-        if ident - t.FIRST_COMPLEX_ID >= len(self._types):
-            raise InvalidInput(f"type {ident} is used before its definition")
-        return self._types[ident - t.FIRST_COMPLEX_ID]
-
-    def read_typedefs(self, payload: bytes) -> None:
-        """Add the definitions of a types frame."""
-        pos = 0
-        while pos < len(payload):
-            typ, pos = self._read_typedef(payload, pos)
-            self._types.append(typ)
-
-    def _read_typedef(self, buf: bytes, pos: int) -> tuple[t.Type, int]:
-        code = buf[pos]
-        pos += 1
-        if code in (_ARRAY, _SET, _ERROR):
-            ident, pos = read_uvarint(buf, pos)
-            return {_ARRAY: t.array, _SET: t.set_of, _ERROR: t.error}[code](self._lookup(ident)), pos
-        if code == _MAP:
-            key, pos = read_uvarint(buf, pos)
-            value, pos = read_uvarint(buf, pos)
-            return t.map_of(self._lookup(key), self._lookup(value)), pos
-        if code == _NAMED:
-            name, pos = read_name(buf, pos)
-            ident, pos = read_uvarint(buf, pos)
-            return t.named(name, self._lookup(ident)), pos
-        if code not in (_RECORD, _UNION, _ENUM):
-            raise InvalidInput(f"unknown typedef code {code}")
-        return self._read_counted_typedef(code, buf, pos)
-
-    def _read_counted_typedef(self, code: int, buf: bytes, pos: int) -> tuple[t.Type, int]:
-        count, pos = read_uvarint(buf, pos)
-        if count > len(buf) - pos:
-            raise InvalidInput(f"typedef of {count} parts in {len(buf) - pos} bytes")
-        names: list[str] = []
-        kinds: list[t.Type] = []
-        for _ in range(count):
-            if code != _UNION:
-                name, pos = read_name(buf, pos)
-                names.append(name)
-            if code != _ENUM:
-                ident, pos = read_uvarint(buf, pos)
-                kinds.append(self._lookup(ident))
-        if code == _RECORD:
-            return t.record(zip(names, kinds, strict=True)), pos
-        return (_ordered_union(kinds) if code == _UNION else t.enum(names)), pos
-
-    def read_values(self, payload: bytes) -> Iterator[Value]:
-        """The values of a values frame."""
-        pos, end = 0, len(payload)
-        types, base = self._types, t.FIRST_COMPLEX_ID
-        decoders: dict[int, tuple[t.Type, Decoder]] = {}
-        while pos < end:
-            ident = payload[pos]
-            pos += 1
-            if ident > 127:
-                ident, pos = read_uvarint(payload, pos - 1)
-            found = decoders.get(ident)
-            if found is None:
-                typ = types[ident - base] if base <= ident < base + len(types) else self._lookup(ident)
-                found = decoders[ident] = typ, decoder(typ)
-            size = payload[pos]
-            pos += 1
-            if size > 127:
-                size, pos = read_uvarint(payload, pos - 1)
-            if size == 0:
-                yield Value(found[0], None)
-                continue
-            stop = pos + size - 1
-            if stop > end:
-                raise InvalidInput("value runs past its frame")
-            yield Value(found[0], found[1](payload, pos, stop))
-            pos = stop
-
-
-def _ordered_union(kinds: list[t.Type]) -> t.Union:
-    """Tags count in the order of the typedef, so that order has to be the canonical one."""
-    made = t.union(kinds)
-    if list(made.types) != kinds:
-        raise InvalidInput("union members are repeated or not in canonical order")
-    return made
-
-
 # ---- writing
 
 
@@ -329,15 +236,15 @@ class Writer:
         match typ:
             case t.Record():
                 fields = b"".join(_counted(f.name) + uvarint(self._id_of(f.type)) for f in typ.fields)
-                return bytes((_RECORD,)) + uvarint(len(typ.fields)) + fields
+                return bytes((RECORD,)) + uvarint(len(typ.fields)) + fields
             case t.Union():
-                return bytes((_UNION,)) + uvarint(len(typ.types)) + self._id_list(typ)
+                return bytes((UNION,)) + uvarint(len(typ.types)) + self._id_list(typ)
             case t.Enum():
-                return bytes((_ENUM,)) + uvarint(len(typ.symbols)) + b"".join(_counted(s) for s in typ.symbols)
+                return bytes((ENUM,)) + uvarint(len(typ.symbols)) + b"".join(_counted(s) for s in typ.symbols)
             case t.Named():
-                return bytes((_NAMED,)) + _counted(typ.name) + self._id_list(typ)
+                return bytes((NAMED,)) + _counted(typ.name) + self._id_list(typ)
             case t.Array() | t.Set() | t.Map() | t.Error():
-                code = {t.Array: _ARRAY, t.Set: _SET, t.Map: _MAP, t.Error: _ERROR}[type(typ)]
+                code = {t.Array: ARRAY, t.Set: SET, t.Map: MAP, t.Error: ERROR}[type(typ)]
                 return bytes((code,)) + self._id_list(typ)
             case _:
                 raise AssertionError(typ)

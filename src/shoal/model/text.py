@@ -172,7 +172,7 @@ class Formatter:
                 self._out.append("%" + quote_name(typ.symbols[data]))
             case t.Error():
                 self._out.append("error(")
-                self._value(pad, typ.inner, data, inside, implied, not inside)
+                empty = self._value(pad, typ.inner, data, inside, implied, False)
                 self._out.append(")")
         if decorate:
             self._decorate(typ, known, empty)
@@ -297,6 +297,8 @@ class Formatter:
 
 def _shows_empty(typ: t.Type) -> bool:
     """Whether an empty container shows its type by itself, since its elements have none."""
+    if isinstance(typ, t.Error | t.Named):
+        return _shows_empty(typ.inner)
     return all(c is t.NULL for c in typ.children())
 
 

@@ -60,19 +60,21 @@ def tagged(body: bytes | None) -> bytes:
     return (_SMALL[n] if n < 128 else uvarint(n)) + body
 
 
+def split(buf: bytes, pos: int, end: int, count: int | None = None) -> list[tuple[int, int] | None]:
+    """Where the bodies in a container at `buf[pos:end]` begin and end; None for a null. `count` is checked."""
+    out: list[tuple[int, int] | None] = []
+    while pos < end:
+        tag, pos = read_uvarint(buf, pos)
+        out.append((pos, pos + tag - 1) if tag else None)
+        pos += tag - 1 if tag else 0
+    if pos != end or (count is not None and len(out) != count):
+        raise InvalidInput("container does not fit its type")
+    return out
+
+
 def bodies(body: bytes) -> Iterator[bytes | None]:
     """The bodies in a container, in order."""
-    pos, end = 0, len(body)
-    while pos < end:
-        tag, pos = read_uvarint(body, pos)
-        if tag == 0:
-            yield None
-            continue
-        stop = pos + tag - 1
-        if stop > end:
-            raise InvalidInput("value runs past its container")
-        yield body[pos:stop]
-        pos = stop
+    return (None if place is None else body[slice(*place)] for place in split(body, 0, len(body)))
 
 
 def encode_uint(n: int) -> bytes:
