@@ -1,9 +1,10 @@
 """Arrow data as Zed columns. What Zed has no type for comes as a named type that says so, such as `arrow_date32=time`.
 
 Whole columns are converted at a time; only maps, whose keys need their canonical order, are looked
-at entry by entry. What was read is checked first, since Arrow trusts its data; yet some functions
-of pyarrow end the process on data that it calls valid, and are avoided. Sizes that the bytes of a file do not account for (lists of nothing, a long
-string that a dictionary repeats) are refused before memory is taken for them.
+at entry by entry. Data are checked before anything is done with them, since Arrow trusts its data;
+some functions of pyarrow end the process even on what it calls valid, and are avoided here. Sizes
+that the bytes of a file do not account for (lists of nothing, a long string that a dictionary
+repeats) are refused before memory is taken for them.
 """
 
 from __future__ import annotations

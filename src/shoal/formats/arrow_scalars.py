@@ -107,10 +107,10 @@ def _record_of(name: str, fields: tuple[tuple[str, t.Type], ...], dtype: list[tu
 
     def convert_parts(_: Any, array: pa.Array) -> Column:
         typ = t.named(name, t.record(fields))
-        items, mask = items(array, np.dtype(dtype)), null_mask(array)
+        raw, mask = items(array, np.dtype(dtype)), null_mask(array)
         absent = None if mask is None else mask.to_numpy(zero_copy_only=False)
         # The parts are read in their own type, then cast: milliseconds below zero do not fit Zed's uint32.
-        parts = [pa.array(items[n].copy(), mask=absent).cast(arrow_type(part)) for n, part in fields]
+        parts = [pa.array(raw[n].copy(), mask=absent).cast(arrow_type(part)) for n, part in fields]
         return Column(typ, pa.StructArray.from_arrays(parts, fields=list(arrow_type(typ)), mask=mask))
 
     return convert_parts

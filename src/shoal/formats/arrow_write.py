@@ -279,13 +279,12 @@ def _primitives(typ: t.Primitive, name: str, whole: pa.DataType, data: Sequence[
 
 
 def _in_units(whole: pa.DataType, scale: int, data: Sequence[Data]) -> pa.Array:
-    nanoseconds = pa.array(data, pa.int64())
     if pa.types.is_date(whole):
-        # The day that a time is in, also before 1970.
-        nanoseconds = pc.subtract(nanoseconds, pa.array([None if d is None else d % DAY for d in data], pa.int64()))
-    units = pc.divide(nanoseconds, pa.scalar(scale, pa.int64()))
-    if pa.types.is_date64(whole):
-        units = pc.multiply(units, pa.scalar(DAY // SCALES["ms"], pa.int64()))
+        # A date is the day that a time is in, also before 1970; date64 has it in milliseconds.
+        unit = DAY // SCALES["ms"] if pa.types.is_date64(whole) else 1
+        units = pa.array([None if d is None else d // DAY * unit for d in data], pa.int64())
+    else:
+        units = pc.divide(pa.array(data, pa.int64()), pa.scalar(scale, pa.int64()))
     return units.cast(pa.int32() if whole.bit_width == 32 else pa.int64()).view(whole)
 
 
