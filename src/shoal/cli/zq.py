@@ -14,6 +14,7 @@ from shoal.errors import InvalidInput, ShoalError, Unsupported
 from shoal.formats.files import STDIN, open_input, read_file
 from shoal.formats.options import MAX_VALUE_SIZE, ReadOptions
 from shoal.model.values import Value
+from shoal.version import VERSION
 
 SUMMARY = "read files of any format and write them in another"
 
@@ -30,6 +31,7 @@ FLAGS = (
     *OUTPUT_FLAGS,
     Flag("e", bool, True, "stop on an input error; with -e=false warn and go on to the next file"),
     Flag("q", bool, False, "do not print warnings"),
+    Flag("version", bool, False, "print the version"),
     Flag("help", bool, False, "print this help"),
     Flag("h", bool, False, "print this help"),
 )
@@ -39,6 +41,9 @@ _PASS = ("*", "pass", "")
 def run(argv: Sequence[str]) -> int:
     """Run the command; the exit status."""
     args = parse(FLAGS, argv)
+    if args["version"]:
+        print(f"Version: v{VERSION}")
+        return 0
     if args["help"] or args["h"] or not args.words:
         print(f"shoal zq [flags] [query] file...\n\n{SUMMARY}; `-` is standard input\n\n{usage(FLAGS)}")
         return 0

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from shoal.errors import InvalidInput
 from shoal.formats.detect import open_source
 from shoal.formats.options import ReadOptions
 from shoal.formats.physical import from_arrow, to_arrow
@@ -61,8 +62,17 @@ def read_columns(source: Source, format_name: str = "auto", options: ReadOptions
 
 
 def batches(values: Iterator[Value], size: int = BATCH_ROWS) -> Iterator[Batch]:
-    """Values in runs, as columns."""
-    while run := list(islice(values, size)):
+    """Values in runs, as columns. Those before an error come out before it does."""
+    while True:
+        run: list[Value] = []
+        try:
+            run.extend(islice(values, size))
+        except InvalidInput:
+            if run:
+                yield batch_of(run)
+            raise
+        if not run:
+            return
         yield batch_of(run)
 
 

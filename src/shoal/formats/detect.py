@@ -38,11 +38,13 @@ def detect(source: Source, options: ReadOptions = ReadOptions()) -> tuple[regist
         head = looker.peek(size)
         complete = len(head) < size
         found = _by_magic(head, source.seekable())
-        if found is None:
+        if found is None and head.isspace():
+            found = registry.by_name("zson") if complete or size >= _LONGEST_LOOK else None
+        elif found is None:
             found = _by_trial(head, complete or size >= _LONGEST_LOOK, options)
         if found is not None:
             return found, looker
-        size *= 8
+        size = min(8 * size, _LONGEST_LOOK)
 
 
 class _Seekable:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,10 +47,12 @@ def read(source: Source, options: ReadOptions = ReadOptions(), first_line: int =
         rest = lines.pop()
         for i, line in enumerate(lines):
             number += 1
+            if len(line) < 3 and not line.strip():
+                continue
             try:
                 made = orjson.loads(line)
             except orjson.JSONDecodeError:
-                if not line.strip():
+                if not line or line.isspace():
                     continue
                 text = b"\n".join(lines[i:]) + b"\n" + rest
                 yield from _read_freely(text, source, number, options.max_value_size)
@@ -99,10 +102,12 @@ def _placed(made: Any, line: int) -> Value:
         raise InvalidInput(f"line {line}: {e}") from None
 
 
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
 def _skip_space(text: str, pos: int) -> int:
-    while pos < len(text) and text[pos] in " \t\r\n":
-        pos += 1
-    return pos
+    found = _SPACE.match(text, pos)
+    return found.end() if found is not None else pos
 
 
 def _refuse(name: str) -> Any:
@@ -121,7 +126,8 @@ def _decode_one(text: str, pos: int, final: bool, line: int) -> tuple[Any, int] 
     except json.JSONDecodeError as e:
         if not final:
             return None
-        if e.pos >= len(text.rstrip()) or e.msg.startswith("Unterminated"):
+        rest = text[e.pos :].strip()
+        if not rest or e.msg.startswith("Unterminated") or any(w.startswith(rest) for w in ("true", "false", "null")):
             raise InvalidInput("unexpected end of JSON input") from None
         at, what = e.pos, e.msg[0].lower() + e.msg[1:]
     except (InvalidInput, RecursionError) as e:

@@ -26,7 +26,6 @@ from shoal.model.values import Value
 _NAME = "parquet"
 _BATCH_ROWS = 16_384
 _BATCH_BYTES = 64 * 1024 * 1024
-_READ_AHEAD = 1024 * 1024
 _BARE_ROWS = 1 << 22
 """How many records without any field a file may hold."""
 _GROUP_ROWS = 122_880
@@ -63,9 +62,9 @@ def read_columns(source: Source, options: ReadOptions) -> Iterator[Batch]:
 
 
 def _open(handle: _Handle, unit: str) -> Any:
+    # Without a `buffer_size`: with one, pyarrow takes memory for the size that a page claims to have.
     return pq.ParquetFile(
         pa.PythonFile(handle, mode="r"),
-        buffer_size=_READ_AHEAD,
         pre_buffer=False,
         coerce_int96_timestamp_unit=unit,
         arrow_extensions_enabled=False,
