@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from bench.logs import generate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +20,7 @@ from shoal.formats.json_text import to_json
 from shoal.formats.options import ReadOptions
 from shoal.model.text import format_type
 from shoal.model.values import Value
+from shoal.testing.samples import damaged
 from shoal.testing.strategies import json_line, json_records, json_values
 
 
@@ -140,3 +144,24 @@ def test_any_format_gives_the_same_values_by_columns_and_by_rows(text: bytes) ->
     by_batch = [v for batch in read_columns(io.BytesIO(text)) for v in batch.values()]
     assert by_batch == list(read_source(io.BytesIO(text)))
     assert by_batch
+
+
+def outcome(values: Iterator[Value]) -> tuple[list[Value], str]:
+    read: list[Value] = []
+    try:
+        for value in values:
+            read.append(value)
+    except InvalidInput as e:
+        return read, str(e)
+    return read, ""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_columns_and_rows_agree_on_damaged_input_too(seed: int) -> None:
+    lines = b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in generate(6, seed))
+    for bad in damaged(lines, 100, seed):
+        rows, columns = outcome(json_rows.read(io.BytesIO(bad))), outcome(json_columns.values(io.BytesIO(bad)))
+        if "UTF-8" in rows[1]:
+            assert "UTF-8" in columns[1]
+        else:
+            assert columns == rows

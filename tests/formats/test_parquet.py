@@ -388,7 +388,7 @@ plain_types = st.recursive(
         inner.map(t.array),
         st.tuples(inner.filter(lambda key: key is not t.NULL), inner).map(lambda kv: t.map_of(*kv)),
     ),
-    max_leaves=6,
+    max_leaves=3,
 )
 plain = strategies.record_types(plain_types, min_size=1)
 
@@ -433,3 +433,18 @@ def test_damaged_files_give_values_or_a_typed_error() -> None:
     assert survivors
     assert time.monotonic() - started < 60
     assert pa.total_allocated_bytes() - before < 100_000_000
+
+
+def test_any_byte_of_the_metadata_may_be_wrong() -> None:
+    good = file(pa.table({"a": ["x", None]}), store_schema=False)
+    messages = set()
+    for place in range(len(good) - int.from_bytes(good[-8:-4], "little") - 8, len(good)):
+        for change in (1, 2, 4, 16, 255):
+            bad = bytearray(good)
+            bad[place] ^= change
+            try:
+                list(islice(parquet.read(io.BytesIO(bad), ReadOptions()), 1000))
+            except InvalidInput as e:
+                messages.add(str(e).partition(",")[0])
+    assert "parquet: Definition level histogram size mismatch" in messages
+    assert all(message.startswith("parquet: ") for message in messages)
