@@ -13,12 +13,10 @@ from typing import Any, NoReturn
 
 from shoal.errors import InvalidInput
 from shoal.model import types as t
-from shoal.model.literals import parse_duration, parse_float, parse_ip, parse_net, parse_time, round_float
-from shoal.model.text import format_type
+from shoal.model.decorate import BIG, SYMBOL, Container, Typed, is_unfinished, retype, settled, unified
+from shoal.model.literals import parse_duration, parse_float, parse_ip, parse_net, parse_time
 from shoal.model.values import Value
 from shoal.model.zcode import Data, normal_map, normal_set
-
-Typed = tuple[t.Type, Data]
 
 _SKIP = re.compile(r"(?:[ \t\r\n]+|//[^\n]*\n?|/\*.*?\*/)*", re.DOTALL)
 _NAME = re.compile(r"(?:[^\W\d]|\$)[\w$]*")
@@ -46,8 +44,6 @@ _PLAIN_FIELD = re.compile(rf'{_GAP}(?:([^\W\d][\w$]*)|"([^"\\\n]*)"){_GAP}:{_GAP
 """A whole field with a plain value, and what follows it: most of any data, in one step."""
 _PLAIN_ELEMENT = re.compile(rf"{_GAP}{_PLAIN}{_GAP}[,\]]")
 _LONGEST_NUMBER = 400
-_BIG = t.Primitive("integer beyond int64", -1)
-_SYMBOL = t.Primitive("enum symbol", -2)
 
 
 class NeedMore(Exception):
@@ -141,9 +137,9 @@ class Parser:
         self._shadowed.clear()
         self._has_literals = False
         typ, data = self._value()
-        if _is_unfinished(typ):
+        if is_unfinished(typ):
             raise ParseError(start, "enum symbols and integers beyond int64 need a decorator")
-        return Value(typ, _plain(typ, data) if self._has_literals else data)
+        return Value(typ, settled(typ, data) if self._has_literals else data)
 
     def undo_names(self) -> None:
         """Forget the type names that the value being read has bound, so that it can be read again."""
@@ -185,7 +181,7 @@ class Parser:
         if c == "[":
             self.pos += 1
             items = self._sequence("]")
-            elem, data = _unify(items)
+            elem, data = unified(items)
             return t.array(elem), self._container(tuple(data), items)
         if c == "|":
             return self._set() if self.accept("|[") else self._map()
@@ -196,7 +192,7 @@ class Parser:
             return t.TYPE, typ
         if c == "%":
             self.pos += 1
-            return _SYMBOL, self._name("an enum symbol")
+            return SYMBOL, self._name("an enum symbol")
         if c == "e" and self.text.startswith("error", self.pos):
             self.pos += len("error")
             self.expect("(", "'(' after error")
@@ -265,8 +261,8 @@ class Parser:
 
     def _set(self) -> Typed:
         items = self._sequence("]|")
-        elem, data = _unify(items)
-        made = normal_set(elem, data) if not _is_unfinished(elem) else tuple(data)
+        elem, data = unified(items)
+        made = normal_set(elem, data) if not is_unfinished(elem) else tuple(data)
         return t.set_of(elem), self._container(made, items)
 
     def _map(self) -> Typed:
@@ -280,10 +276,10 @@ class Parser:
             if not self.accept(","):
                 self.expect("}|", "',' or '}|' in a map")
                 break
-        key, key_data = _unify(keys)
-        value, value_data = _unify(values)
+        key, key_data = unified(keys)
+        value, value_data = unified(values)
         pairs = zip(key_data, value_data, strict=True)
-        made = normal_map(key, pairs) if not _is_unfinished(key) else tuple(pairs)
+        made = normal_map(key, pairs) if not is_unfinished(key) else tuple(pairs)
         return t.map_of(key, value), self._container(made, keys, values)
 
     def _container(self, data: tuple[Data, ...], *items: list[Typed]) -> tuple[Data, ...]:
@@ -291,7 +287,7 @@ class Parser:
         if all(len({typ for typ, _ in part}) < 2 for part in items):
             return data
         self._has_literals = True
-        return _Literal(data, items)
+        return Container(data, items)
 
     def _name(self, what: str) -> str:
         if self.peek() == '"':
@@ -401,36 +397,6 @@ class Parser:
         return typ
 
 
-class _Literal(tuple[Data, ...]):
-    """A container of items of several types as they were written, before their union or null took them in."""
-
-    items: tuple[list[Typed], ...]
-
-    def __new__(cls, data: tuple[Data, ...], items: tuple[list[Typed], ...]) -> _Literal:
-        made = super().__new__(cls, data)
-        made.items = items
-        return made
-
-
-def _plain(typ: t.Type, data: Data) -> Data:
-    """Data without the memory of how its containers were written."""
-    if data is None:
-        return None
-    match typ:
-        case t.Named() | t.Error():
-            return _plain(typ.inner, data)
-        case t.Record():
-            return tuple(_plain(f.type, d) for f, d in zip(typ.fields, data, strict=True))
-        case t.Array() | t.Set():
-            return tuple(_plain(typ.elem, d) for d in data)
-        case t.Map():
-            return tuple((_plain(typ.key, k), _plain(typ.value, v)) for k, v in data)
-        case t.Union():
-            return (data[0], _plain(typ.types[data[0]], data[1]))
-        case _:
-            return data
-
-
 class ParseError(InvalidInput):
     """Text that is no ZSON; `position` counts characters from the start of the text."""
 
@@ -454,7 +420,7 @@ def _string(text: str) -> Typed:
 
 def _integer(text: str) -> Typed:
     n = int(text)
-    return (t.INT64 if -(2**63) <= n < 2**63 else _BIG), n
+    return (t.INT64 if -(2**63) <= n < 2**63 else BIG), n
 
 
 def _bytes(text: str) -> Typed:
@@ -482,80 +448,3 @@ def _plain_literal(m: re.Match[str]) -> Typed:
     kind = m.lastgroup or ""
     made: Typed = _LITERALS[kind](m[kind])
     return made
-
-
-# ---- typing
-
-
-def _is_unfinished(typ: t.Type) -> bool:
-    """Whether something in a value of this type still waits for a decorator."""
-    found: bool | None = typ.memo.get("unfinished")
-    if found is None:
-        found = typ in (_BIG, _SYMBOL) or any(_is_unfinished(c) for c in typ.children())
-        typ.memo["unfinished"] = found
-    return found
-
-
-def _unify(items: list[Typed]) -> tuple[t.Type, list[Data]]:
-    """The element type of a container of these items, and their data in it."""
-    kinds = dict.fromkeys(typ for typ, _ in items if typ is not t.NULL)
-    if len(kinds) < 2:
-        return next(iter(kinds), t.NULL), [data for _, data in items]
-    made = t.union(kinds)
-    return made, [None if typ is t.NULL else (made.tags[typ], data) for typ, data in items]
-
-
-def retype(typed: Typed, to: t.Type) -> Data:
-    """The data of a literal as its decorator wants it."""
-    typ, data = typed
-    if typ is to or (data is None and typ is t.NULL):
-        return data
-    if isinstance(to, t.Named):
-        return data if typ is to.inner else retype(typed, to.inner)
-    match typ, to:
-        case _, t.Union():
-            if typ in to.tags:
-                return (to.tags[typ], data)
-            raise InvalidInput(f"type {_show(typ)} is not in union type {_show(to)}")
-        case t.Primitive(), t.Primitive() | t.Enum():
-            return _retype_primitive(typ, data, to)
-        case t.Record(), t.Record() if list(typ.index) == list(to.index) and data is not None:
-            pairs = zip(typ.children(), data, to.children(), strict=True)
-            return tuple(retype((x, d), y) for x, d, y in pairs)
-        case t.Array(), t.Array() if data is not None:
-            return tuple(retype(item, to.elem) for item in _items(data, typ.elem))
-        case t.Set(), t.Set() if data is not None:
-            return normal_set(to.elem, [retype(item, to.elem) for item in _items(data, typ.elem)])
-        case t.Map(), t.Map() if data is not None:
-            keys = [retype(item, to.key) for item in _items(data, typ.key, 0)]
-            values = [retype(item, to.value) for item in _items(data, typ.value, 1)]
-            return normal_map(to.key, zip(keys, values, strict=True))
-        case t.Error(), t.Error():
-            return retype((typ.inner, data), to.inner)
-    raise InvalidInput(f"type mismatch: {_show(typ)} cannot be used as {_show(to)}")
-
-
-def _items(data: Data, elem: t.Type, part: int | None = None) -> list[Typed]:
-    """Elements (or, of a map, its keys or values) with the types they were written with."""
-    if isinstance(data, _Literal):
-        return data.items[part or 0]
-    return [(elem, d if part is None else d[part]) for d in data]
-
-
-def _retype_primitive(typ: t.Primitive, data: Data, to: t.Type) -> Data:
-    if typ in (t.INT64, _BIG) and to in t.INT_RANGES and to not in (t.TIME, t.DURATION) and data is not None:
-        low, high = t.INT_RANGES[to]
-        if not low <= data <= high:
-            raise InvalidInput(f"{data} is out of range of {_show(to)}")
-        return data
-    if typ is t.FLOAT64 and to in t.FLOATS and data is not None:
-        return round_float(data, {t.FLOAT16: 2, t.FLOAT32: 4}[to])
-    if typ in (_SYMBOL, t.STRING) and isinstance(to, t.Enum):
-        if data not in to.symbols:
-            raise InvalidInput(f"symbol {data!r} not a member of {_show(to)}")
-        return to.symbols.index(data)
-    raise InvalidInput(f"type mismatch: {_show(typ)} cannot be used as {_show(to)}")
-
-
-def _show(typ: t.Type) -> str:
-    return repr(format_type(typ))
