@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -84,7 +85,11 @@ def test_with_e_false_the_next_file_is_read_after_an_error(tmp_path: Path) -> No
         (["-i", "table", "-"], "cannot read format 'table'"),
         (["-nosuch", "-"], "flag provided but not defined: -nosuch"),
         (["-z", "-J", "-"], "cannot use -"),
-        (["-z", "count()", "-"], "cannot run 'count()'"),
+        (["-z", "count()", "-"], "'count()' is no file, and no query but '*' is understood yet"),
+        (["-z", "-split", "/dev/null", "-"], "/dev/null: "),
+        (["-z", "-split", "a", "-o", "b", "-"], "cannot use -o with -split"),
+        (["-pretty", "-3", "-"], "invalid value '-3' for flag -pretty"),
+        (["-csv.delim", "ab", "-"], "invalid value 'ab' for flag -csv.delim"),
         (["-pretty", "x", "-"], "invalid value 'x' for flag -pretty"),
         (["-persist", "(", "-z", "-"], "bad regular expression '('"),
     ],
@@ -106,6 +111,42 @@ def test_split_writes_a_file_for_each_type(tmp_path: Path) -> None:
         "0.zson": "{c:4}\n",
         "_x.zson": '{_path:"../x",d:5}\n',
     }
+
+
+def test_the_input_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a.zson").write_text("{a:1}\n")
+    assert zq("-z", "-o", "a.zson", "a.zson", cwd=tmp_path)[0::2] == (
+        1,
+        "a.zson: is the output, too (write to another file)\n",
+    )
+    assert (tmp_path / "a.zson").read_text() == "{a:1}\n"
+
+
+def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    done = subprocess.run(
+        f"(echo '{{a:1}}' > pipe &); {sys.executable} -m shoal zq -z pipe",
+        shell=True,
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.stdout == b"{a:1}\n"
+
+
+@pytest.mark.parametrize("redirection, error", [("> /dev/full", "no space left"), (">&-", "standard output is closed")])
+def test_an_output_that_cannot_be_written_is_one_line(redirection: str, error: str, tmp_path: Path) -> None:
+    (tmp_path / "a.zson").write_text("{a:1}\n" * 10_000)
+    command = f"{sys.executable} -m shoal zq -z a.zson {redirection}"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert error in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_closed_standard_input_is_one_line() -> None:
+    done = subprocess.run(f"{sys.executable} -m shoal zq -z - <&-", shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "stdio:stdin: is closed\n")
 
 
 def test_help_names_every_flag() -> None:

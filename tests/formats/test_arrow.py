@@ -17,7 +17,7 @@ import pytest
 from hypothesis import assume, given
 
 from shoal.errors import InvalidInput
-from shoal.formats import arrow
+from shoal.formats import arrow, arrow_read, arrow_write
 from shoal.formats.arrow_intervals import DAY_TIME, MONTHS
 from shoal.formats.columns import Batch
 from shoal.formats.options import ReadOptions, WriteOptions
@@ -388,13 +388,14 @@ def test_columns_have_the_physical_form_of_their_shape() -> None:
     part.column.validate(full=True)
 
 
-def test_long_batches_are_read_in_runs() -> None:
+def test_long_batches_are_read_in_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = pa.record_batch([pa.array(range(120_000)), pa.array([[i] for i in range(120_000)])], names=["a", "l"])
     found = columns(stream(batch))
     assert [b.length for b in found] == [50_000, 50_000, 20_000]
     assert [v.data for b in found for v in b.values()] == [(i, (i,)) for i in range(120_000)]
-    wide = pa.record_batch([pa.array(["x" * 1_000_000] * 100)], names=["a"])
-    assert [b.length for b in columns(stream(wide))] == [67, 33]
+    monkeypatch.setattr(arrow_read, "_BATCH_BYTES", 1_000_000)
+    wide = pa.record_batch([pa.array(["x" * 10_000] * 150)], names=["a"])
+    assert [b.length for b in columns(stream(wide))] == [99, 51]
 
 
 def test_an_empty_source_is_an_empty_stream() -> None:
@@ -612,12 +613,13 @@ def test_times_finer_than_their_unit_lose_the_excess() -> None:
     assert texts(write([parse_value(text)])) == [expected]
 
 
-def test_records_are_written_in_batches_of_a_bounded_size() -> None:
+def test_records_are_written_in_batches_of_a_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     small = [parse_value(f"{{a:{i}}}") for i in range(25_000)]
     reader = pa.ipc.open_stream(write(small))
     assert [batch.num_rows for batch in reader] == [1000, 10_000, 10_000, 4000]
-    large = [Value(t.record([("a", t.STRING)]), ("x" * 100_000,)) for _ in range(1300)]
-    assert max(batch.num_rows for batch in islice(pa.ipc.open_stream(write(large)), 1, None)) == 167
+    monkeypatch.setattr(arrow_write, "_BATCH_BYTES", 1_000_000)
+    large = [Value(t.record([("a", t.STRING)]), ("x" * 10_000,)) for _ in range(1250)]
+    assert [batch.num_rows for batch in pa.ipc.open_stream(write(large))] == [1000, 99, 99, 52]
 
 
 def test_the_sink_stays_open() -> None:

@@ -56,6 +56,32 @@ def test_text_is_recognised(text: bytes, name: str) -> None:
     assert detect(Pipe(text))[0].name == name
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'[{"a":1},{"a":2},{"a"',
+        b"[1,2\n",
+        b'{"a":1,"b":2\n{"a":2,"b":3}\n',
+        b'{"a":1e999,"b":1 x',
+    ],
+)
+def test_broken_json_is_not_taken_for_a_table(text: bytes) -> None:
+    with pytest.raises(InvalidInput, match=r"^format detection error \(if it is json: "):
+        list(read_source(io.BytesIO(text)))
+
+
+def test_a_value_longer_than_any_look_is_still_recognised() -> None:
+    text = b'{"a":"' + b"x" * 11_000_000 + b'"}\n{"a":"y"}\n'
+    for source in (io.BytesIO(text), Pipe(text)):
+        assert [len(v.data[0]) for v in read_source(source)] == [11_000_000, 1]
+
+
+@pytest.mark.parametrize("head, error", [("x".encode("utf-16"), "UTF-16"), (b"ARROW1\0\0", "Arrow file")])
+def test_what_is_none_of_our_formats_but_well_known_is_named(head: bytes, error: str) -> None:
+    with pytest.raises(InvalidInput, match=error):
+        detect(io.BytesIO(head))
+
+
 def test_empty_input_has_no_values() -> None:
     assert list(read_source(io.BytesIO(b""))) == []
 
@@ -64,7 +90,7 @@ def test_what_is_no_format_names_what_each_reader_missed() -> None:
     with pytest.raises(InvalidInput) as caught:
         detect(io.BytesIO(b"This is not a detectable format.\n"))
     lines = str(caught.value).split("\n\t")
-    assert lines[0] == "format detection error"
+    assert lines[0].startswith("format detection error (if it is zson: line 1, column 1: expected a value")
     assert [line.partition(":")[0] for line in lines[1:]] == sorted(
         ["arrows", "csv", "json", "line", "parquet", "tsv", "vng", "zeek", "zjson", "zng", "zson"]
     )

@@ -256,10 +256,10 @@ def test_row_groups_are_read_in_bounded_batches() -> None:
     assert [v.data for b in found for v in b.values()] == [(i, (i,)) for i in range(50_000)]
 
 
-def test_wide_rows_are_read_in_shorter_batches() -> None:
-    table = pa.table({"a": [str(i) * 200_000 for i in range(100, 300)]})
-    data = file(table, use_dictionary=False)
-    assert [b.length for b in columns(data)] == [111, 89]
+def test_wide_rows_are_read_in_shorter_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_BATCH_BYTES", 1_000_000)
+    data = file(pa.table({"a": [str(i) * 4_000 for i in range(100, 300)]}), use_dictionary=False)
+    assert [b.length for b in columns(data)] == [83, 83, 34]
 
 
 def test_files_of_no_rows_and_of_no_columns_are_read() -> None:

@@ -5,7 +5,7 @@ Words that do not begin with a dash may stand between flags; `--` ends the flags
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag. `kind` is bool, str, int or "size"; a default that is a list collects repetitions."""
+    """One flag. `kind` is bool, str, int or a key of `_CHECKED`; a default that is a list collects repetitions."""
 
     name: str
     kind: type | str
@@ -79,8 +79,8 @@ def convert(flag: Flag, text: str) -> Any:
     try:
         if flag.kind is bool:
             return {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}[text]
-        if flag.kind == "size":
-            return parse_size(text)
+        if flag.kind in _CHECKED:
+            return _CHECKED[str(flag.kind)](text)
         return flag.kind(text) if callable(flag.kind) else text
     except (ValueError, KeyError):
         raise InvalidInput(f"invalid value {text!r} for flag -{flag.name}") from None
@@ -95,6 +95,21 @@ def parse_size(text: str) -> int:
     return int(float(text[:digits]) * _UNITS[unit])
 
 
+def _parse_count(text: str) -> int:
+    if int(text) < 0:
+        raise ValueError(text)
+    return int(text)
+
+
+def _parse_character(text: str) -> str:
+    if len(text) != 1:
+        raise ValueError(text)
+    return text
+
+
+_CHECKED: dict[str, Callable[[str], Any]] = {"size": parse_size, "count": _parse_count, "character": _parse_character}
+
+
 def usage(flags: Sequence[Flag]) -> str:
     """A line for each flag."""
     rows = [(f"-{f.name} {_placeholder(f)}".rstrip(), f.help, f.default) for f in flags]
@@ -103,8 +118,10 @@ def usage(flags: Sequence[Flag]) -> str:
 
 
 def _placeholder(flag: Flag) -> str:
-    return flag.placeholder or {bool: "", str: "S", int: "N", "size": "SIZE"}[flag.kind]
+    return flag.placeholder or {bool: "", str: "S", int: "N", "size": "SIZE", "count": "N"}[flag.kind]
 
 
 def _default(value: Any) -> str:
+    if value is True:
+        return " (default true)"
     return f" (default {value})" if value not in (None, False, "", 0, []) else ""

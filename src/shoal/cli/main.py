@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from shoal.cli.output import print_error
-from shoal.errors import ShoalError
+from shoal.errors import ShoalError, StorageFailure
 from shoal.version import VERSION
 
 _VERBS = {"zq": "read files of any format and write them in another"}
@@ -22,12 +22,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ShoalError as e:
         print_error(e)
         return 1
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; keep Python from complaining when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as e:
+        # Whoever read our output has seen enough, or it cannot be written.
+        if not isinstance(e, BrokenPipeError):
+            print_error(StorageFailure(f"{e.filename or 'output'}: {(e.strerror or str(e)).lower()}"))
+        _drop_output()
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _drop_output() -> None:
+    """Keep Python from complaining when it flushes what could not be written."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(words: list[str]) -> int:

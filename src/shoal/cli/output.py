@@ -24,7 +24,7 @@ OUTPUT_FLAGS = (
     Flag("j", bool, False, "write JSON, one line a value"),
     Flag("J", bool, False, "write JSON, indented"),
     Flag("B", bool, False, "allow binary output on a terminal"),
-    Flag("pretty", int, 4, "columns of indentation of zson and json; 0 is one line a value"),
+    Flag("pretty", "count", 4, "columns of indentation of zson and json; 0 is one line a value"),
     Flag("persist", str, None, "define named types that match this pattern once a stream", "RE"),
     Flag("color", bool, True, "colours on a terminal"),
     Flag("o", str, "", "write to this file", "FILE"),
@@ -50,9 +50,11 @@ def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
 
 
 @contextmanager
-def open_writer(args: Parsed, stdout: BinaryIO) -> Iterator[Writer]:
+def open_writer(args: Parsed) -> Iterator[Writer]:
     """The writer that the flags ask for. What was written before an error stays written."""
-    to_terminal = not args["o"] and not args["split"] and stdout.isatty()
+    if args["o"] and args["split"]:
+        raise InvalidInput("cannot use -o with -split")
+    to_terminal = not args["o"] and not args["split"] and _stdout().isatty()
     name, pretty = output_format(args, to_terminal)
     found = registry.by_name(name)
     if to_terminal and name in _BINARY and not args["B"]:
@@ -71,7 +73,7 @@ def open_writer(args: Parsed, stdout: BinaryIO) -> Iterator[Writer]:
         finally:
             splitter.close()
         return
-    file = _create(Path(args["o"])) if args["o"] else stdout
+    file = _create(Path(args["o"])) if args["o"] else _stdout()
     writer = found.load_writer()(_Flushed(file) if args["unbuffered"] else file, options)
     try:
         yield writer
@@ -80,8 +82,14 @@ def open_writer(args: Parsed, stdout: BinaryIO) -> Iterator[Writer]:
             writer.close()
             file.flush()
         finally:
-            if file is not stdout:
+            if args["o"]:
                 file.close()
+
+
+def _stdout() -> BinaryIO:
+    if sys.stdout is None:
+        raise StorageFailure("standard output is closed")
+    return sys.stdout.buffer
 
 
 def _create(path: Path) -> BinaryIO:
@@ -124,7 +132,10 @@ class Splitter:
         self._size = size
         self._open: dict[Type, tuple[Writer, _Counted]] = {}
         self._names: set[str] = set()
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            raise StorageFailure(f"{directory}: {(e.strerror or str(e)).lower()}") from None
 
     def write(self, value: Value) -> None:
         """Add a value to the file of its type."""

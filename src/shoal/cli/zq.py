@@ -20,7 +20,7 @@ SUMMARY = "read files of any format and write them in another"
 
 INPUT_FLAGS = (
     Flag("i", str, "auto", "format of the input", "FMT"),
-    Flag("csv.delim", str, None, "CSV field delimiter", "C"),
+    Flag("csv.delim", "character", None, "CSV field delimiter", "C"),
     Flag("zng.validate", bool, True, "validate ZNG input (always done; accepted for scripts)"),
     Flag("zng.threads", int, 0, "accepted for scripts"),
     Flag("zng.readmax", "size", MAX_VALUE_SIZE, "longest value or frame to take in one piece"),
@@ -50,12 +50,21 @@ def run(argv: Sequence[str]) -> int:
     paths = _paths(args.words)
     with ExitStack() as stack:
         for path in paths:
-            if path != STDIN:  # a file that is not there is no reason to begin an output
-                stack.callback(open_input(path)[1].close)
-        writer = stack.enter_context(open_writer(args, sys.stdout.buffer))
+            _check_input(path, args["o"])
+        writer = stack.enter_context(open_writer(args))
         for value in _read_all(paths, args):
             writer.write(value)
     return 0
+
+
+def _check_input(path: str, output: str) -> None:
+    """An input that cannot be read is no reason to begin an output, least of all onto itself."""
+    if path == STDIN:
+        return
+    if Path(path).is_file() or not Path(path).exists():
+        open_input(path)[1].close()
+    if output and Path(output).exists() and Path(output).samefile(path):
+        raise InvalidInput(f"{path}: is the output, too (write to another file)")
 
 
 def _paths(words: list[str]) -> list[str]:
@@ -64,7 +73,7 @@ def _paths(words: list[str]) -> list[str]:
     if query.strip() not in _PASS:
         if not files:
             raise InvalidInput(f"{query}: file does not exist")
-        raise Unsupported(f"cannot run {query!r}: only the query '*' is understood, which passes everything on")
+        raise Unsupported(f"{query!r} is no file, and no query but '*' is understood yet, which passes everything on")
     if not files:
         raise InvalidInput("expected a file to read (`-` is standard input)")
     return files

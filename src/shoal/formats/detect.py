@@ -37,14 +37,24 @@ def detect(source: Source, options: ReadOptions = ReadOptions()) -> tuple[regist
     while True:
         head = looker.peek(size)
         complete = len(head) < size
+        longest = complete or size >= _LONGEST_LOOK
+        _refuse_known_others(head)
         found = _by_magic(head, source.seekable())
         if found is None and head.isspace():
-            found = registry.by_name("zson") if complete or size >= _LONGEST_LOOK else None
+            found = registry.by_name("zson") if longest else None
         elif found is None:
-            found = _by_trial(head, complete or size >= _LONGEST_LOOK, options)
+            found = _by_trial(head, complete, longest, options)
         if found is not None:
             return found, looker
         size = min(8 * size, _LONGEST_LOOK)
+
+
+def _refuse_known_others(head: bytes) -> None:
+    """What is no input of ours, but easily told."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InvalidInput("looks like UTF-16 text (make it UTF-8 first: iconv -f UTF-16 -t UTF-8)")
+    if head.startswith(b"ARROW1"):
+        raise InvalidInput("an Arrow file; only Arrow streams and Parquet are read (write it as one of these)")
 
 
 class _Seekable:
@@ -92,32 +102,45 @@ class _Head(io.BytesIO):
         return False
 
 
-def _by_trial(head: bytes, last_look: bool, options: ReadOptions) -> registry.Format | None:
+def _by_trial(head: bytes, complete: bool, longest: bool, options: ReadOptions) -> registry.Format | None:
     """The first format whose reader takes the head; None to be given a longer head."""
     refusals: dict[str, str] = {}
     for name, count in _TRIED.items():
-        source = io.BytesIO(head) if last_look else _Head(head)
+        source = io.BytesIO(head) if complete else _Head(head)
         try:
+            _require_beginning(name, head.lstrip())
             if name in ("csv", "tsv"):
-                _require_delimiter(name, head, options)
+                _require_header(name, head, options)
             for _ in islice(registry.by_name(name).load_reader()(source, options), count):
                 pass
             return registry.by_name(name)
         except _CutOff:
-            return None
+            return registry.by_name(name) if longest else None
         except InvalidInput as e:
-            refusals[name] = str(e)
+            refusals[name] = str(e).removeprefix(f"{name}: ")
     for name in ("parquet", "vng"):
-        refusals[name] = (
-            "auto-detection requires seekable input" if head[:4] in (b"PAR1", b"VNG\0") else "no magic number"
-        )
+        refusals[name] = "requires seekable input" if head[:4] in (b"PAR1", b"VNG\0") else "no magic number"
     refusals["arrows"], refusals["line"] = "no magic number", "auto-detection not supported"
+    likely = "json" if head.lstrip()[:1] in (b"{", b"[") else "csv" if b"," in head.partition(b"\n")[0] else "zson"
     details = "".join(f"\n\t{name}: {refusals[name]}" for name in sorted(refusals))
-    raise InvalidInput(f"format detection error{details}")
+    raise InvalidInput(
+        f"format detection error (if it is {likely}: {refusals[likely]}; say what it is with -i){details}"
+    )
 
 
-def _require_delimiter(name: str, head: bytes, options: ReadOptions) -> None:
-    """Any text would pass as a table of one column."""
+def _require_beginning(name: str, head: bytes) -> None:
+    """What two formats begin with. Their readers take whole lines, and a line may be longer than any head."""
+    if name == "zeek" and not head.startswith(b"#") and head:
+        raise InvalidInput("line 1: not a zeek log: the first line does not begin with '#'")
+    if name == "zjson" and b'"type"' not in head[:1000] and len(head) > 1000:
+        raise InvalidInput("line 1: malformed ZJSON: no type at the beginning")
+
+
+def _require_header(name: str, head: bytes, options: ReadOptions) -> None:
+    """Any text would pass as a table of one column, and broken JSON as a header."""
     delimiter = options.csv_delimiter or ("," if name == "csv" else "\t")
-    if delimiter.encode() not in head.partition(b"\n")[0]:
+    line = head.partition(b"\n")[0]
+    if delimiter.encode() not in line:
         raise InvalidInput(f"line 1: delimiter {delimiter!r} not found")
+    if line.lstrip(b"\xef\xbb\xbf \t")[:1] in (b"{", b"["):
+        raise InvalidInput("line 1: begins like JSON, not like a header")

@@ -18,6 +18,8 @@ STDIN = "-"
 
 def open_input(path: str) -> tuple[str, BinaryIO]:
     """A file to read and the name to call it by; `-` is standard input."""
+    if path == STDIN and sys.stdin is None:
+        raise StorageFailure("stdio:stdin: is closed")
     if path == STDIN:
         return "stdio:stdin", _Unseekable(sys.stdin.buffer)  # type: ignore[return-value]
     try:

@@ -129,7 +129,7 @@ def _decode_one(text: str, pos: int, final: bool, line: int) -> tuple[Any, int] 
         rest = text[e.pos :].strip()
         if not rest or e.msg.startswith("Unterminated") or any(w.startswith(rest) for w in ("true", "false", "null")):
             raise InvalidInput("unexpected end of JSON input") from None
-        at, what = e.pos, e.msg[0].lower() + e.msg[1:]
+        at, what = e.pos, e.msg[0].lower() + e.msg[1:].removesuffix(" at")
     except (InvalidInput, RecursionError) as e:
         at, what = pos, str(e) if isinstance(e, InvalidInput) else f"value nests deeper than {t.MAX_DEPTH} levels"
     except ValueError as e:

@@ -69,7 +69,8 @@ def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Itera
         except InvalidInput as e:
             raise InvalidInput(f"zng: frame at byte {start}: {e}") from None
         except (IndexError, UnicodeDecodeError, struct.error) as e:
-            raise InvalidInput(f"zng: frame at byte {start}: malformed ({e})") from None
+            what = "something in it ends too early" if isinstance(e, IndexError) else str(e)
+            raise InvalidInput(f"zng: frame at byte {start}: malformed: {what}") from None
 
 
 def _read_control(payload: bytes) -> Control:

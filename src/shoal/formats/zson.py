@@ -113,5 +113,5 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
     try:
         compiled = re2.compile(pattern, options)
     except re2.error as e:
-        raise InvalidInput(f"bad regular expression {pattern!r}: {e}") from None
+        raise InvalidInput(f"bad regular expression {pattern!r}") from e
     return lambda name: compiled.search(name) is not None
