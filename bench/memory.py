@@ -8,11 +8,10 @@ from __future__ import annotations
 import argparse
 import io
 import itertools
-import resource
 import time
 from collections.abc import Iterator
 
-from bench import logs
+from bench import logs, peak
 from shoal.formats import registry
 from shoal.formats.columns import Batch
 from shoal.formats.options import ReadOptions, WriteOptions
@@ -77,13 +76,12 @@ def main() -> None:
     parser.add_argument("gigabytes", type=float)
     args = parser.parse_args()
     head, block = block_of(args.format)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    before = peak.mebibytes()
     start = time.perf_counter()
     count = sum(1 for _ in read(args.format, Repeated(head, block, int(args.gigabytes * 1e9))))
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(
-        f"{args.format}: {args.gigabytes} GB, {count:,} items, {seconds:.0f} s, peak {peak} MiB ({before} MiB before)"
+        f"{args.format}: {args.gigabytes} GB, {count:,} items, {seconds:.0f} s, peak {peak.mebibytes()} MiB ({before} MiB before)"
     )
 
 

@@ -6,7 +6,6 @@ Each run is a process of its own, and the two take turns; the best of several ru
 from __future__ import annotations
 
 import argparse
-import resource
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bench import peak
 from shoal.formats import json_columns
 from shoal.formats.columns import Batch
 from shoal.formats.options import ReadOptions
@@ -114,7 +114,7 @@ def main() -> None:
     start = time.perf_counter()
     (by_duckdb if args.who == "duckdb" else by_shoal)(args.source, args.out, args.threads)
     seconds = time.perf_counter() - start
-    print(f"{seconds:.3f} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f}")
+    print(f"{seconds:.3f} {peak.mebibytes()}")
 
 
 if __name__ == "__main__":
