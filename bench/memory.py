@@ -80,9 +80,8 @@ def main() -> None:
     start = time.perf_counter()
     count = sum(1 for _ in read(args.format, Repeated(head, block, int(args.gigabytes * 1e9))))
     seconds = time.perf_counter() - start
-    print(
-        f"{args.format}: {args.gigabytes} GB, {count:,} items, {seconds:.0f} s, peak {peak.mebibytes()} MiB ({before} MiB before)"
-    )
+    size = f"{args.gigabytes} GB, {count:,} items, {seconds:.0f} s"
+    print(f"{args.format}: {size}, peak {peak.mebibytes()} MiB ({before} MiB before)")
 
 
 if __name__ == "__main__":

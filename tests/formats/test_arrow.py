@@ -221,17 +221,17 @@ def test_a_record_is_written_and_read() -> None:
         (
             pa.array([Decimal("-1.23"), None], pa.decimal128(10, 2)),
             [
-                "{high:-1,low:18446744073709551493(uint64)}(=arrow_decimal128)",
-                "null(arrow_decimal128={high:int64,low:uint64})",
+                "{high:-1,low:18446744073709551493(uint64)}(=arrow_decimal128_10_2)",
+                "null(arrow_decimal128_10_2={high:int64,low:uint64})",
             ],
         ),
-        (pa.array([Decimal("1.23")], pa.decimal32(5, 2)), ["{high:0,low:123(uint64)}(=arrow_decimal128)"]),
-        (pa.array([Decimal("1.23")], pa.decimal64(15, 2)), ["{high:0,low:123(uint64)}(=arrow_decimal128)"]),
+        (pa.array([Decimal("1.23")], pa.decimal32(5, 2)), ["{high:0,low:123(uint64)}(=arrow_decimal128_5_2)"]),
+        (pa.array([Decimal("1.23")], pa.decimal64(15, 2)), ["{high:0,low:123(uint64)}(=arrow_decimal128_15_2)"]),
         (
             pa.array([Decimal("1.23"), None], pa.decimal256(50, 2)),
             [
-                "[123(uint64),0(uint64),0(uint64),0(uint64)](=arrow_decimal256)",
-                "null(arrow_decimal256=[uint64])",
+                "[123(uint64),0(uint64),0(uint64),0(uint64)](=arrow_decimal256_50_2)",
+                "null(arrow_decimal256_50_2=[uint64])",
             ],
         ),
         (pa.array([[1, None], [], None]), ["[1,null(int64)]", "[]([int64])", "null([int64])"]),
@@ -742,7 +742,7 @@ def test_damaged_streams_give_values_or_a_typed_error() -> None:
     assert pa.total_allocated_bytes() - before < 100_000_000
 
 
-CASES = Path("/work/shared/conformance/script.jsonl")
+CASES = Path(__file__).parents[2].parent / "shared" / "conformance" / "script.jsonl"
 
 
 @pytest.mark.skipif(not CASES.exists(), reason="the conformance cases are not on this machine")
@@ -750,3 +750,17 @@ def test_the_conformance_case_is_the_text_above() -> None:
     cases = {case["name"]: case for case in map(json.loads, CASES.read_text().splitlines())}
     case = cases["zio/arrowio/ztests/roundtrip.yaml"]
     assert case["inputs"][0]["data"] == case["outputs"][0]["data"] == ROUND_TRIP + "\n"
+
+
+@pytest.mark.parametrize("typ", [pa.decimal128(10, 2), pa.decimal128(38, 0), pa.decimal256(50, 4)])
+def test_decimals_keep_their_precision_and_scale(typ: pa.DataType) -> None:
+    column = pa.array([Decimal("123") / 4 if typ.scale else Decimal(7), None, Decimal(-1)], typ)
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, pa.schema([("d", typ)])) as stream:
+        stream.write_table(pa.table({"d": column}))
+    again = io.BytesIO()
+    writer = arrow.Writer(again, WriteOptions())
+    for value in arrow.read(io.BytesIO(out.getvalue()), ReadOptions()):
+        writer.write(value)
+    writer.close()
+    assert pa.ipc.open_stream(again.getvalue()).read_all().column("d").combine_chunks().equals(column)

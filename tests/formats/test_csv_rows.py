@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import pytest
 
 from shoal.errors import InvalidInput
-from shoal.formats import csv_rows
+from shoal.formats import csv_columns, csv_rows
 from shoal.formats.go_floats import parse_go_float
 from shoal.formats.options import ReadOptions, WriteOptions
 from shoal.model import types as t
@@ -351,3 +351,23 @@ def test_strings_come_back_as_they_were_written() -> None:
     texts = ["x" + "".join(random_.choices('ab ,"\n;é', k=random_.randrange(8))) for _ in range(500)]
     values = [record([("a", string(x)), ("b", string(" " + x))]) for x in texts]
     assert read(write(values)) == [format_value(v) for v in values]
+
+
+@pytest.mark.parametrize(
+    "cell, text",
+    [
+        ("9007199254740993", '"9007199254740993"'),
+        ("9007199254740992", "9007199254740992."),
+        ("18446744073709551615", '"18446744073709551615"'),
+        ("007", '"007"'),
+        ("-012", '"-012"'),
+        ("0", "0."),
+        ("0.50", "0.5"),
+        ("00.5", "0.5"),
+    ],
+)
+def test_digits_that_a_float_would_change_stay_text(cell: str, text: str) -> None:
+    data = f"a,b\n{cell},x\n".encode()
+    by_rows = list(csv_rows.read(io.BytesIO(data), ReadOptions()))
+    assert [format_value(v) for v in by_rows] == [f'{{a:{text},b:"x"}}']
+    assert [v for batch in csv_columns.read(io.BytesIO(data), ReadOptions()) for v in batch.values()] == by_rows

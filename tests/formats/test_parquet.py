@@ -139,7 +139,7 @@ def test_a_record_is_written_and_read() -> None:
     assert texts(write([parse_value("{a:1}")])) == ["{a:1}"]
 
 
-CASES = Path("/work/shared/conformance/script.jsonl")
+CASES = Path(__file__).parents[2].parent / "shared" / "conformance" / "script.jsonl"
 
 
 @pytest.mark.skipif(not CASES.exists(), reason="the conformance cases are not on this machine")

@@ -116,17 +116,24 @@ def _record_of(name: str, fields: tuple[tuple[str, t.Type], ...], dtype: list[tu
     return convert_parts
 
 
-_decimal_parts = _record_of(
-    "arrow_decimal128", (("high", t.INT64), ("low", t.UINT64)), [("low", "<u8"), ("high", "<i8")]
-)
+def decimal_name(bits: int, typ: Any) -> str:
+    """The name of a decimal type. Its precision and scale are part of it, but for the plain one: whole numbers."""
+    plain = (typ.precision, typ.scale) == ({128: 38, 256: 76}[bits], 0)
+    return f"arrow_decimal{bits}" if plain else f"arrow_decimal{bits}_{typ.precision}_{typ.scale}"
+
+
+def _decimal128(typ: Any, array: pa.Array) -> Column:
+    parts = (("high", t.INT64), ("low", t.UINT64))
+    return _record_of(decimal_name(128, typ), parts, [("low", "<u8"), ("high", "<i8")])(typ, array)
 
 
 def _small_decimal(typ: Any, array: pa.Array) -> Column:
-    return _decimal_parts(typ, array.cast(pa.decimal128(38, typ.scale)))
+    wide = pa.decimal128(typ.precision, typ.scale)
+    return _decimal128(wide, array.cast(wide))
 
 
-def _decimal256(_: Any, array: pa.Array) -> Column:
-    typ = t.named("arrow_decimal256", t.array(t.UINT64))
+def _decimal256(found: Any, array: pa.Array) -> Column:
+    typ = t.named(decimal_name(256, found), t.array(t.UINT64))
     words = pa.array(items(array, np.dtype(("<u8", 4))).reshape(-1))
     return Column(typ, list_array(arrow_type(typ), np.full(len(array), 4), words, null_mask(array)))
 
@@ -171,6 +178,6 @@ SCALARS: dict[int, Convert] = {
     ),
     pa.lib.Type_DECIMAL32: _small_decimal,
     pa.lib.Type_DECIMAL64: _small_decimal,
-    pa.lib.Type_DECIMAL128: _decimal_parts,
+    pa.lib.Type_DECIMAL128: _decimal128,
     pa.lib.Type_DECIMAL256: _decimal256,
 }

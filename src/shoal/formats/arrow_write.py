@@ -22,7 +22,7 @@ from shoal.formats.arrow_scalars import DAY, SCALES
 from shoal.formats.options import WriteOptions
 from shoal.formats.streams import Sink
 from shoal.model import types as t
-from shoal.model.text import format_primitive, format_type, format_value
+from shoal.model.text import brief, format_primitive, format_type, format_value
 from shoal.model.values import Value
 from shoal.model.zcode import Data
 
@@ -75,7 +75,7 @@ class RecordWriter:
     def _enter(self, value: Value) -> None:
         typ = value.type.under
         if not isinstance(typ, t.Record):
-            raise InvalidInput(f"{self.prefix}: not a record: {format_value(value)}")
+            raise InvalidInput(f"{self.prefix}: not a record: {brief(value)}")
         if self._type is not None:
             both = f"{format_type(self._type)} and {format_type(typ)}"
             raise InvalidInput(f"{self.prefix}: encountered multiple types (consider 'fuse'): {both}")
@@ -152,6 +152,8 @@ def _exchange_type(typ: t.Type, name: str) -> pa.DataType:
                 raise pa.ArrowInvalid("unsupported type: empty record")
             if (name, typ) in _NAMED_RECORDS:
                 return _NAMED_RECORDS[name, typ]
+            if typ is _DECIMAL_PARTS and (decimal := decimal_type(name, 128)) is not None:
+                return decimal
             return pa.struct([(f.name, exchange_type(f.type)) for f in typ.fields])
         case t.Array() | t.Set():
             return _list_type(typ, name)
@@ -181,7 +183,6 @@ _DECIMAL_PARTS = t.record((("high", t.INT64), ("low", t.UINT64)))
 _NAMED_RECORDS: dict[tuple[str, t.Type], pa.DataType] = {
     ("arrow_day_time_interval", _DAY_TIME_PARTS): DAY_TIME,
     ("arrow_month_day_nano_interval", _MONTH_DAY_NANO_PARTS): pa.month_day_nano_interval(),
-    ("arrow_decimal128", _DECIMAL_PARTS): pa.decimal128(38, 0),
 }
 
 _UNITS: dict[tuple[str, t.Type], tuple[pa.DataType, int]] = {
@@ -210,6 +211,16 @@ def _primitive_type(typ: t.Primitive, name: str) -> pa.DataType:
     return pa.binary(width) if typ is t.BYTES and width is not None else _PRIMITIVES[typ]
 
 
+def decimal_type(name: str, bits: int) -> pa.DataType | None:
+    """The decimal type that a name tells, see `decimal_name`; None if it tells none."""
+    found = re.fullmatch(rf"arrow_decimal{bits}(?:_([0-9]{{1,2}})_(-?[0-9]{{1,2}}))?", name)
+    if found is None:
+        return None
+    make, most = (pa.decimal128, 38) if bits == 128 else (pa.decimal256, 76)
+    precision, scale = (int(found[1]), int(found[2])) if found[1] else (most, 0)
+    return make(precision, scale) if 1 <= precision <= most else None
+
+
 def _size(name: str, prefix: str) -> int | None:
     found = re.fullmatch(prefix + "([0-9]{1,9})", name)
     return int(found[1]) if found else None
@@ -220,8 +231,8 @@ def _list_type(typ: t.Array | t.Set, name: str) -> pa.DataType:
     size = _size(name, "arrow_fixed_size_list_")
     if size is not None:
         return pa.list_(elem, size)
-    if name == "arrow_decimal256" and typ.elem is t.UINT64:
-        return pa.decimal256(76, 0)
+    if typ.elem is t.UINT64 and (decimal := decimal_type(name, 256)) is not None:
+        return decimal
     return pa.large_list(elem) if name == "arrow_large_list" else pa.list_(elem)
 
 
@@ -245,6 +256,10 @@ def _column(typ: t.Type, data: Sequence[Data]) -> pa.Array:
             return _primitives(under, name, whole, data)
         case _ if whole in _LAYOUTS:
             return _LAYOUTS[whole](data)
+        case _ if pa.types.is_decimal128(whole):
+            return _packed("<Qq", whole, (1, 0))(data)
+        case _ if pa.types.is_decimal256(whole):
+            return _packed("<4Q", whole, (0, 1, 2, 3))(data)
         case t.Record():
             return _records(under, whole, data)
         case t.Array() | t.Set():
@@ -382,6 +397,4 @@ def _packed(layout: str, whole: pa.DataType, order: Sequence[int]) -> Callable[[
 _LAYOUTS: dict[pa.DataType, Callable[[Sequence[Data]], pa.Array]] = {
     DAY_TIME: _packed("<ii", DAY_TIME, (0, 1)),
     pa.month_day_nano_interval(): _packed("<iiq", pa.month_day_nano_interval(), (0, 1, 2)),
-    pa.decimal128(38, 0): _packed("<Qq", pa.decimal128(38, 0), (1, 0)),
-    pa.decimal256(76, 0): _packed("<4Q", pa.decimal256(76, 0), (0, 1, 2, 3)),
 }

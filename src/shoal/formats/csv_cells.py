@@ -15,7 +15,7 @@ import pyarrow.csv
 
 from shoal.formats.columns import Part
 from shoal.formats.csv_rows import _BOM, _BOOLS, _SPACES
-from shoal.formats.go_floats import FIRST_CHARACTERS, parse_go_float
+from shoal.formats.go_floats import FIRST_CHARACTERS, parse_cell, parse_go_float
 from shoal.formats.physical import arrow_type
 from shoal.model import types as t
 
@@ -130,6 +130,8 @@ _LONGEST_WORD = max(map(len, _BOOLS))
 
 # The patterns take a cell as a whole. What is odd is only likely to be a number.
 _PLAIN = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_DIGITS = r"^[+-]?(?:0[0-9]+|[0-9]{16,})$"
+_SIGN_OR_ZERO = np.frombuffer(b"+-0", np.uint8)
 _ODD = r"(?si)^[+-]?(?:inf|infinity|nan|0x.*|[0-9.].*_.*)$"
 
 
@@ -152,7 +154,9 @@ def classify(texts: pa.Array) -> Cells:
     cells = Cells(
         np.where(sizes > 0, _STRING, _NULL).astype(np.int8), texts, np.zeros(len(texts)), np.zeros(len(texts), bool)
     )
-    _find_numbers(cells, filled[_NUMBER_STARTS[firsts]])
+    numeric = _NUMBER_STARTS[firsts]
+    _find_numbers(cells, filled[numeric])
+    _keep_digits(cells, filled[numeric], firsts[numeric])
     _find_bools(cells, filled[_BOOL_STARTS[firsts] & (sizes[filled] <= _LONGEST_WORD)])
     return cells
 
@@ -192,6 +196,18 @@ def _find_numbers(cells: Cells, rows: Numbers) -> None:
     for row, text in zip(rows[odd].tolist(), texts.take(pa.array(odd)).to_pylist(), strict=True):
         if (number := parse_go_float(text)) is not None:
             cells.kinds[row], cells.numbers[row] = _NUMBER, number
+
+
+def _keep_digits(cells: Cells, rows: Numbers, firsts: Numbers) -> None:
+    """Digits that a float would change stay text: those with leading zeros, and those beyond its precision."""
+    doubtful = np.isin(firsts, _SIGN_OR_ZERO) | (np.abs(cells.numbers[rows]) >= 2.0**53)
+    rows = rows[doubtful & (cells.kinds[rows] == _NUMBER)]
+    if not len(rows):
+        return
+    digits = pc.match_substring_regex(_some(cells.texts, rows), _DIGITS).to_numpy(False)
+    for row in rows[digits].tolist():
+        if parse_cell(cells.texts[row].as_py()) is None:
+            cells.kinds[row] = _STRING
 
 
 # ---- rows of the same kinds

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 
 from shoal.errors import InvalidInput
 from shoal.formats.flatten import Columns, columns, row
-from shoal.formats.go_floats import FIRST_CHARACTERS, parse_go_float
+from shoal.formats.go_floats import FIRST_CHARACTERS, parse_cell
 from shoal.formats.options import ReadOptions, WriteOptions
 from shoal.formats.streams import Sink, Source, decode_utf8, read_lines
 from shoal.model import types as t
-from shoal.model.text import format_primitive, format_value
+from shoal.model.text import brief, format_primitive, format_value
 from shoal.model.values import Value
 from shoal.model.zcode import Data
 
@@ -169,7 +169,7 @@ class _Rows:
             if not cell:
                 kinds.append(t.NULL)
                 data.append(None)
-            elif cell[0] in FIRST_CHARACTERS and (found := parse_go_float(cell)) is not None:
+            elif cell[0] in FIRST_CHARACTERS and (found := parse_cell(cell)) is not None:
                 kinds.append(t.FLOAT64)
                 data.append(found)
             elif cell in _BOOLS:
@@ -220,7 +220,7 @@ class Writer:
         """Prepare for rows of this value's type; the first one gives the header."""
         under = value.type.under
         if not isinstance(under, t.Record):
-            raise InvalidInput(f"CSV output encountered non-record value: {format_value(value)}")
+            raise InvalidInput(f"CSV output encountered non-record value: {brief(value)}")
         cols = columns(under)
         if self._names is None:
             self._names = cols.names

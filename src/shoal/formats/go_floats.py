@@ -32,6 +32,20 @@ def parse_go_float(text: str) -> float | None:
     return math.nan if word == "nan" else None
 
 
+_EXACT_BELOW = 2.0**53
+
+
+def parse_cell(text: str) -> float | None:
+    """The number in a cell, or None; also None for digits that a float would change: `007`, `9007199254740993`."""
+    number = parse_go_float(text)
+    if number is None or not (text[0] in "+-0" or abs(number) >= _EXACT_BELOW):
+        return number
+    digits = text.lstrip("+-")
+    if not digits.isdigit() or digits == "0":
+        return number
+    return None if digits[0] == "0" or int(text) != number else number
+
+
 def _parse_hexadecimal(text: str) -> float | None:
     try:
         return float.fromhex(text)

@@ -8,7 +8,7 @@ from shoal.formats.options import WriteOptions
 from shoal.formats.streams import Sink
 from shoal.formats.zeek_cells import Style, Text, cell_text, escape
 from shoal.model import types as t
-from shoal.model.text import format_value
+from shoal.model.text import brief
 from shoal.model.values import Value
 
 BLOCK_ROWS = 1000
@@ -43,7 +43,7 @@ class Writer:
     def _enter(self, value: Value) -> None:
         under = value.type.under
         if not isinstance(under, t.Record):
-            raise InvalidInput(f"table output encountered non-record value: {format_value(value)}")
+            raise InvalidInput(f"table output encountered non-record value: {brief(value)}")
         cols = columns(under)
         if self._columns is None or cols[:2] != self._columns[:2]:
             self._flush()

@@ -16,7 +16,7 @@ from shoal.formats.options import ReadOptions, WriteOptions
 from shoal.formats.streams import Sink, Source, decode_utf8, read_lines
 from shoal.formats.zeek_cells import EMPTY, PARSERS, PORT, UNSET, ZENUM, Style, Text, cell_text, unescape
 from shoal.model import types as t
-from shoal.model.text import format_type, format_value
+from shoal.model.text import brief, format_type
 from shoal.model.values import Value
 from shoal.model.zcode import Data, normal_set
 
@@ -258,7 +258,7 @@ class Writer:
         """Prepare for records of this value's type; the directives it needs, if its columns are new."""
         under = value.type.under
         if not isinstance(under, t.Record):
-            raise InvalidInput(f"zeek output encountered non-record value: {format_value(value)}")
+            raise InvalidInput(f"zeek output encountered non-record value: {brief(value)}")
         cols = columns(under)
         is_new = self._columns is None or cols[:2] != self._columns[:2]
         directives = self._prepare(cols) if is_new else ""

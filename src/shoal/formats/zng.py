@@ -51,12 +51,16 @@ def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Itera
     """Values and control messages in their order."""
     frames = _Frames(source)
     stream = TypeTable()
+    is_open = False
     while True:
         start = frames.position
         try:
             frame = frames.next()
             if frame is None:
+                if is_open:
+                    raise InvalidInput("expected the end-of-stream marker, found the end of the input")
                 return
+            is_open = frame[0] != END_OF_STREAM
             kind, payload = frame
             if kind == END_OF_STREAM:
                 stream = TypeTable()

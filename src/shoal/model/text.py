@@ -50,6 +50,12 @@ def format_value(value: Value) -> str:
     return Formatter().format(value)
 
 
+def brief(value: Value, limit: int = 200) -> str:
+    """A value for an error message: on one line, and cut if it is long."""
+    text = format_value(value)
+    return text if len(text) <= limit else f"{text[:limit]}..."
+
+
 def format_type(typ: t.Type) -> str:
     """A type on one line, complete by itself."""
     found: str | None = typ.memo.get("text")
