@@ -72,6 +72,14 @@ class RecordWriter:
                 self._stream.close()
             self._stream = None
 
+    def is_empty(self) -> bool:
+        """Whether no record was written."""
+        return self._type is None
+
+    def start(self, schema: pa.Schema) -> None:
+        """Open the stream."""
+        self._stream = self.open_stream(pa.PythonFile(_Pipe(self._out), mode="w"), schema)
+
     def _enter(self, value: Value) -> None:
         typ = value.type.under
         if not isinstance(typ, t.Record):
@@ -98,7 +106,7 @@ class RecordWriter:
             # A null record has no place in a stream of records: its fields are null instead.
             batch = _batch(self._type, [absent if row is None else row for row in rows])
             if self._stream is None:
-                self._stream = self.open_stream(pa.PythonFile(_Pipe(self._out), mode="w"), self._schema)
+                self.start(self._schema)
             self._stream.write_batch(batch)
         self._enough = max(1, min(_MOST_ROWS, _BATCH_BYTES * len(rows) // max(1, batch.get_total_buffer_size())))
 

@@ -127,6 +127,12 @@ class Writer(RecordWriter):
         if whole in _UNSUPPORTED or pa.types.is_union(whole) or is_empty_list:
             raise pa.ArrowInvalid(f"unsupported type: {format_type(typ)}")
 
+    def close(self) -> None:
+        """Write what is held back and the footer. No records make a file without columns."""
+        if self.is_empty():
+            self.start(pa.schema([]))
+        super().close()
+
     def open_stream(self, sink: pa.NativeFile, schema: pa.Schema) -> Any:
         return _RowGroups(pq.ParquetWriter(sink, schema, compression="zstd"))
 
