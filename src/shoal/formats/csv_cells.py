@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from shoal.formats.columns import Part
-from shoal.formats.csv_rows import _BOM, _BOOLS, _SPACES
+from shoal.formats.csv_rows import BOM, BOOLS, SPACES
 from shoal.formats.go_floats import FIRST_CHARACTERS, parse_cell, parse_go_float
 from shoal.formats.physical import arrow_type
 from shoal.model import types as t
@@ -38,10 +38,10 @@ def _table_of(characters: Any) -> Mask:
     return np.isin(np.arange(256), [c.encode()[0] for c in characters])
 
 
-_SPACE_STARTS = _table_of(_SPACES)
+_SPACE_STARTS = _table_of(SPACES)
 """What begins with these bytes need not be a space."""
 _NUMBER_STARTS = _table_of(FIRST_CHARACTERS)
-_BOOL_STARTS = _table_of(_BOOLS)
+_BOOL_STARTS = _table_of(BOOLS)
 
 
 def inside_quotes(content: Bytes) -> Mask:
@@ -59,12 +59,12 @@ class Layout:
         self._quotes = np.flatnonzero(self._content == _QUOTE) if b'"' in text else np.zeros(0, np.int64)
         self._inside = inside_quotes(self._content) if len(self._quotes) else None
         # Arrow drops a byte order mark wherever its input starts.
-        if text.startswith(_BOM) or len(text) > _MOST_BYTES:
+        if text.startswith(BOM) or len(text) > _MOST_BYTES:
             raise Irregular
         self._check_line_ends()
         if len(self._quotes):
             self._check_quotes()
-        self._is_indented = delimiter not in _SPACES and self._has_leading_spaces()
+        self._is_indented = delimiter not in SPACES and self._has_leading_spaces()
 
     def _check_line_ends(self) -> None:
         returns = self._text.count(b"\r")
@@ -108,7 +108,7 @@ class Layout:
         convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
         table = pa.csv.read_csv(pa.BufferReader(self._text), choices, self._quoting(), convert)
         columns = [column.combine_chunks() for column in table.columns]
-        return [pc.utf8_ltrim(column, _SPACES) for column in columns] if self._is_indented else columns
+        return [pc.utf8_ltrim(column, SPACES) for column in columns] if self._is_indented else columns
 
     def _block_size(self) -> int:
         return len(self._text) + 1
@@ -124,9 +124,9 @@ class Layout:
 
 _NULL, _NUMBER, _BOOL, _STRING = range(4)
 _TYPES = (t.NULL, t.FLOAT64, t.BOOL, t.STRING)
-_WORDS = pa.array(_BOOLS)
-_TRUE = np.array(list(_BOOLS.values()))
-_LONGEST_WORD = max(map(len, _BOOLS))
+_WORDS = pa.array(BOOLS)
+_TRUE = np.array(list(BOOLS.values()))
+_LONGEST_WORD = max(map(len, BOOLS))
 
 # The patterns take a cell as a whole. What is odd is only likely to be a number.
 _PLAIN = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 
-from shoal.errors import InvalidInput
 from shoal.formats import csv_rows
-from shoal.formats.columns import BATCH_ROWS, Batch, batch_of
+from shoal.formats.columns import Batch, batches
 from shoal.formats.csv_cells import DELIMITERS, Irregular, Layout, classify, inside_quotes, parts
-from shoal.formats.csv_rows import _BOM, unique_names
+from shoal.formats.csv_rows import BOM, unique_names
 from shoal.formats.options import ReadOptions
 from shoal.formats.streams import Source
 from shoal.model.values import Value
@@ -42,7 +40,7 @@ def read_tsv(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[B
 def _read(source: Source, options: ReadOptions, default: str, by_rows: RowReader) -> Iterator[Batch]:
     delimiter = default if options.csv_delimiter is None else options.csv_delimiter
     if delimiter not in DELIMITERS:
-        return _runs(by_rows(source, options))
+        return batches(by_rows(source, options))
     return _chunk_by_chunk(_Text(source, options.max_value_size), options, delimiter, by_rows)
 
 
@@ -57,22 +55,7 @@ def _chunk_by_chunk(text: _Text, options: ReadOptions, delimiter: str, by_rows: 
             if batch is not None:
                 yield batch
     except Irregular:
-        yield from _runs(by_rows(text.rest(header), options))
-
-
-def _runs(values: Iterator[Value]) -> Iterator[Batch]:
-    """Values in runs; those before an error come out before it does."""
-    while True:
-        run: list[Value] = []
-        try:
-            run.extend(islice(values, BATCH_ROWS))
-        except InvalidInput:
-            if run:
-                yield batch_of(run)
-            raise
-        if not run:
-            return
-        yield batch_of(run)
+        yield from batches(by_rows(text.rest(header), options))
 
 
 # ---- text
@@ -174,7 +157,7 @@ class _Table:
 
     def _take_header(self, chunk: bytes) -> bytes:
         """Learn the names of the columns; return the text after them."""
-        start = len(_BOM) if not self.header and chunk.startswith(_BOM) else 0
+        start = len(BOM) if not self.header and chunk.startswith(BOM) else 0
         end = _end_of_header(chunk, start)
         text = chunk[start:end]
         if not _is_blank(text):

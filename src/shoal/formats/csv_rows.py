@@ -20,9 +20,9 @@ from shoal.model.text import brief, format_primitive, format_value
 from shoal.model.values import Value
 from shoal.model.zcode import Data
 
-_BOM = b"\xef\xbb\xbf"
-_SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-_BOOLS = {
+BOM = b"\xef\xbb\xbf"
+SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+BOOLS = {
     **dict.fromkeys(("t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("f", "F", "false", "FALSE", "False"), False),
 }
@@ -88,7 +88,7 @@ def _records(source: Source, splitter: _Splitter, limit: int) -> Iterator[tuple[
 def _lines(source: Source, limit: int) -> Iterator[str]:
     for number, line in enumerate(read_lines(source, limit), 1):
         if number == 1:
-            line = line.removeprefix(_BOM)
+            line = line.removeprefix(BOM)
         try:
             text = line.decode()
         except UnicodeDecodeError:
@@ -119,7 +119,7 @@ class _Splitter:
 
     def __init__(self, delimiter: str) -> None:
         self._delimiter = delimiter
-        self._spaces = "" if delimiter in _SPACES else _SPACES
+        self._spaces = "" if delimiter in SPACES else SPACES
         outside = re.escape(delimiter)
         # The quantifiers are possessive: no text makes the search go back.
         self._field = re.compile(rf'((?:[^"{outside}]++|"(?:[^"]++|"")*+")*+)(?:{outside}|\Z)')
@@ -172,9 +172,9 @@ class _Rows:
             elif cell[0] in FIRST_CHARACTERS and (found := parse_cell(cell)) is not None:
                 kinds.append(t.FLOAT64)
                 data.append(found)
-            elif cell in _BOOLS:
+            elif cell in BOOLS:
                 kinds.append(t.BOOL)
-                data.append(_BOOLS[cell])
+                data.append(BOOLS[cell])
             else:
                 kinds.append(t.STRING)
                 data.append(cell)
@@ -200,7 +200,7 @@ class Writer:
     def __init__(self, out: Sink, options: WriteOptions) -> None:
         self._out = out
         self._delimiter = _delimiter(options.csv_delimiter, self._default_delimiter)
-        self._needs_quotes = re.compile(rf'["\r\n{re.escape(self._delimiter)}]|\A[{_SPACES}]|\A\\\.\Z').search
+        self._needs_quotes = re.compile(rf'["\r\n{re.escape(self._delimiter)}]|\A[{SPACES}]|\A\\\.\Z').search
         self._names: tuple[str, ...] | None = None
         self._type: t.Type | None = None
         self._columns = Columns((), (), (), True)
