@@ -108,6 +108,12 @@ def test_chunks_come_in_order_on_any_number_of_threads(threads: int, monkeypatch
     assert [v.data[0] for v in by_columns(text, threads=threads)] == list(range(200))
 
 
+def test_objects_that_first_come_late_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_columns, "_CHUNK", 400)
+    text = b'{"a":1}\n' * 100 + b'{"a":{"b":{"c":1},"d":2}}\n{"a":{"d":2,"b":{"c":1}}}\n' * 100
+    assert by_columns(text) == by_rows(text)
+
+
 BAD = [
     (b'{"a":1}\n{"a":2,}\n{"a":3}\n', 1, "line 2, column 8: "),
     (b'{"a":1}\n{"a":[1,2, ]}\n', 1, "line 2, column 12: "),

@@ -42,6 +42,7 @@ _EXACT_FLOATS = 2.0**53
 """Below this, a float that was an integer can be made one again."""
 _PROBED = 1000
 _MAX_PATHS = 60
+_MAX_SCHEMAS = 1000
 _SCALARS: dict[pa.DataType, t.Type] = {
     pa.int64(): t.INT64,
     pa.float64(): t.FLOAT64,
@@ -96,8 +97,9 @@ class ShapeReader:
             self._learn_paths(_object_paths(texts.slice(0, _PROBED)))
         out: list[Part] = []
         (separator,) = unused_controls(texts, 1)
-        for signature, rows in groups(self._keys(texts, separator)):
-            keys = _keys_at(self._paths, texts[rows[0]].as_py())
+        paths = list(self._paths)
+        for signature, rows in groups(self._keys(texts, paths, separator)):
+            keys = _keys_at(paths, texts[rows[0]].as_py())
             repeated = sum(map(len, keys.values())) != signature.count(separator) + 1
             if len(rows) < FEW or repeated or not are_plain(keys[()]):
                 out += one_by_one(texts, rows)
@@ -110,24 +112,25 @@ class ShapeReader:
             out += moved(parts, rows)
         return out
 
-    def _keys(self, texts: pa.Array, separator: str) -> pa.Array:
-        """For each row, the keys of its objects at all known paths, one after another.
+    def _keys(self, texts: pa.Array, paths: list[Path], separator: str) -> pa.Array:
+        """For each row, the keys of its objects at some paths, one after another.
 
         Where the keys of one object end and those of the next begin is not told. It need not be: if the keys
         of some object differed from those of the group's first row, Arrow would show a key too many.
         """
         sql = "SELECT array_to_string(flatten(json_keys(x, ?)), ?) FROM texts"
-        return self._texts.query(sql, texts, [pointer(*path) for path in self._paths], separator)
+        return self._texts.query(sql, texts, [pointer(*path) for path in paths], separator)
 
     def _learn_paths(self, paths: set[Path]) -> None:
         """Ask for the keys at these paths from now on."""
-        new = sorted(p for p in paths if p not in self._paths and are_plain(list(p)))
+        new = sorted(p for p in paths if p not in self._paths and "" not in p)
         self._paths += new[: _MAX_PATHS - len(self._paths)]
 
     # ---- a group of rows with the same keys
 
     def _group(self, texts: pa.Array, keys: Keys, signature: str) -> list[Part]:
         table = self._parse(texts, signature)
+        self._learn_paths({path for field in table.schema for path in _struct_paths(field.type, (field.name,))})
         if set(table.column_names) != set(keys[()]):
             raise _Blurred
         columns = {name: table.column(name).chunk(0) for name in table.column_names}
@@ -183,6 +186,8 @@ class ShapeReader:
                 raise
             table = _read_json(lines, None)
         while _has_times(table.schema):
+            if len(self._schemas) >= _MAX_SCHEMAS:
+                self._schemas.clear()
             self._schemas[signature] = _strings_only(table.schema)
             table = _read_json(lines, self._schemas[signature])
         if table.num_rows != len(texts) or any(column.num_chunks != 1 for column in table.columns):
@@ -234,6 +239,13 @@ def _string_type(typ: pa.DataType) -> pa.DataType | None:
         element = _string_type(typ.value_type)
         return None if element is None else pa.list_(element)
     return None
+
+
+def _struct_paths(typ: pa.DataType, path: Path) -> Iterator[Path]:
+    if pa.types.is_struct(typ):
+        yield path
+        for field in typ:
+            yield from _struct_paths(field.type, (*path, field.name))
 
 
 def _float_columns(column: pa.Array, path: Path) -> Iterator[tuple[Path, pa.Array]]:
