@@ -36,6 +36,7 @@ FLAGS = (
     Flag("h", bool, False, "print this help"),
 )
 _PASS = ("*", "pass", "")
+_NOTES = "`-` is standard input; the only query so far is `*`, which passes everything on"
 
 
 def run(argv: Sequence[str]) -> int:
@@ -45,7 +46,7 @@ def run(argv: Sequence[str]) -> int:
         print(f"Version: v{VERSION}")
         return 0
     if args["help"] or args["h"] or not args.words:
-        print(f"shoal zq [flags] [query] file...\n\n{SUMMARY}; `-` is standard input\n\n{usage(FLAGS)}")
+        print(f"shoal zq [flags] [query] file...\n\n{SUMMARY}\n{_NOTES}\n\n{usage(FLAGS)}")
         return 0
     paths = _paths(args.words)
     with ExitStack() as stack:
