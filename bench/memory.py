@@ -18,7 +18,7 @@ from shoal.formats.options import ReadOptions, WriteOptions
 from shoal.model.parse import parse_value
 from shoal.model.values import Value
 
-FORMATS = ("ndjson", "ndjson-columns", "zson", "zng", "csv")
+FORMATS = ("ndjson", "ndjson-columns", "zson", "zng", "csv", "csv-columns")
 
 
 class Repeated(io.RawIOBase):
@@ -45,7 +45,7 @@ class Repeated(io.RawIOBase):
 
 def block_of(name: str) -> tuple[bytes, bytes]:
     """A head and a block of about 10 MB, or a stream of ZNG."""
-    if name == "csv":
+    if name.startswith("csv"):
         head = b"a,b,c,d\n"
         return head, b"".join(b"%d,word %d,%f,true\n" % (i, i, i / 7) for i in range(200_000))
     with logs.path(40_000).open("rb") as file:
@@ -62,8 +62,8 @@ def block_of(name: str) -> tuple[bytes, bytes]:
 
 def read(name: str, source: Repeated) -> Iterator[Value | Batch]:
     """The values, or batches, of an input."""
-    if name == "ndjson-columns":
-        reader = registry.by_name("ndjson").load_columns()
+    if name.endswith("-columns"):
+        reader = registry.by_name(name.removesuffix("-columns")).load_columns()
         assert reader is not None
         return reader(source, ReadOptions())  # type: ignore[no-any-return]
     return registry.by_name(name).load_reader()(source, ReadOptions())

@@ -29,6 +29,7 @@ def peak(name: str, gigabytes: float) -> int:
         ("zson", 0.015, 0.045),
         ("zng", 0.03, 0.12),
         ("csv", 0.02, 0.06),
+        ("csv-columns", 0.1, 0.3),
     ],
 )
 def test_memory_does_not_grow_with_the_input(name: str, short: float, long: float) -> None:
