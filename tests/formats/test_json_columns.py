@@ -138,6 +138,15 @@ def test_what_stands_before_bad_json_is_read_and_the_error_says_where(
     assert before is None or len(read) == before
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_is_before_a_line_that_is_too_long_is_read(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_columns, "_CHUNK", 64)
+    text = b'{"a":1}\n' * 30 + b'{"a":"' + b"x" * 500
+    options = ReadOptions(max_value_size=200, threads=threads)
+    read, error = outcome(json_columns.values(io.BytesIO(text), options))
+    assert (len(read), error) == (30, "line 31: longer than 200 bytes")
+
+
 def test_arrays_with_more_shapes_than_bits_are_read_row_by_row() -> None:
     text = b"[" + b",".join(b'{"k%d":%d}' % (i, i) for i in range(80)) + b"]\n"
     assert by_columns(text) == by_rows(text)

@@ -76,24 +76,41 @@ def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Batch
     pool = _Pool(options.threads)
     chunks = _chunks(source, options.max_value_size)
     waiting: deque[tuple[_Chunk, Future[Batch]]] = deque()
+    error: InvalidInput | None = None
     try:
         while True:
-            while len(waiting) < options.threads and (chunk := next(chunks, None)) is not None:
+            while error is None and len(waiting) < options.threads:
+                try:
+                    chunk = next(chunks, None)
+                except InvalidInput as e:
+                    error = e  # what is before it comes first
+                    break
+                if chunk is None:
+                    break
                 waiting.append((chunk, pool.submit(chunk)))
             if not waiting:
-                return
-            chunk, result = waiting.popleft()
-            try:
-                batch = result.result()
-            except BadText as e:
-                # Not a value on a line of its own. Perhaps the input does not keep to lines at all.
-                later = chain((c for c, _ in waiting), chunks)
-                yield from _row_by_row(chunk, e.row, later, options, pool)
-                return
-            if batch.length:
-                yield batch
+                break
+            yield from _finished(waiting, chunks, options, pool)
+        if error is not None:
+            raise error
     finally:
         pool.close()
+
+
+def _finished(
+    waiting: deque[tuple[_Chunk, Future[Batch]]], chunks: Iterator[_Chunk], options: ReadOptions, pool: _Pool
+) -> Iterator[Batch]:
+    """The batch of the chunk that has waited longest, or all that follows if it does not keep to lines."""
+    chunk, result = waiting.popleft()
+    try:
+        batch = result.result()
+    except BadText as e:
+        later = chain([c for c, _ in waiting], chunks)
+        waiting.clear()
+        yield from _row_by_row(chunk, e.row, later, options, pool)
+        return
+    if batch.length:
+        yield batch
 
 
 class _Pool:
