@@ -17,6 +17,7 @@ from shoal.model import types as t
 from shoal.model.literals import parse_ip, parse_net, parse_time
 from shoal.model.text import format_value
 from shoal.model.values import Value, array, error, int64, map_of, record, set_of, string, text_error
+from shoal.testing.streams import written
 
 
 def read(data: bytes | str, delimiter: str | None = None) -> list[str]:
@@ -25,12 +26,7 @@ def read(data: bytes | str, delimiter: str | None = None) -> list[str]:
 
 
 def write(values: Iterable[Value], delimiter: str | None = None) -> str:
-    out = io.BytesIO()
-    writer = csv_rows.Writer(out, WriteOptions(csv_delimiter=delimiter))
-    for value in values:
-        writer.write(value)
-    writer.close()
-    return out.getvalue().decode()
+    return written(csv_rows.Writer, values, WriteOptions(csv_delimiter=delimiter)).decode()
 
 
 def column(typ: t.Type, *data: object) -> list[Value]:

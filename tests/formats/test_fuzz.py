@@ -16,6 +16,7 @@ from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value
 from shoal.testing.samples import damaged, every_kind
+from shoal.testing.streams import written
 
 ROUNDS = 5000
 SECONDS = 2.0
@@ -33,12 +34,8 @@ def flat_records() -> list[Value]:
 
 
 def example(name: str) -> bytes:
-    out = io.BytesIO()
-    writer = registry.by_name(name).load_writer()(out, WriteOptions(zng_frame_size=64))
-    for value in flat_records() if name in ("csv", "tsv", "zeek", "parquet", "arrows") else every_kind():
-        writer.write(value)
-    writer.close()
-    return out.getvalue()
+    values = flat_records() if name in ("csv", "tsv", "zeek", "parquet", "arrows") else every_kind()
+    return written(registry.by_name(name).load_writer(), values, WriteOptions(zng_frame_size=64))
 
 
 @pytest.mark.parametrize("name", registry.readable())

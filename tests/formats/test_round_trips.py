@@ -19,19 +19,16 @@ from shoal.model.values import Value
 from shoal.model.zcode import decode_type, encode_type
 from shoal.testing.samples import every_kind_everywhere
 from shoal.testing.strategies import types, values
+from shoal.testing.streams import written
 
 EXACT = ["zson", "zng", "zjson", "vng"]
 some_values = st.lists(values(), max_size=5)
 
 
 def through(name: str, given_values: list[Value], options: WriteOptions = WriteOptions()) -> list[Value]:
-    out = io.BytesIO()
     found = registry.by_name(name)
-    writer = found.load_writer()(out, options)
-    for value in given_values:
-        writer.write(value)
-    writer.close()
-    return list(found.load_reader()(io.BytesIO(out.getvalue()), ReadOptions()))
+    data = written(found.load_writer(), given_values, options)
+    return list(found.load_reader()(io.BytesIO(data), ReadOptions()))
 
 
 @pytest.mark.parametrize("name", EXACT)

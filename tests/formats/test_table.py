@@ -13,15 +13,11 @@ from shoal.formats.options import WriteOptions
 from shoal.model import types as t
 from shoal.model.literals import parse_time
 from shoal.model.values import NULL, Value, array, int64, record, string
+from shoal.testing.streams import written
 
 
 def write(values: Iterable[Value]) -> str:
-    out = io.BytesIO()
-    writer = table.Writer(out, WriteOptions())
-    for value in values:
-        writer.write(value)
-    writer.close()
-    return out.getvalue().decode()
+    return written(table.Writer, values).decode()
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:

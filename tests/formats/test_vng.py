@@ -21,15 +21,11 @@ from shoal.model.text import format_value
 from shoal.model.values import Value
 from shoal.testing import strategies
 from shoal.testing.samples import damaged, every_kind, every_kind_everywhere
+from shoal.testing.streams import written
 
 
 def write(values: list[Value]) -> bytes:
-    out = io.BytesIO()
-    writer = vng.Writer(out, WriteOptions())
-    for value in values:
-        writer.write(value)
-    writer.close()
-    return out.getvalue()
+    return written(vng.Writer, values)
 
 
 def read(data: bytes) -> list[Value]:

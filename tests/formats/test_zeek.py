@@ -10,12 +10,13 @@ import pytest
 
 from shoal.errors import InvalidInput
 from shoal.formats import zeek
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import ReadOptions
 from shoal.formats.zeek_cells import PORT, ZENUM
 from shoal.model import types as t
 from shoal.model.literals import SECOND, parse_ip, parse_net
 from shoal.model.text import format_value
 from shoal.model.values import MISSING, Value, array, int64, map_of, record, set_of, string
+from shoal.testing.streams import written
 
 PREAMBLE = "#separator \\x09\n#set_separator\t,\n#empty_field\t(empty)\n#unset_field\t-\n"
 
@@ -26,12 +27,7 @@ def read(data: bytes | str) -> list[str]:
 
 
 def write(values: Iterable[Value]) -> str:
-    out = io.BytesIO()
-    writer = zeek.Writer(out, WriteOptions())
-    for value in values:
-        writer.write(value)
-    writer.close()
-    return out.getvalue().decode()
+    return written(zeek.Writer, values).decode()
 
 
 # ---- reading

@@ -9,22 +9,18 @@ from hypothesis import strategies as st
 
 from shoal.errors import InvalidInput
 from shoal.formats import zjson
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import ReadOptions
 from shoal.model import types as t
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value
 from shoal.testing import strategies
 from shoal.testing.samples import damaged, every_kind, every_kind_everywhere
+from shoal.testing.streams import written
 
 
 def write(values: list[Value]) -> bytes:
-    out = io.BytesIO()
-    writer = zjson.Writer(out, WriteOptions())
-    for value in values:
-        writer.write(value)
-    writer.close()
-    return out.getvalue()
+    return written(zjson.Writer, values)
 
 
 def read(data: bytes) -> list[Value]:

@@ -12,7 +12,7 @@ from shoal.formats.streams import CHUNK, Source
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _MAX_RATIO = 1200
-"""Deflate tops out at 1032:1; real logs stay below 100:1 and zstd bombs reach 30,000:1."""
+"""Above what deflate can reach, so that only zstd is ever refused for what it holds."""
 _FREE = 64 * 1024 * 1024
 """Output up to this size is never a bomb."""
 

@@ -1,8 +1,8 @@
 """The binary form of a value's data, as ZNG carries it. It also defines equality and set order.
 
 A body is tag-encoded inside its container: a varint of 0 for null, of length + 1 otherwise.
-Decoders are compiled per type: straight-line code for each record type is twice as fast as
-a walk, and every read of ZNG goes through here.
+Decoders are compiled per type: on mixed logs, straight-line code for each record type takes 0.6 of
+the time of a walk, and every read of ZNG goes through here.
 """
 
 from __future__ import annotations
