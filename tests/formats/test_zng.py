@@ -107,7 +107,6 @@ def test_no_values_make_an_empty_file() -> None:
         (b"\x90\x00", "unknown version"),
         (b"\x30\x00", "unknown frame code"),
         (frame(VALUES, b"\x05\x00"), "type 5 is reserved"),
-        (frame(VALUES, b"\x09\x20\x02"), "value runs past its frame"),
         (frame(VALUES, b"\x19\x02\xff"), "malformed"),
         (frame(VALUES, b"\x00\x03\xff\xff"), "integer out of range"),
         (frame(VALUES, b"\x09\x0b" + b"\x01" * 10), "integer out of range"),
@@ -124,6 +123,14 @@ def test_what_does_not_fit_is_refused_with_its_place(data: bytes, error: str) ->
         texts(data)
     assert str(caught.value).startswith("zng: frame at byte 0: ")
     assert error in str(caught.value)
+
+
+def test_a_first_value_without_an_end_is_no_zng_and_a_later_one_has_a_place() -> None:
+    endless = frame(VALUES, b"\x09\x20\x02")
+    with pytest.raises(InvalidInput, match=r"^malformed zng record$"):
+        texts(endless)
+    with pytest.raises(InvalidInput, match=r"^zng: frame at byte 5: value runs past its frame$"):
+        texts(frame(VALUES, b"\x09\x02\x02") + endless)
 
 
 def test_a_frame_that_lies_about_its_size_costs_no_memory() -> None:

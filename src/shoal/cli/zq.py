@@ -1,22 +1,32 @@
-"""`shoal zq`: read files of any format, write them in another."""
+"""`shoal zq`: run a query over files, standard input and URLs."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from itertools import chain
 from pathlib import Path
 
+from shoal.api.sources import counted, read_files, scan_opener
 from shoal.cli.flags import Flag, Parsed, parse, usage
 from shoal.cli.output import OUTPUT_FLAGS, open_writer
-from shoal.errors import InvalidInput, ShoalError, Unsupported
-from shoal.formats.files import STDIN, open_input, read_file
+from shoal.engines.interp.engine import compile_source, evaluate, run_program
+from shoal.engines.interp.environment import Memory, Run, Statistics
+from shoal.errors import InvalidInput, NotFound
+from shoal.formats.files import STDIN, is_url, open_input
 from shoal.formats.options import MAX_VALUE_SIZE, ReadOptions
-from shoal.model.values import Value
+from shoal.lang import ast, plan
+from shoal.lang.analyze import analyze, needs_input
+from shoal.lang.parser import parse_source
+from shoal.lang.printer import print_program
+from shoal.lang.source import Part, ProgramError, Source
+from shoal.model import types as t
+from shoal.model import values
+from shoal.model.text import format_value
+from shoal.model.values import NULL, Value
 from shoal.version import VERSION
 
-SUMMARY = "read files of any format and write them in another"
+SUMMARY = "run a query over files of any format"
 
 INPUT_FLAGS = (
     Flag("i", str, "auto", "format of the input", "FMT"),
@@ -26,17 +36,33 @@ INPUT_FLAGS = (
     Flag("zng.readmax", "size", MAX_VALUE_SIZE, "longest value or frame to take in one piece"),
     Flag("zng.readsize", "size", 512 * 1024, "accepted for scripts"),
 )
+QUERY_FLAGS = (
+    Flag("I", str, [], "a file with query text to put in front; may be given several times", "FILE"),
+    Flag("s", bool, False, "print what was read to standard error at the end"),
+)
+MEMORY_FLAGS = (
+    Flag("aggmem", "size", Memory().aggregate, "memory for one collected value, and for groups"),
+    Flag("sortmem", "size", Memory().sort, "memory for a sort before it goes to disk"),
+    Flag("fusemem", "size", Memory().fuse, "memory for fuse and shape before they go to disk"),
+)
 FLAGS = (
     *INPUT_FLAGS,
     *OUTPUT_FLAGS,
+    *QUERY_FLAGS,
+    *MEMORY_FLAGS,
+    Flag("C", bool, False, "print the query in canonical form and do not run it"),
     Flag("e", bool, True, "stop on an input error; with -e=false warn and go on to the next file"),
     Flag("q", bool, False, "do not print warnings"),
     Flag("version", bool, False, "print the version"),
     Flag("help", bool, False, "print this help"),
     Flag("h", bool, False, "print this help"),
+    Flag("cpuprofile", str, "", "accepted for scripts", "FILE"),
+    Flag("memprofile", str, "", "accepted for scripts", "FILE"),
 )
-_PASS = ("*", "pass", "")
-_NOTES = "`-` is standard input; the only query so far is `*`, which passes everything on"
+_NOTES = (
+    "A file may be a path, `-` for standard input, or an http, https or s3 URL. If the first argument is a file,\n"
+    "the query is `*`. A lone argument is a query that begins with a source or a yield."
+)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -45,51 +71,133 @@ def run(argv: Sequence[str]) -> int:
     if args["version"]:
         print(f"Version: v{VERSION}")
         return 0
-    if args["help"] or args["h"] or not args.words:
+    if args["help"] or args["h"] or not (args.words or args["I"]):
         print(f"shoal zq [flags] [query] file...\n\n{SUMMARY}\n{_NOTES}\n\n{usage(FLAGS)}")
         return 0
-    paths = _paths(args.words)
+    memory = memory_of(args)
+    source, paths, is_lone = _question(args)
+    tree = _parse(source, is_lone)
+    if args["C"]:
+        print(print_program(tree))
+        return 0
+    return _answer(source, tree, paths, is_lone, args, memory)
+
+
+def _question(args: Parsed) -> tuple[Source, list[str], bool]:
+    """The program, the files, and whether the program is all there is."""
+    parts = [Part(path, _read_text(path)) for path in args["I"]]
+    words = list(args.words)
+    if words and words[0] != STDIN and not is_url(words[0]) and not Path(words[0]).exists():
+        parts.append(Part("", words.pop(0)))
+        if not words and not args["C"]:
+            return Source(parts), [], True
+    return Source(parts or [Part("", "*")]), words, False
+
+
+def _read_text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except FileNotFoundError:
+        raise NotFound(f"{path}: file does not exist") from None
+    except (OSError, UnicodeDecodeError) as e:
+        raise InvalidInput(f"{path}: cannot be read as text: {e}") from None
+
+
+def _parse(source: Source, is_lone: bool) -> ast.Seq:
+    try:
+        return parse_source(source)
+    except ProgramError as e:
+        if is_lone:
+            raise _lone_error(source.parts[-1].text, str(e)) from e
+        raise ProgramError(e.message, f"zq: {e}", e.begin, e.end) from e
+
+
+def _lone_error(text: str, problem: str) -> InvalidInput:
+    """A lone argument is neither a file nor a query."""
+    name = f"{text[:20]}..." if len(text) > 20 else text
+    lines = "\n".join(f"   {line}" for line in problem.splitlines())
+    return InvalidInput(
+        "zq: could not invoke zq with a single argument because:\n"
+        f' - a file could not be found with the name "{name}"\n'
+        f" - the argument could not be compiled as a valid Zed query:\n{lines}"
+    )
+
+
+def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args: Parsed, memory: Memory) -> int:
+    if is_lone:
+        _check_lone(source, tree)
+    program = compile_source(source)
+    run_state = Run(memory=memory, open_scan=scan_opener(read_options(args)), emit=_emit)
     with ExitStack() as stack:
         for path in paths:
             _check_input(path, args["o"])
+        inputs = _inputs(program, paths, args, run_state.statistics)
         writer = stack.enter_context(open_writer(args))
-        for value in _read_all(paths, args):
+        for value in run_program(program, inputs, run_state):
             writer.write(value)
+    if args["s"]:
+        print(format_value(statistics_value(run_state.statistics)), file=sys.stderr)
     return 0
+
+
+def _check_lone(source: Source, tree: ast.Seq) -> None:
+    """A query without files must bring its own input, or need none."""
+    try:
+        body = analyze(tree, source, evaluate).body
+    except ProgramError as e:
+        raise ProgramError(e.message, f"zq: {e}", e.begin, e.end) from e
+    if needs_input(body[1:] if isinstance(body[0], plan.DefaultScan) else body) and not _starts_with_yield(body):
+        raise _lone_error(source.parts[-1].text, "it begins with neither a source nor a yield")
+
+
+def _starts_with_yield(body: plan.Seq) -> bool:
+    return len(body) > 1 and isinstance(body[1], plan.Yield)
+
+
+def _inputs(program: plan.Program, paths: list[str], args: Parsed, statistics: Statistics) -> Iterator[Value]:
+    if not isinstance(program.body[0], plan.DefaultScan):
+        return iter(())
+    if not paths:
+        return iter((NULL,))
+    warn = None if args["e"] else (lambda text: None) if args["q"] else _warn
+    stream = read_files(paths, args["i"], read_options(args), warn)
+    return counted(stream, statistics) if args["s"] else stream
+
+
+def _warn(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _emit(channel: str, value: Value) -> None:
+    """Values that leave the query by the side: those of `debug` are shown, others are for programs."""
+    if channel == "debug":
+        print(format_value(value), file=sys.stderr)
+
+
+def read_options(args: Parsed) -> ReadOptions:
+    """How to read, from the flags."""
+    return ReadOptions(csv_delimiter=args["csv.delim"], max_value_size=args["zng.readmax"])
+
+
+def memory_of(args: Parsed) -> Memory:
+    """The limits of memory, from the flags."""
+    for name in ("sortmem", "aggmem", "fusemem"):
+        if args[name] <= 0:
+            raise InvalidInput(f"{name} value must be greater than zero")
+    return Memory(sort=args["sortmem"], aggregate=args["aggmem"], fuse=args["fusemem"])
+
+
+def statistics_value(statistics: Statistics) -> Value:
+    """What was read, as a record."""
+    names = ("bytes_read", "bytes_matched", "records_read", "records_matched")
+    return values.record((name, Value(t.INT64, getattr(statistics, name))) for name in names)
 
 
 def _check_input(path: str, output: str) -> None:
     """An input that cannot be read is no reason to begin an output, least of all onto itself."""
-    if path == STDIN:
+    if path == STDIN or is_url(path):
         return
     if Path(path).is_file() or not Path(path).exists():
         open_input(path)[1].close()
     if output and Path(output).exists() and Path(output).samefile(path):
         raise InvalidInput(f"{path}: is the output, too (write to another file)")
-
-
-def _paths(words: list[str]) -> list[str]:
-    """The files to read. The first word is a query unless it is a file."""
-    query, files = ("*", words) if words[0] == STDIN or Path(words[0]).exists() else (words[0], words[1:])
-    if query.strip() not in _PASS:
-        if not files:
-            raise InvalidInput(f"{query}: file does not exist")
-        raise Unsupported(f"{query!r} is no file, and no query but '*' is understood yet, which passes everything on")
-    if not files:
-        raise InvalidInput("expected a file to read (`-` is standard input)")
-    return files
-
-
-def _read_all(paths: list[str], args: Parsed) -> Iterator[Value]:
-    options = ReadOptions(csv_delimiter=args["csv.delim"], max_value_size=args["zng.readmax"])
-    return chain.from_iterable(_read_one(path, args, options) for path in paths)
-
-
-def _read_one(path: str, args: Parsed, options: ReadOptions) -> Iterator[Value]:
-    try:
-        yield from read_file(path, args["i"], options)
-    except ShoalError as e:
-        if args["e"]:
-            raise
-        if not args["q"]:
-            print(f"{e}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -14,6 +15,12 @@ from shoal.formats.streams import Source
 from shoal.model.values import Value
 
 STDIN = "-"
+_URL = re.compile(r"(?:https?|s3)://")
+
+
+def is_url(path: str) -> bool:
+    """Whether an input is to be fetched from somewhere else."""
+    return _URL.match(path) is not None
 
 
 def open_input(path: str) -> tuple[str, BinaryIO]:
@@ -56,6 +63,18 @@ def read_file(path: str, format_name: str = "auto", options: ReadOptions = ReadO
         raise StorageFailure(f"{name}: {(e.strerror or str(e)).lower()}") from None
     finally:
         file.close()
+
+
+def read_request(
+    url: str,
+    format_name: str,
+    options: ReadOptions,
+    method: str = "GET",
+    headers: tuple[tuple[str, str], ...] = (),
+    body: bytes = b"",
+) -> Iterator[Value]:
+    """The values in the answer to an HTTP request."""
+    raise StorageFailure(f"{url}: cannot be fetched")
 
 
 def read_source(source: Source, format_name: str = "auto", options: ReadOptions = ReadOptions()) -> Iterator[Value]:

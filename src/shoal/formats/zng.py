@@ -51,9 +51,10 @@ def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Itera
     """Values and control messages in their order."""
     frames = _Frames(source)
     stream = TypeTable()
-    is_open = False
+    is_open = has_values = False
     while True:
         start = frames.position
+        kind = -1
         try:
             frame = frames.next()
             if frame is None:
@@ -68,11 +69,15 @@ def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Itera
                 stream.read_typedefs(payload)
             elif kind == VALUES:
                 yield from stream.read_values(payload)
+                has_values = True
             else:
                 yield _read_control(payload)
-        except InvalidInput as e:
-            raise InvalidInput(f"zng: frame at byte {start}: {e}") from None
-        except (IndexError, UnicodeDecodeError, struct.error) as e:
+        except (InvalidInput, IndexError, UnicodeDecodeError, struct.error) as e:
+            if kind == VALUES and not has_values and "runs past" in str(e):
+                # The very first value has no end: this is no ZNG, and a place in it would say nothing.
+                raise InvalidInput("malformed zng record") from e
+            if isinstance(e, InvalidInput):
+                raise InvalidInput(f"zng: frame at byte {start}: {e}") from None
             what = "something in it ends too early" if isinstance(e, IndexError) else str(e)
             raise InvalidInput(f"zng: frame at byte {start}: malformed: {what}") from None
 

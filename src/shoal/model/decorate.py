@@ -103,14 +103,21 @@ def _items(data: Data, elem: t.Type, part: int | None = None) -> list[Typed]:
     return [(elem, d if part is None else d[part]) for d in data]
 
 
+_FLOAT_SIZES = {t.FLOAT16: 2, t.FLOAT32: 4, t.FLOAT64: 8}
+
+
 def _retype_primitive(typ: t.Primitive, data: Data, to: t.Type) -> Data:
     if typ in (t.INT64, BIG) and to in t.INT_RANGES and to not in (t.TIME, t.DURATION) and data is not None:
         low, high = t.INT_RANGES[to]
         if not low <= data <= high:
             raise InvalidInput(f"{data} is out of range of {_show(to)}")
         return data
+    if typ in (t.INT64, BIG) and to in t.FLOATS and data is not None:
+        if abs(data) > 2**53:
+            raise InvalidInput(f"{data} cannot be exact as {_show(to)} (write it as a float)")
+        return round_float(float(data), _FLOAT_SIZES[to])
     if typ is t.FLOAT64 and to in t.FLOATS and data is not None:
-        return round_float(data, {t.FLOAT16: 2, t.FLOAT32: 4}[to])
+        return round_float(data, _FLOAT_SIZES[to])
     if typ in (SYMBOL, t.STRING) and isinstance(to, t.Enum):
         if data not in to.symbols:
             raise InvalidInput(f"symbol {data!r} not a member of {_show(to)}")

@@ -1,0 +1,54 @@
+"""Where queries read from: files, standard input, URLs. Values are counted as they pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+from shoal.engines.interp.environment import Statistics
+from shoal.errors import ShoalError, Unsupported
+from shoal.formats.files import read_file, read_request
+from shoal.formats.options import ReadOptions
+from shoal.lang import plan
+from shoal.model.values import Value
+from shoal.model.zcode import encode
+
+Warn = Callable[[str], None]
+
+
+def read_files(
+    paths: Iterable[str], format_name: str, options: ReadOptions, warn: Warn | None = None
+) -> Iterator[Value]:
+    """The values of files, one file after the other. With `warn`, an unreadable file is reported and left."""
+    return chain.from_iterable(_read_one(path, format_name, options, warn) for path in paths)
+
+
+def _read_one(path: str, format_name: str, options: ReadOptions, warn: Warn | None) -> Iterator[Value]:
+    try:
+        yield from read_file(path, format_name, options)
+    except ShoalError as e:
+        if warn is None:
+            raise
+        warn(str(e))
+
+
+def scan_opener(options: ReadOptions) -> Callable[[plan.Scan], Iterator[Value]]:
+    """Opens the sources that a program names itself."""
+
+    def open_scan(scan: plan.Scan) -> Iterator[Value]:
+        match scan:
+            case plan.FileScan(path, format_name):
+                return read_file(path, format_name, options)
+            case plan.HttpScan(url, format_name, method, headers, body):
+                return read_request(url, format_name, options, method, headers, body.encode())
+        raise Unsupported('"from pool" cannot be used without a lake')
+
+    return open_scan
+
+
+def counted(values: Iterator[Value], statistics: Statistics) -> Iterator[Value]:
+    """Values, with their number and size added up."""
+    for value in values:
+        statistics.records_read += 1
+        statistics.bytes_read += len(encode(value.type, value.data) or b"")
+        yield value

@@ -1,0 +1,1 @@
+"""The aggregate functions, one class each; `table` has them by name."""

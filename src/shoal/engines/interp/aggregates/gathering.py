@@ -1,0 +1,168 @@
+"""Aggregates that keep what they are given: `any`, `collect`, `collect_map`, `union` and `fuse`."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from shoal.engines.interp.aggregates.contract import Limits
+from shoal.engines.interp.aggregates.packing import contained, pack, unify, unpack
+from shoal.model import types as t
+from shoal.model.fusion import Fusion
+from shoal.model.values import NULL, Value
+from shoal.model.zcode import Data, encode, normal_map, normal_set
+
+
+class Any:
+    """The first value that is not null; the first of all if there are but nulls."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: Value | None = None
+
+    def consume(self, value: Value) -> None:
+        held = self._held
+        if held is None or (held.data is None and value.data is not None):
+            self._held = value
+
+    def result(self) -> Value:
+        return self._held or NULL
+
+    def partial(self) -> Value:
+        return pack([self._held] if self._held else [])
+
+    def merge(self, partial: Value) -> None:
+        for value in unpack(partial):
+            self.consume(value)
+
+
+class Collect:
+    """An array of the values, without names and unions around them; nulls are left out."""
+
+    __slots__ = ("_room", "_values")
+
+    def __init__(self, limits: Limits = Limits()) -> None:
+        self._values: deque[tuple[Value, int]] = deque()
+        self._room = limits.value_bytes
+
+    def consume(self, value: Value) -> None:
+        if value.data is not None:
+            self._append(value.under())
+
+    def _append(self, value: Value) -> None:
+        size = len(encode(value.type, value.data) or b"")
+        self._values.append((value, size))
+        self._room -= size
+        while self._room < 0:
+            self._room += self._values.popleft()[1]
+
+    def result(self) -> Value:
+        return contained(self._array) if self._values else NULL
+
+    def _array(self) -> Value:
+        elem, data = unify([value for value, _ in self._values])
+        return Value(t.array(elem), tuple(data))
+
+    def partial(self) -> Value:
+        return pack(value for value, _ in self._values)
+
+    def merge(self, partial: Value) -> None:
+        for value in unpack(partial):
+            self._append(value)
+
+
+class Union:
+    """The set of the values, each with its own type; nulls are left out."""
+
+    __slots__ = ("_room", "_values")
+
+    def __init__(self, limits: Limits = Limits()) -> None:
+        self._values: dict[tuple[t.Type, bytes], Data] = {}
+        self._room = limits.value_bytes
+
+    def consume(self, value: Value) -> None:
+        body = encode(value.type, value.data)
+        if body is None or (value.type, body) in self._values:
+            return
+        self._values[value.type, body] = value.data
+        self._room -= len(body)
+        while self._room < 0:
+            oldest = next(iter(self._values))
+            del self._values[oldest]
+            self._room += len(oldest[1])
+
+    def result(self) -> Value:
+        return contained(self._set) if self._values else NULL
+
+    def _set(self) -> Value:
+        elem, data = unify([Value(typ, data) for (typ, _), data in self._values.items()])
+        return Value(t.set_of(elem), normal_set(elem, data))
+
+    def partial(self) -> Value:
+        return pack(Value(typ, data) for (typ, _), data in self._values.items())
+
+    def merge(self, partial: Value) -> None:
+        for value in unpack(partial):
+            self.consume(value)
+
+
+class CollectMap:
+    """One map of the entries of all maps; of entries with the same key the last one counts."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[Value, Value] = {}
+
+    def consume(self, value: Value) -> None:
+        typ = value.type.under
+        if isinstance(typ, t.Map) and value.data is not None:
+            for key, item in value.data:
+                self._entries[_out_of_union(typ.key, key)] = _out_of_union(typ.value, item)
+
+    def result(self) -> Value:
+        return contained(self._map) if self._entries else NULL
+
+    def _map(self) -> Value:
+        key, keys = unify(list(self._entries))
+        item, items = unify(list(self._entries.values()))
+        return Value(t.map_of(key, item), normal_map(key, zip(keys, items, strict=True)))
+
+    def partial(self) -> Value:
+        return pack([*self._entries, *self._entries.values()])
+
+    def merge(self, partial: Value) -> None:
+        values = list(unpack(partial))
+        half = len(values) // 2
+        self._entries.update(zip(values[:half], values[half:], strict=True))
+
+
+def _out_of_union(typ: t.Type, data: Data) -> Value:
+    """A value out of its unions; one that is in none keeps its name."""
+    value = Value(typ, data)
+    return value.under() if isinstance(typ.under, t.Union) else value
+
+
+_TYPES = t.array(t.TYPE)
+
+
+class Fuse:
+    """The type that the types of all values fuse to, those of nulls and errors too."""
+
+    __slots__ = ("_fusion",)
+
+    def __init__(self) -> None:
+        self._fusion = Fusion()
+
+    def consume(self, value: Value) -> None:
+        self._fusion.mix(value.type)
+
+    def result(self) -> Value:
+        return contained(lambda: Value(t.TYPE, self._fusion.type))
+
+    def partial(self) -> Value:
+        return Value(_TYPES, self._fusion.types)
+
+    def merge(self, partial: Value) -> None:
+        for typ in partial.data:
+            self._fusion.mix(typ)

@@ -1,0 +1,99 @@
+"""What an expression sees beside the current value: variables, running aggregates, and the run it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from shoal.engines.interp.aggregates.contract import Aggregate, Limits
+from shoal.engines.interp.spill import Workspace
+from shoal.errors import InvalidInput, Unsupported
+from shoal.lang import plan
+from shoal.model.values import Value
+
+MIB = 1 << 20
+MAX_DEPTH = 10_000
+"""How deep functions may call each other."""
+
+
+class StackOverflow(InvalidInput):
+    """Functions of the program call each other without end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """How many bytes an operator may hold before it goes to disk; `aggregate` bounds one collected value."""
+
+    sort: int = 128 * MIB
+    aggregate: int = 1024 * MIB
+    fuse: int = 128 * MIB
+    groups: int = 1_000_000
+
+
+def _no_scan(scan: plan.Scan) -> Iterator[Value]:
+    raise Unsupported("this query cannot read other sources than its input")
+
+
+def _no_load(op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:
+    raise Unsupported('"load" cannot be used without a lake')
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What a run has read and kept so far."""
+
+    bytes_read: int = 0
+    bytes_matched: int = 0
+    records_read: int = 0
+    records_matched: int = 0
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of a program: its limits, its temporary files, where side channels go."""
+
+    memory: Memory = field(default_factory=Memory)
+    workspace: Workspace = field(default_factory=Workspace)
+    emit: Callable[[str, Value], None] = lambda channel, value: None
+    open_scan: Callable[[plan.Scan], Iterator[Value]] = _no_scan
+    load: Callable[[plan.Load, Iterator[Value]], Iterator[Value]] = _no_load
+    statistics: Statistics = field(default_factory=Statistics)
+
+    @property
+    def limits(self) -> Limits:
+        """What one aggregate may hold."""
+        return Limits(self.memory.aggregate)
+
+
+class Env:
+    """The surroundings of an evaluation. A lateral query and a call of a function each get their own."""
+
+    __slots__ = ("depth", "run", "states", "vars")
+
+    def __init__(self, run: Run, variables: tuple[Value, ...] = (), depth: int = 0) -> None:
+        self.run = run
+        self.vars = variables
+        self.depth = depth
+        self.states: dict[int, Aggregate] = {}
+
+    def fresh(self) -> Env:
+        """The same surroundings with running aggregates that start anew."""
+        return Env(self.run, self.vars, self.depth)
+
+    def inner(self, variables: tuple[Value, ...], weight: int = 1) -> Env:
+        """Surroundings with these variables, one level deeper."""
+        depth = self.depth + weight
+        if depth > MAX_DEPTH:
+            raise StackOverflow("stack overflow")
+        return Env(self.run, variables, depth)
+
+    def call(self, args: tuple[Value, ...]) -> Env:
+        """The surroundings of a function's body: its arguments, and the caller's running aggregates."""
+        made = self.inner(args)
+        made.states = self.states
+        return made
+
+
+Eval: TypeAlias = Callable[[Value, Env], Value]
+"""A compiled expression: from the current value and its surroundings to a value."""

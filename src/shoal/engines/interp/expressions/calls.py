@@ -1,0 +1,90 @@
+"""Calls: of built-in functions, of the program's own, of aggregates, and of lateral queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from shoal.engines.interp.aggregates.contract import Aggregate, Limits, feed
+from shoal.engines.interp.environment import Env, Eval
+from shoal.engines.interp.expressions.logic import is_true
+from shoal.model import types as t
+from shoal.model import values
+from shoal.model.values import NULL, TRUE, Value, is_error, structured_error
+
+Stream: TypeAlias = Callable[[Iterator[Value], Env], Iterator[Value]]
+"""A compiled sequence of operators: from values to values."""
+
+LATERAL_WEIGHT = 50
+"""How many calls of functions a lateral query inside an expression counts for: it takes more stack than they do."""
+
+
+def builtin(function: Callable[..., Value], args: tuple[Eval, ...]) -> Eval:
+    """A call of a built-in function."""
+    match args:
+        case ():
+            return lambda this, env: function()
+        case (a,):
+            return lambda this, env: function(a(this, env))
+        case (a, b):
+            return lambda this, env: function(a(this, env), b(this, env))
+    return lambda this, env: function(*[arg(this, env) for arg in args])
+
+
+def user(body: list[Eval], args: tuple[Eval, ...]) -> Eval:
+    """A call of a function of the program; its body may not be compiled yet."""
+
+    def call(this: Value, env: Env) -> Value:
+        return body[0](NULL, env.call(tuple([arg(this, env) for arg in args])))
+
+    return call
+
+
+def map_call(expr: Eval, inner: Eval) -> Eval:
+    """A function applied to each element of an array or set."""
+
+    def call(this: Value, env: Env) -> Value:
+        container = expr(this, env)
+        if is_error(container):
+            return container
+        container = container.under()
+        elem = t.inner_of(container.type)
+        if elem is None:
+            return structured_error("map: first argument must be array or set", container)
+        if container.data is None:
+            return container
+        made = [inner(Value(elem, data).under(), env) for data in container.data]
+        return values.array(made) if isinstance(container.type, t.Array) else values.set_of(made)
+
+    return call
+
+
+def running(slot: int, make: Callable[[Limits], Aggregate], expr: Eval | None, where: Eval | None) -> Eval:
+    """An aggregate as a running value: what it is after each value it has seen."""
+
+    def step(this: Value, env: Env) -> Value:
+        state = env.states.get(slot)
+        if state is None:
+            state = env.states[slot] = make(env.run.limits)
+        if where is None or is_true(where(this, env)):
+            feed(state, TRUE if expr is None else expr(this, env))
+        return state.result()
+
+    return step
+
+
+def subquery(local: tuple[Eval, ...], exprs: tuple[Eval, ...], body: Stream, unroll: Unroll) -> Eval:
+    """A lateral query as a value: null, the one value that comes out, or an array of all of them."""
+
+    def call(this: Value, env: Env) -> Value:
+        variables = env.vars + tuple([expr(this, env) for expr in local])
+        scope = env.inner(variables, LATERAL_WEIGHT)
+        out = list(body(iter(list(unroll(exprs, this, scope))), scope))
+        if not out:
+            return NULL
+        return out[0] if len(out) == 1 else values.array(out)
+
+    return call
+
+
+Unroll: TypeAlias = Callable[[tuple[Eval, ...], Value, Env], Iterable[Value]]

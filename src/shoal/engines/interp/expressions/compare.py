@@ -1,0 +1,250 @@
+"""Equality, order and membership. Numbers compare across their types; null equals null alone."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from shoal.engines.interp.environment import Env, Eval
+from shoal.engines.interp.expressions.access import _SLOW, find, walk
+from shoal.model import types as t
+from shoal.model.values import FALSE, MISSING, TRUE, Value, is_error
+from shoal.model.zcode import Data
+
+Test: TypeAlias = Callable[[Data], bool]
+"""A test of data whose type is known."""
+
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_LITERALS = (t.NULL, t.IP, t.BOOL, t.FLOAT64, t.STRING, t.BYTES, t.TYPE, t.INT64, t.TIME, t.DURATION)
+_UNSEEN = object()
+
+
+def equal(a: Value, b: Value) -> bool:
+    """Whether two values are the same, numbers whatever their type."""
+    if a.data is None or b.data is None:
+        return a.data is b.data
+    a, b = _plain(a), _plain(b)
+    if a.data is None or b.data is None:
+        return a.data is b.data
+    if t.is_number(a.type) and t.is_number(b.type):
+        return bool(a.data == b.data)
+    return a == b
+
+
+def _plain(value: Value) -> Value:
+    """A value without names and unions; an enum as the number of its symbol."""
+    value = value.under()
+    return Value(t.UINT64, value.data) if isinstance(value.type, t.Enum) else value
+
+
+def compare(op: str, left: Eval, right: Eval) -> Eval:
+    """A comparison of two expressions; of unlike types it is false, but for `!=`."""
+    holds = OPERATORS[op]
+
+    def test(this: Value, env: Env) -> Value:
+        a = left(this, env)
+        if is_error(a):
+            return a
+        b = right(this, env)
+        if is_error(b):
+            return b
+        if op == "==":
+            return TRUE if equal(a, b) else FALSE
+        if op == "!=":
+            return FALSE if equal(a, b) else TRUE
+        return TRUE if _is_ordered(holds, a, b) else FALSE
+
+    return test
+
+
+def _is_ordered(holds: Callable[[Any, Any], bool], a: Value, b: Value) -> bool:
+    a, b = a.under(), b.under()
+    if a.data is None or b.data is None:
+        return a.data is b.data and holds(0, 0)
+    if t.is_number(a.type) and t.is_number(b.type):
+        return holds(a.data, b.data)
+    if a.type is not b.type:
+        return False
+    if a.type is t.IP:
+        return holds((len(a.data), a.data), (len(b.data), b.data))
+    if a.type in (t.BOOL, t.STRING, t.BYTES):
+        return holds(a.data, b.data)
+    return a == b and holds(0, 0)
+
+
+# ---- with a literal
+
+
+def is_comparable(literal: Value, op: str) -> bool:
+    """Whether there is a faster way to compare with this literal."""
+    typ = literal.type.under
+    return (
+        typ in _LITERALS and (typ is not t.NULL or op in ("==", "!=")) and (typ is t.NULL or literal.data is not None)
+    )
+
+
+def literal_test(op: str, literal: Value, typ: t.Type) -> Test | None:
+    """How data of a type compares with a literal; None if it never holds."""
+    typ = typ.under
+    holds, wanted, kind = OPERATORS[op], literal.data, literal.type.under
+    if isinstance(typ, t.Union):
+        return _union_test(op, literal, typ)
+    if kind is t.NULL:
+        return (lambda data: data is None) if op == "==" else (lambda data: data is not None)
+    is_alike = t.is_number(typ) if t.is_number(kind) else typ is kind
+    if not is_alike:
+        return None
+    if typ is t.IP:
+        key = (len(wanted), wanted)
+        return lambda data: op == "!=" if data is None else holds((len(data), data), key)
+    if typ is t.TYPE:
+        return _same_type(op, wanted)
+    if op == "==":
+        return lambda data: data == wanted and data is not None
+    if op == "!=":
+        return lambda data: data != wanted
+    return lambda data: data is not None and holds(data, wanted)
+
+
+def _same_type(op: str, wanted: t.Type) -> Test | None:
+    if op == "==":
+        return lambda data: data is wanted
+    return (lambda data: data is not wanted) if op == "!=" else None
+
+
+def _union_test(op: str, literal: Value, typ: t.Union) -> Test:
+    members = [literal_test(op, literal, member) for member in typ.types]
+    is_null_test = literal.type.under is t.NULL
+
+    def test(data: Data) -> bool:
+        if data is None:
+            return is_null_test and op == "=="
+        member = members[data[0]]
+        return member is not None and member(data[1])
+
+    return test
+
+
+def compare_literal(op: str, left: Eval, literal: Value) -> Eval:
+    """A comparison of an expression with a literal."""
+    tests: dict[t.Type, Test | None] = {}
+
+    def test(this: Value, env: Env) -> Value:
+        value = left(this, env)
+        typ = value.type
+        if typ not in tests:
+            if is_error(value):
+                return value
+            tests[typ] = literal_test(op, literal, _enum_as_number(typ))
+        found = tests[typ]
+        return TRUE if found is not None and found(value.data) else FALSE
+
+    return test
+
+
+def _enum_as_number(typ: t.Type) -> t.Type:
+    return t.UINT64 if isinstance(typ.under, t.Enum) else typ
+
+
+def compare_path(op: str, names: tuple[str, ...], literal: Value) -> Eval:
+    """A comparison of a field with a literal: the most frequent filter of all."""
+    places: dict[t.Type, Any] = {}
+    slow = compare_literal(op, lambda this, env: walk(this, names), literal)
+
+    def place_of(typ: t.Type) -> Any:
+        found = find(typ, names)
+        if found is None or found is _SLOW:
+            return found
+        indexes, leaf = found
+        if isinstance(leaf.under, t.Error):
+            return _SLOW
+        return indexes, literal_test(op, literal, _enum_as_number(leaf)) or _never
+
+    def test(this: Value, env: Env) -> Value:
+        place = places.get(this.type, _UNSEEN)
+        if place is _UNSEEN:
+            place = places[this.type] = place_of(this.type)
+        if place is None:
+            return MISSING
+        if place is _SLOW:
+            return slow(this, env)
+        indexes, holds = place
+        data = this.data
+        for i in indexes:
+            if data is None:
+                break
+            data = data[i]
+        return TRUE if holds(data) else FALSE
+
+    return test
+
+
+def _never(data: Data) -> bool:
+    return False
+
+
+# ---- membership
+
+
+def contained(left: Eval, right: Eval) -> Eval:
+    """`a in b`: whether a is b or anywhere inside it."""
+
+    def test(this: Value, env: Env) -> Value:
+        wanted = left(this, env)
+        if is_error(wanted):
+            return wanted
+        container = right(this, env)
+        if is_error(container):
+            return container
+        for typ, data in parts(container.type, container.data):
+            if equal(wanted, Value(typ, data)):
+                return TRUE
+        return FALSE
+
+    return test
+
+
+def contained_literal(literal: Value, right: Eval) -> Eval:
+    """`literal in e`."""
+    tests: dict[t.Type, Test | None] = {}
+
+    def test(this: Value, env: Env) -> Value:
+        container = right(this, env)
+        if is_error(container):
+            return container
+        for typ, data in parts(container.type, container.data):
+            if typ not in tests:
+                tests[typ] = literal_test("==", literal, typ)
+            found = tests[typ]
+            if found is not None and found(data):
+                return TRUE
+        return FALSE
+
+    return test
+
+
+def parts(typ: t.Type, data: Data) -> Iterator[tuple[t.Type, Data]]:
+    """A value and all that is inside it, outside in."""
+    yield typ, data
+    under = typ.under
+    if data is None:
+        return
+    match under:
+        case t.Record():
+            for f, item in zip(under.fields, data, strict=True):
+                yield from parts(f.type, item)
+        case t.Array() | t.Set():
+            for item in data:
+                yield from parts(under.elem, item)
+        case t.Map():
+            for key, item in data:
+                yield from parts(under.key, key)
+                yield from parts(under.value, item)
+        case t.Union():
+            tag, item = data
+            yield from parts(under.types[tag], item)
+        case t.Error():
+            yield from parts(under.inner, data)

@@ -1,0 +1,135 @@
+"""From the plan of an expression to a closure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from shoal.engines.interp.aggregates.table import AGGREGATES
+from shoal.engines.interp.environment import Eval
+from shoal.engines.interp.expressions import access, arithmetic, calls, compare, construct, logic, search
+from shoal.engines.interp.expressions.calls import Stream
+from shoal.engines.interp.functions.table import FUNCTIONS
+from shoal.engines.interp.unroll import unroll
+from shoal.lang import plan
+from shoal.lang.walk import calls_itself, has_aggregate
+from shoal.model.values import Value
+
+_COMPARISONS = frozenset(compare.OPERATORS)
+
+
+class ExpressionCompiler:
+    """Compiles the expressions of one program."""
+
+    def __init__(self, funcs: Sequence[plan.Func], compile_seq: Callable[[plan.Seq], Stream]) -> None:
+        self._funcs = funcs
+        self._compile_seq = compile_seq
+        self._bodies: dict[int, list[Eval]] = {}
+        self._slots = 0
+
+    def exprs(self, exprs: Sequence[plan.Expr]) -> tuple[Eval, ...]:
+        """Several expressions."""
+        return tuple(self.expr(e) for e in exprs)
+
+    def optional(self, expr: plan.Expr | None) -> Eval | None:
+        """An expression that may be left out."""
+        return None if expr is None else self.expr(expr)
+
+    def expr(self, expr: plan.Expr) -> Eval:
+        """One expression."""
+        match expr:
+            case plan.Literal(value):
+                return _constant(value)
+            case plan.This(path):
+                return access.path(path)
+            case plan.Var(_, slot):
+                return lambda this, env: env.vars[slot]
+            case plan.Dot(inner, name):
+                return access.dot(self.expr(inner), name)
+            case plan.Index(inner, index):
+                return access.index(self.expr(inner), self.expr(index))
+            case plan.Slice(inner, start, stop):
+                return access.cut_out(self.expr(inner), self.optional(start), self.optional(stop))
+            case plan.Unary(op, operand):
+                return (logic.negated if op == "!" else arithmetic.minus)(self.expr(operand))
+            case plan.Binary():
+                return self._binary(expr)
+            case plan.Conditional(cond, then, otherwise):
+                return logic.conditional(self.expr(cond), self.expr(then), self.expr(otherwise))
+            case plan.Call(name, args):
+                return calls.builtin(FUNCTIONS[name], self.exprs(args))
+            case plan.UserCall(func, _, args):
+                return calls.user(self._body(func), self.exprs(args))
+            case plan.MapCall(inner, function):
+                return calls.map_call(self.expr(inner), self.expr(function))
+            case plan.Agg():
+                return self._running(expr)
+            case plan.Search(text, value, inner):
+                return search.search(self.expr(inner), text, value)
+            case plan.RegexpSearch(pattern, inner):
+                return search.regexp_search(self.expr(inner), pattern)
+            case plan.RegexpMatch(pattern, inner):
+                return search.regexp_match(self.expr(inner), pattern)
+            case plan.RecordExpr(elems):
+                return self._record(elems)
+            case plan.ArrayExpr(elems):
+                return construct.array(self._elems(elems))
+            case plan.SetExpr(elems):
+                return construct.set_of(self._elems(elems))
+            case plan.MapExpr(entries):
+                return construct.map_of(tuple((self.expr(k), self.expr(v)) for k, v in entries))
+            case plan.Subquery(names, exprs, body):
+                return calls.subquery(self.exprs(names), self.exprs(exprs), self._compile_seq(body), unroll)
+            case _:
+                assert_never(expr)
+
+    def _binary(self, expr: plan.Binary) -> Eval:
+        op, left, right = expr.op, expr.left, expr.right
+        if op in _COMPARISONS and isinstance(right, plan.Literal) and compare.is_comparable(right.value, op):
+            if isinstance(left, plan.This):
+                return compare.compare_path(op, left.path, right.value)
+            return compare.compare_literal(op, self.expr(left), right.value)
+        if op == "in" and isinstance(left, plan.Literal) and compare.is_comparable(left.value, "=="):
+            return compare.contained_literal(left.value, self.expr(right))
+        a, b = self.expr(left), self.expr(right)
+        match op:
+            case "and":
+                return logic.both(a, b)
+            case "or":
+                return logic.either(a, b)
+            case "in":
+                return compare.contained(a, b)
+            case _ if op in _COMPARISONS:
+                return compare.compare(op, a, b)
+        return arithmetic.arithmetic(op, a, b)
+
+    def _record(self, elems: tuple[plan.Field | plan.Spread, ...]) -> Eval:
+        if any(isinstance(e, plan.Spread) for e in elems):
+            return construct.record_with_spread(
+                tuple((e.name if isinstance(e, plan.Field) else "", self.expr(e.expr)) for e in elems)
+            )
+        fields = [e for e in elems if isinstance(e, plan.Field)]
+        return construct.record(tuple(f.name for f in fields), self.exprs([f.expr for f in fields]))
+
+    def _elems(self, elems: tuple[plan.Expr | plan.Spread, ...]) -> tuple[construct.Elem, ...]:
+        return tuple((self.expr(e.expr), True) if isinstance(e, plan.Spread) else (self.expr(e), False) for e in elems)
+
+    def _running(self, expr: plan.Agg) -> Eval:
+        self._slots += 1
+        return calls.running(self._slots, AGGREGATES[expr.name], self.optional(expr.expr), self.optional(expr.where))
+
+    def _body(self, index: int) -> list[Eval]:
+        """The body of a function. One that counts has its own state at each place it is called from."""
+        if index in self._bodies:
+            return self._bodies[index]
+        body: list[Eval] = []
+        func = self._funcs[index]
+        is_shared = not has_aggregate(func.body, self._funcs) or calls_itself(index, self._funcs)
+        if is_shared:
+            self._bodies[index] = body
+        body.append(self.expr(func.body))
+        return body
+
+
+def _constant(value: Value) -> Eval:
+    return lambda this, env: value

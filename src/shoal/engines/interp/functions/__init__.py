@@ -1,0 +1,1 @@
+"""The built-in functions, by topic: plain functions over values that never raise."""

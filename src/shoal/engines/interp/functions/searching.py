@@ -1,0 +1,67 @@
+"""`grep`: a text anywhere in a value, in its strings or in the names of its fields, in either case."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+import re2
+
+from shoal.engines.interp.functions.failures import failure
+from shoal.engines.interp.functions.parts import parts
+from shoal.lang.regexps import Regexp, compile_regexp
+from shoal.model import types as t
+from shoal.model.values import FALSE, TRUE, Value
+
+_MAX_TYPES = 4096
+
+
+def grep(pattern: Value, value: Value) -> Value:
+    """Whether the text is found: `grep("FOO", {s:"xfooy"})` is true."""
+    if pattern.type.under is not t.STRING:
+        return failure("grep(): pattern argument must be a string", pattern)
+    term = unicodedata.normalize("NFC", pattern.data or "")
+    return TRUE if contains_text(value, term) else FALSE
+
+
+def contains_text(value: Value, term: str) -> bool:
+    """Whether a string in the value, or the dotted name of a field, contains the term in either case."""
+    for typ, data in parts(value.type, value.data):
+        if isinstance(typ, t.Record):
+            if _names_contain(typ, term):
+                return True
+        elif typ is t.STRING and is_within(term, data or ""):
+            return True
+    return False
+
+
+def is_within(term: str, text: str) -> bool:
+    """Whether the text contains the term, letters being the same in either case."""
+    if term.isascii() and text.isascii():
+        return term.lower() in text.lower()
+    found = _folded(term).search(text)
+    return found is not None and len((found[0] or "").encode()) == len(term.encode())
+
+
+@lru_cache(256)
+def _folded(term: str) -> Regexp:
+    return compile_regexp(f"(?i){re2.escape(term)}")
+
+
+def _names_contain(typ: t.Record, term: str) -> bool:
+    known: dict[str, bool] = typ.memo.setdefault("grep", {})
+    if term not in known:
+        if len(known) >= _MAX_TYPES:
+            known.clear()
+        known[term] = any(is_within(term, name) for name in _dotted_names(typ))
+    return known[term]
+
+
+def _dotted_names(typ: t.Record) -> Iterator[str]:
+    for field in typ.fields:
+        under = field.type.under
+        if isinstance(under, t.Record) and under.fields:
+            yield from (f"{field.name}.{name}" for name in _dotted_names(under))
+        else:
+            yield field.name

@@ -1,0 +1,118 @@
+"""One stream into several and back. Legs are pulled, not pushed: what a leg is not ready for waits in its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from shoal.engines.interp.environment import Env, Eval
+from shoal.engines.interp.expressions.calls import Stream
+from shoal.engines.interp.expressions.logic import is_true
+from shoal.engines.interp.operators.held import Queue
+from shoal.engines.interp.operators.simple import close
+from shoal.model.values import Value, is_missing
+from shoal.model.zcode import encode
+
+Split: TypeAlias = Callable[[Iterator[Value], Env], "Legs"]
+"""A compiled fork or switch: from one stream to several."""
+Route: TypeAlias = Callable[[Value], Sequence[int]]
+
+
+class Legs:
+    """The legs of a fork or switch, fed from one stream."""
+
+    def __init__(self, stream: Iterator[Value], bodies: Sequence[Stream], route: Route, env: Env) -> None:
+        self._stream = stream
+        self._route = route
+        self._queues = [Queue(env.run.workspace) for _ in bodies]
+        self._is_open = [True] * len(bodies)
+        self.streams = [self._guard(i, body(self._feed(i), env)) for i, body in enumerate(bodies)]
+
+    def _feed(self, leg: int) -> Iterator[Value]:
+        """The input of one leg: its queue, then whatever the common stream has for it."""
+        queue = self._queues[leg]
+        while True:
+            if len(queue):
+                yield queue.pop()
+            elif not self._pull():
+                return
+
+    def _pull(self) -> bool:
+        """Hand the next value of the common stream to the legs that it is for."""
+        for value in self._stream:
+            for leg in self._route(value):
+                if self._is_open[leg]:
+                    self._queues[leg].push(value)
+            return True
+        return False
+
+    def _guard(self, leg: int, stream: Iterator[Value]) -> Iterator[Value]:
+        """The output of one leg; when it is over, nothing more is kept for it."""
+        try:
+            yield from stream
+        finally:
+            self._is_open[leg] = False
+            self._queues[leg].clear()
+            if not any(self._is_open):
+                close(self._stream)
+
+    def combined(self) -> Iterator[Value]:
+        """The outputs of all legs; the leg with most to do goes first, so that no queue grows long."""
+        live = list(range(len(self.streams)))
+        while live:
+            leg = max(live, key=lambda i: (len(self._queues[i]), -i))
+            for value in self.streams[leg]:
+                yield value
+                break
+            else:
+                live.remove(leg)
+
+
+def fork(bodies: Sequence[Stream]) -> Split:
+    """Every value into every leg."""
+    every = tuple(range(len(bodies)))
+    return lambda stream, env: Legs(stream, bodies, lambda value: every, env)
+
+
+def switch(tests: Sequence[Eval | None], bodies: Sequence[Stream]) -> Split:
+    """Every value into the first leg whose test it passes; a leg without a test takes what is left."""
+    default = next((i for i, test in enumerate(tests) if test is None), None)
+
+    def split(stream: Iterator[Value], env: Env) -> Legs:
+        scope = env.fresh()
+
+        def route(value: Value) -> Sequence[int]:
+            for i, test in enumerate(tests):
+                if test is not None and is_true(test(value, scope)):
+                    return (i,)
+            return () if default is None else (default,)
+
+        return Legs(stream, bodies, route, env)
+
+    return split
+
+
+def switch_on(expr: Eval, cases: Sequence[Value | None], bodies: Sequence[Stream]) -> Split:
+    """Every value into the leg of the case that the expression equals."""
+    places = {_case_key(case): i for i, case in enumerate(cases) if case is not None}
+    default = next((i for i, case in enumerate(cases) if case is None), None)
+
+    def split(stream: Iterator[Value], env: Env) -> Legs:
+        scope = env.fresh()
+
+        def route(value: Value) -> Sequence[int]:
+            found = expr(value, scope)
+            if is_missing(found):
+                return ()
+            leg = places.get(_case_key(found), default)
+            return () if leg is None else (leg,)
+
+        return Legs(stream, bodies, route, env)
+
+    return split
+
+
+def _case_key(value: Value) -> bytes | None:
+    """Cases are told apart by their bytes: `1` is the case of any integer type that is one."""
+    value = value.under()
+    return encode(value.type, value.data)

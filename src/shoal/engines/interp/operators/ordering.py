@@ -1,0 +1,187 @@
+"""Sorting, in memory as far as it goes and by runs on disk from there on; top and merge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cmp_to_key
+from typing import Any
+
+from shoal.engines.interp.environment import Env, Eval
+from shoal.engines.interp.expressions.access import path
+from shoal.engines.interp.expressions.calls import Stream
+from shoal.engines.interp.spill import SpillFile, estimate, merge_sorted
+from shoal.model import types as t
+from shoal.model.order import compare_values
+from shoal.model.values import NULL, Value, is_missing
+
+_FLUSH_EVERY = 100
+
+
+class Order:
+    """How values are ordered: by expressions, each ascending or descending; a missing one counts as null."""
+
+    def __init__(self, keys: Sequence[tuple[Eval, bool]], nulls_max: bool) -> None:
+        self.keys = tuple(keys)
+        self.nulls_max = nulls_max
+
+    def sort(self, values: list[Value], env: Env) -> list[Value]:
+        """The values in order; equal ones stay as they are."""
+        places = list(range(len(values)))
+        for expr, descending in reversed(self.keys):
+            found = [self._key(expr, value, env) for value in values]
+            ranks = native_keys(found, self.nulls_max)
+            places.sort(key=ranks.__getitem__, reverse=descending)
+        return [values[i] for i in places]
+
+    def _key(self, expr: Eval, value: Value, env: Env) -> Value:
+        made = expr(value, env)
+        return NULL if is_missing(made) else made
+
+    def key(self, env: Env) -> Callable[[Value], Any]:
+        """A key function for what sorts one value at a time."""
+
+        def compare(a: Value, b: Value) -> int:
+            for expr, descending in self.keys:
+                x, y = self._key(expr, a, env), self._key(expr, b, env)
+                verdict = compare_values(y, x, self.nulls_max) if descending else compare_values(x, y, self.nulls_max)
+                if verdict:
+                    return verdict
+            return 0
+
+        return cmp_to_key(compare)
+
+
+def native_keys(values: list[Value], nulls_max: bool) -> list[Any]:
+    """What Python may sort by in place of the values: plain data where it orders alike."""
+    kinds = {value.type.under for value in values if value.data is not None}
+    if all(t.is_number(kind) for kind in kinds):
+        plain = [value.data for value in values]
+        if any(kind in (t.FLOAT16, t.FLOAT32, t.FLOAT64) for kind in kinds) and any(_is_nan(d) for d in plain):
+            return [cmp_to_key(_comparison(nulls_max))(value) for value in values]
+    elif len(kinds) == 1 and kinds <= {t.STRING, t.BYTES, t.BOOL}:
+        plain = [value.data for value in values]
+    else:
+        rank = cmp_to_key(_comparison(nulls_max))
+        return [rank(value) for value in values]
+    if None not in plain:
+        return plain
+    missing, present = (1, 0) if nulls_max else (0, 1)
+    return [(missing,) if data is None else (present, data) for data in plain]
+
+
+def _is_nan(data: Any) -> bool:
+    return isinstance(data, float) and math.isnan(data)
+
+
+def _comparison(nulls_max: bool) -> Callable[[Value, Value], int]:
+    return lambda a, b: compare_values(a, b, nulls_max)
+
+
+def guess_key(value: Value) -> tuple[str, ...]:
+    """What to sort by if nothing was said: the first integer, else float, else whatever is no time."""
+    typ = value.type.under
+    if not isinstance(typ, t.Record):
+        return ()
+    tests: tuple[Callable[[t.Type], bool], ...] = (
+        lambda kind: isinstance(kind, t.Primitive) and kind.id <= t.INT64.id,
+        lambda kind: kind in (t.FLOAT16, t.FLOAT32, t.FLOAT64),
+        lambda kind: kind is not t.TIME,
+    )
+    for test in tests:
+        found = _first_field(typ, test)
+        if found is not None:
+            return found
+    return ("ts",)
+
+
+def _first_field(typ: t.Record, test: Callable[[t.Type], bool]) -> tuple[str, ...] | None:
+    for f in typ.fields:
+        under = f.type.under
+        if test(under):
+            return (f.name,)
+        inner = _first_field(under, test) if isinstance(under, t.Record) else None
+        if inner is not None:
+            return (f.name, *inner)
+    return None
+
+
+def make_order(keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first: bool) -> Order:
+    """The order of a sort: nulls come last in both directions, unless they are to come first."""
+    turned = [(expr, descending != reverse) for expr, descending in keys]
+    nulls_max = not nulls_first
+    return Order(turned, not nulls_max if turned[0][1] else nulls_max)
+
+
+def sorted_stream(keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first: bool) -> Stream:
+    """All values in order."""
+
+    def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
+        env = env.fresh()
+        order: Order | None = make_order(keys, reverse, nulls_first) if keys else None
+        runs: list[SpillFile] = []
+        held: list[Value] = []
+        room = env.run.memory.sort
+        for value in stream:
+            if order is None:
+                order = make_order([(path(guess_key(value)), False)], reverse, nulls_first)
+            held.append(value)
+            room -= estimate(value)
+            if room <= 0:
+                runs.append(SpillFile(env.run.workspace, order.sort(held, env)).seal())
+                held, room = [], env.run.memory.sort
+        if order is None:
+            return
+        last = order.sort(held, env)
+        if not runs:
+            yield from last
+            return
+        yield from merge_sorted([*runs, last], order.key(env))
+        for spilled in runs:
+            spilled.remove()
+
+    return run
+
+
+def first_of_sort(count: int, keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first: bool) -> Stream:
+    """The first values of a sort, of which no more than a few times that many are ever held."""
+
+    def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
+        env = env.fresh()
+        order = make_order(keys, reverse, nulls_first) if keys else None
+        held: list[Value] = []
+        for value in stream:
+            if order is None:
+                order = make_order([(path(guess_key(value)), False)], reverse, nulls_first)
+            held.append(value)
+            if len(held) >= 2 * count + 1000:
+                held = order.sort(held, env)[:count]
+        if order is not None:
+            yield from order.sort(held, env)[:count]
+
+    return run
+
+
+def top(count: int, keys: Sequence[Eval], flush: bool) -> Stream:
+    """The largest values in descending order; nulls are the smallest."""
+    order = Order([(key, True) for key in keys], nulls_max=False)
+
+    def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
+        env = env.fresh()
+        held: list[Value] = []
+        for i, value in enumerate(stream, 1):
+            held.append(value)
+            if len(held) >= 2 * count + 1000:
+                held = order.sort(held, env)[:count]
+            if flush and i % _FLUSH_EVERY == 0:
+                yield from order.sort(held, env)[:count]
+                held = []
+        yield from order.sort(held, env)[:count]
+
+    return run
+
+
+def merged(expr: Eval, descending: bool) -> Callable[[Iterable[Iterator[Value]], Env], Iterator[Value]]:
+    """Ordered streams as one ordered stream."""
+    order = Order([(expr, descending)], nulls_max=True)
+    return lambda streams, env: merge_sorted(streams, order.key(env.fresh()))

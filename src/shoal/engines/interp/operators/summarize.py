@@ -1,0 +1,180 @@
+"""Aggregation by keys: groups in memory, and sorted partial results on disk once there are too many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cmp_to_key
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from shoal.engines.interp.aggregates.contract import Aggregate, Limits
+from shoal.engines.interp.environment import Env, Eval
+from shoal.engines.interp.expressions.calls import Stream
+from shoal.engines.interp.expressions.logic import is_true
+from shoal.engines.interp.operators.records import nested_record
+from shoal.engines.interp.spill import SpillFile, estimate, merge_sorted
+from shoal.lang.plan import Path
+from shoal.model import types as t
+from shoal.model import values
+from shoal.model.order import compare_values
+from shoal.model.values import MISSING, NULL, TRUE, Value, is_missing, is_quiet
+from shoal.model.zcode import encode
+
+GROUP_OVERHEAD = 400
+"""What a group costs in memory beside its keys, roughly."""
+
+
+class Aggregation(NamedTuple):
+    """One aggregate: its result's path, how it starts, what it is fed, and on which condition."""
+
+    path: Path
+    make: Callable[[Limits], Aggregate]
+    expr: Eval | None
+    where: Eval | None
+
+
+class Group(NamedTuple):
+    """The keys of a group, and its aggregates so far."""
+
+    keys: list[Value]
+    states: list[Aggregate]
+
+
+def summarized(
+    aggs: Sequence[Aggregation],
+    keys: Sequence[tuple[Path, Eval]],
+    limit: int,
+    partials_in: bool = False,
+    partials_out: bool = False,
+) -> Stream:
+    """Aggregates by keys; groups come out in the order in which they first came in, or sorted if they went to disk."""
+    paths = [path for path, _ in keys] + [agg.path for agg in aggs]
+    key_exprs = [expr for _, expr in keys]
+
+    def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
+        env = env.fresh()
+        table = Table(aggs, env, limit or env.run.memory.groups)
+        for value in stream:
+            found = [expr(value, env) for expr in key_exprs]
+            if not any(is_quiet(key) for key in found):
+                group = table.group(found)
+                (_merge if partials_in else _feed)(aggs, group.states, value, env)
+        for group in table.finish():
+            made = [state.partial() if partials_out else state.result() for state in group.states]
+            yield nested_record(list(zip(paths, [*group.keys, *made], strict=True)))
+
+    return run
+
+
+def _feed(aggs: Sequence[Aggregation], states: list[Aggregate], value: Value, env: Env) -> None:
+    for agg, state in zip(aggs, states, strict=True):
+        if agg.where is not None and not is_true(agg.where(value, env)):
+            continue
+        item = TRUE if agg.expr is None else agg.expr(value, env)
+        if not is_missing(item):
+            state.consume(item)
+
+
+def _merge(aggs: Sequence[Aggregation], states: list[Aggregate], value: Value, env: Env) -> None:
+    for agg, state in zip(aggs, states, strict=True):
+        partial: Value | None = value
+        for name in agg.path:
+            partial = None if partial is None else partial.field(name)
+        if partial is not None:
+            state.merge(partial)
+
+
+class Table:
+    """The groups by their keys."""
+
+    def __init__(self, aggs: Sequence[Aggregation], env: Env, limit: int) -> None:
+        self._aggs = aggs
+        self._env = env
+        self._limit = limit
+        self._groups: dict[Any, Group] = {}
+        self._room = env.run.memory.aggregate
+        self._runs: list[SpillFile] = []
+
+    def group(self, keys: list[Value]) -> Group:
+        """The group of these keys, new if need be."""
+        exact = tuple([exact_key(key) for key in keys])
+        found = self._groups.get(exact)
+        if found is None:
+            if len(self._groups) >= self._limit or self._room <= 0:
+                self._spill()
+            found = self._groups[exact] = Group(keys, self._states())
+            self._room -= GROUP_OVERHEAD + sum(map(estimate, keys))
+        return found
+
+    def _states(self) -> list[Aggregate]:
+        limits = self._env.run.limits
+        return [agg.make(limits) for agg in self._aggs]
+
+    def _spill(self) -> None:
+        rows = [self._row(group) for group in self._groups.values()]
+        rows.sort(key=_ROW_ORDER)
+        self._runs.append(SpillFile(self._env.run.workspace, rows).seal())
+        self._groups.clear()
+        self._room = self._env.run.memory.aggregate
+
+    def _row(self, group: Group) -> Value:
+        """A group as one value: its keys and its partial results by position."""
+        keys = values.record((f"k{i}", key) for i, key in enumerate(group.keys))
+        partials = values.record((f"p{i}", state.partial()) for i, state in enumerate(group.states))
+        return values.record((("keys", keys), ("partials", partials)))
+
+    def finish(self) -> Iterator[Group]:
+        """All groups."""
+        if not self._runs:
+            yield from self._groups.values()
+            return
+        self._spill()
+        merged = merge_sorted(self._runs, _ROW_ORDER)
+        for _, rows in groupby(merged, key=lambda row: tuple(exact_key(key) for key in _row_keys(row))):
+            yield self._joined(rows)
+        for spilled in self._runs:
+            spilled.remove()
+
+    def _joined(self, rows: Iterator[Value]) -> Group:
+        states = self._states()
+        keys: list[Value] = []
+        for row in rows:
+            keys = keys or _row_keys(row)
+            partials = row.field("partials") or MISSING
+            for i, state in enumerate(states):
+                state.merge(partials.field(f"p{i}") or NULL)
+        return Group(keys, states)
+
+
+def exact_key(value: Value) -> Any:
+    """What tells a key apart from all others: its type and its data, floats by their bits."""
+    typ = value.type
+    if typ.has_float or typ is t.TYPE:
+        return (typ, encode(typ, value.data))
+    return (typ, value.data)
+
+
+def _row_keys(row: Value) -> list[Value]:
+    keys = row.field("keys")
+    assert keys is not None
+    typ = keys.type.under
+    assert isinstance(typ, t.Record)
+    return [Value(f.type, data) for f, data in zip(typ.fields, keys.data, strict=True)]
+
+
+def _compare_rows(a: Value, b: Value) -> int:
+    """By keys as a sort would have it; what is equal there but not the same, by type and bytes."""
+    for x, y in zip(_row_keys(a), _row_keys(b), strict=True):
+        p, q = (NULL if is_missing(x) else x), (NULL if is_missing(y) else y)
+        verdict = compare_values(p, q, True) or t.compare_types_totally(x.type, y.type) or _compare_bytes(x, y)
+        if verdict:
+            return verdict
+    return 0
+
+
+def _compare_bytes(x: Value, y: Value) -> int:
+    p, q = encode(x.type, x.data) or b"", encode(y.type, y.data) or b""
+    return (p > q) - (p < q)
+
+
+_ROW_ORDER = cmp_to_key(_compare_rows)

@@ -1,0 +1,125 @@
+"""Sources: files, URLs and pools to scans."""
+
+from __future__ import annotations
+
+from shoal.errors import InvalidInput, NotFound, ShoalError, Unsupported
+from shoal.lang import ast, plan
+from shoal.lang.analyze_expr import Evaluate, ExprAnalyzer
+from shoal.lang.catalog import Catalog, PoolInfo
+from shoal.lang.regexps import compile_regexp, glob_to_regexp
+from shoal.lang.source import Source
+from shoal.model import types as t
+
+
+class SourceAnalyzer(ExprAnalyzer):
+    """Resolves sources."""
+
+    def __init__(self, source: Source, evaluate: Evaluate, catalog: Catalog) -> None:
+        super().__init__(source, evaluate)
+        self.catalog = catalog
+
+    def scans(self, node: ast.Source) -> list[plan.Op]:
+        """What to scan; a pattern may name several pools."""
+        match node:
+            case ast.File(path, form, key):
+                return [plan.FileScan(self._text(path), form or "auto", self._sort_key(key))]
+            case ast.Get():
+                return [self._http(node)]
+            case ast.Pool():
+                return self._pools(node)
+            case ast.Pass():
+                return [plan.Pass()]
+
+    def _text(self, node: ast.Text) -> str:
+        """A path or name; a bare one may be the name of a constant."""
+        if node.quoted:
+            return node.text
+        with self.at(node):
+            bound = self.scope.lookup_expr(node.text)
+            if bound is None:
+                return node.text
+            if isinstance(bound, plan.Literal) and bound.value.type is t.STRING:
+                return str(bound.value.data)
+            raise InvalidInput(f"{node.text}: string value required")
+
+    def _sort_key(self, key: ast.SortKeyArg | None) -> tuple[plan.SortKey, ...]:
+        if key is None:
+            return ()
+        order: plan.Order = "desc" if key.order == "desc" else "asc"
+        return tuple(plan.SortKey(self.expr(k), order) for k in key.keys)
+
+    def _http(self, node: ast.Get) -> plan.Op:
+        url = self._text(node.url)
+        if not url.startswith(("http://", "https://", "s3://")):
+            raise self.source.error(f"invalid URL {url}", node.url.span)
+        key, form = self._sort_key(node.sort_key), node.format or "auto"
+        if url.startswith("s3://"):
+            return plan.FileScan(url, form, key)
+        headers = () if node.headers is None else self._headers(node.headers)
+        return plan.HttpScan(url, form, node.method or "GET", headers, node.body, key)
+
+    def _headers(self, node: ast.RecordExpr) -> tuple[tuple[str, str], ...]:
+        value = self.constant(self.expr(node))
+        typ = value.type.under
+        if not isinstance(typ, t.Record):
+            raise self.source.error("headers value must be a record", node.span)
+        out: list[tuple[str, str]] = []
+        for field, data in zip(typ.fields, value.data or (), strict=True):
+            if t.inner_of(field.type) is not t.STRING:
+                raise self.source.error("headers field value must be an array or set of strings", node.span)
+            out.extend((field.name, text) for text in data or () if text is not None)
+        return tuple(out)
+
+    # ---- pools
+
+    def _pools(self, node: ast.Pool) -> list[plan.Op]:
+        try:
+            if node.name is None:
+                return [self._lake_meta(node)]
+            if isinstance(node.name, ast.Text):
+                return [self._pool(node, self._text(node.name))]
+            return [self._pool(node, name) for name in self._matching(node.name)]
+        except (NotFound, Unsupported) as e:
+            raise self.source.error(str(e), node.span) from e
+
+    def _matching(self, node: ast.Glob | ast.Regexp) -> list[str]:
+        is_glob = isinstance(node, ast.Glob)
+        with self.at(node):
+            pattern = compile_regexp(glob_to_regexp(node.pattern) if is_glob else node.pattern)
+        names = [pool.name for pool in self.catalog.pools() if pattern.search(pool.name)]
+        if not names:
+            kind = "glob" if is_glob else "regexp"
+            raise self.source.error(f"{node.pattern}: pool matching {kind} not found", node.span)
+        return names
+
+    def _lake_meta(self, node: ast.Pool) -> plan.Op:
+        if node.meta not in self.catalog.lake_metas():
+            raise self.source.error(f'unknown lake metadata type "{node.meta}" in from operator', node.span)
+        return plan.MetaScan(node.meta)
+
+    def _pool(self, node: ast.Pool, name: str) -> plan.Op:
+        commit = node.commit
+        if name == "HEAD":
+            if self.catalog.head is None:
+                self.catalog.pools()
+                raise self.source.error("cannot scan from unknown HEAD", node.span)
+            name, commit = self.catalog.head
+        pool = self.catalog.pool(name)
+        if not node.meta:
+            return plan.PoolScan(pool.id, self.catalog.commit(pool, commit), pool.order)
+        return self._pool_meta(node, pool, commit)
+
+    def _pool_meta(self, node: ast.Pool, pool: PoolInfo, commit: str) -> plan.Op:
+        if node.meta in self.catalog.commit_metas():
+            return plan.MetaScan(node.meta, pool.id, self.catalog.commit(pool, commit), node.tap)
+        if node.meta in self.catalog.pool_metas():
+            return plan.MetaScan(node.meta, pool.id)
+        raise self.source.error(f'unknown metadata type "{node.meta}"', node.span)
+
+    def load(self, node: ast.Load) -> plan.Op:
+        """A load into a pool."""
+        try:
+            pool = self.catalog.pool(self._text(node.pool))
+        except ShoalError as e:
+            raise self.source.error(str(e), node.span) from e
+        return plan.Load(pool.id, node.branch, node.author, node.message, node.meta)

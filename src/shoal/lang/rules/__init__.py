@@ -1,0 +1,1 @@
+"""Rewrites of a plan, one file each; `shoal.lang.optimize` lists them in order."""

@@ -1,0 +1,43 @@
+"""Expressions of constants become constants, unless they would be errors or change from call to call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shoal.lang import plan
+from shoal.lang.analyze_expr import Evaluate
+from shoal.lang.walk import rewrite
+from shoal.model.values import is_error
+
+_CHANGING = frozenset({"now", "ksuid", "typename"})
+
+
+def fold_constants(program: plan.Program, evaluate: Evaluate) -> plan.Program:
+    """`x == 60*60` becomes `x == 3600`."""
+
+    def fold(part: Any) -> Any:
+        if not is_constant(part):
+            return part
+        value = evaluate(part, program.funcs)
+        return part if is_error(value) else plan.Literal(value)
+
+    made: plan.Program = rewrite(program, fold)
+    return made
+
+
+def is_constant(part: Any) -> bool:
+    """Whether a part is an operation on constants alone."""
+    match part:
+        case plan.Binary(_, plan.Literal(), plan.Literal()) | plan.Unary(_, plan.Literal()):
+            return True
+        case plan.Conditional(plan.Literal(), plan.Literal(), plan.Literal()):
+            return True
+        case plan.Call(name, args):
+            return name not in _CHANGING and bool(args) and all(isinstance(a, plan.Literal) for a in args)
+        case plan.ArrayExpr(elems) | plan.SetExpr(elems):
+            return all(isinstance(e, plan.Literal) for e in elems)
+        case plan.RecordExpr(elems):
+            return all(isinstance(e, plan.Field) and isinstance(e.expr, plan.Literal) for e in elems)
+        case plan.MapExpr(entries):
+            return all(isinstance(k, plan.Literal) and isinstance(v, plan.Literal) for k, v in entries)
+    return False

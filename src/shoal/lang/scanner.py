@@ -1,0 +1,237 @@
+"""Characters and tokens. The language has no fixed tokens: `a*b` is a product or a glob, by where it stands.
+
+So the parser asks for what it can use at a position, and the scanner remembers the farthest
+position at which something was asked for in vain: that is where an error is reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from shoal.errors import InvalidInput
+
+MAX_NESTING = 100
+"""How deep brackets may nest; what is deeper is refused before it is parsed."""
+MAX_LENGTH = 1 << 20
+"""How long a program may be, in characters."""
+
+IDENTIFIER_START = r"[^\W\d]|\$"
+IDENTIFIER_REST = r"[\w$\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f]"
+KEYWORD_CHARS = r"[^\W\d]|[_.:/%#@~]"
+_HEX = r"[0-9a-fA-F]++"
+_IP4 = r"\d++\.\d++\.\d++\.\d++"
+_IP6_TAIL = rf"(?:{_IP4}|{_HEX})"
+IP4 = _IP4
+IP6 = (
+    rf"(?!{_HEX}:{_HEX}(?![0-9a-fA-F:]))"
+    rf"(?:(?>(?:{_HEX}:)++){_IP6_TAIL}"
+    rf"|{_HEX}(?>(?::{_HEX})*+)::(?>(?:{_HEX}:)*+){_IP6_TAIL}"
+    rf"|::(?>(?:{_HEX}:)*+){_IP6_TAIL}"
+    rf"|{_HEX}(?>(?::{_HEX})*+)::"
+    r"|::)"
+)
+
+_SPACE = re.compile(r"(?:[\s\ufeff]+|//[^\n\r\u2028\u2029]*)*")
+_IDENTIFIER_REST = re.compile(IDENTIFIER_REST)
+_WORD_REST = re.compile(rf"{IDENTIFIER_REST}|{KEYWORD_CHARS}")
+_RESERVED = re.compile(r"(?:true|false|null|NaN|[-+]?Inf)")
+_IDENTIFIER = re.compile(rf"(?!{_RESERVED.pattern}(?!{IDENTIFIER_REST}))(?:{IDENTIFIER_START}){IDENTIFIER_REST}*+")
+_ESCAPE = re.compile(r"""\\(?:['"\\bfnrtv]|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\})""")
+_CONTROL = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+Rule = TypeVar("Rule", bound=Callable[[Any], Any])
+
+
+def memoized(rule: Rule) -> Rule:
+    """Parse a rule once at a position: without this, backtracking takes exponential time."""
+    name = rule.__name__
+
+    def parse(self: Scanner) -> Any:
+        key = (name, self.pos)
+        if key in self.memo:
+            found, self.pos = self.memo[key]
+            return found
+        made = rule(self)
+        self.memo[key] = (made, key[1] if made is None else self.pos)
+        if made is None:
+            self.pos = key[1]
+        return made
+
+    return parse  # type: ignore[return-value]
+
+
+class Scanner:
+    """A text and a position. What does not match leaves the position alone and gives None or False."""
+
+    def __init__(self, text: str) -> None:
+        check_nesting(text)
+        self.text = text
+        self.pos = 0
+        self.farthest = 0
+        self.memo: dict[tuple[str, int], tuple[Any, int]] = {}
+
+    def miss(self) -> None:
+        """Remember that nothing fitted here."""
+        self.farthest = max(self.farthest, self.pos)
+
+    def back(self, position: int) -> None:
+        """Return to a position: what was tried did not fit."""
+        self.pos = position
+
+    def space(self) -> bool:
+        """Skip white space and comments, if any; whether there were any."""
+        match = _SPACE.match(self.text, self.pos)
+        end = match.end() if match else self.pos
+        moved = end > self.pos
+        self.pos = end
+        return moved
+
+    def gap(self) -> bool:
+        """Skip white space, of which there must be some."""
+        if self.space():
+            return True
+        self.miss()
+        return False
+
+    def mark(self, text: str) -> bool:
+        """Take exactly this text."""
+        if self.text.startswith(text, self.pos):
+            self.pos += len(text)
+            return True
+        self.miss()
+        return False
+
+    def spaced(self, text: str) -> bool:
+        """Take this text after optional white space, and the white space after it."""
+        start = self.pos
+        self.space()
+        if self.mark(text):
+            self.space()
+            return True
+        self.pos = start
+        return False
+
+    def at(self, text: str) -> bool:
+        """Whether this text comes next."""
+        return self.text.startswith(text, self.pos)
+
+    def at_end(self) -> bool:
+        """Whether the text is over."""
+        if self.pos == len(self.text):
+            return True
+        self.miss()
+        return False
+
+    def match(self, pattern: re.Pattern[str]) -> str | None:
+        """Take what the pattern matches here."""
+        found = pattern.match(self.text, self.pos)
+        if found is None:
+            self.miss()
+            return None
+        self.pos = found.end()
+        return found[0]
+
+    def word(self, *words: str) -> str | None:
+        """Take one of these words if no identifier goes on after it."""
+        for word in words:
+            if self.at(word) and not _IDENTIFIER_REST.match(self.text, self.pos + len(word)):
+                self.pos += len(word)
+                return word
+        self.miss()
+        return None
+
+    def keyword(self, word: str) -> bool:
+        """Take the name of an operator: neither an identifier nor a search word may go on after it."""
+        if self.at(word) and not _WORD_REST.match(self.text, self.pos + len(word)):
+            self.pos += len(word)
+            return True
+        self.miss()
+        return False
+
+    def clause(self, word: str) -> bool:
+        """Take ` word `: the start of an optional clause."""
+        start = self.pos
+        if self.space() and self.word(word) and self.gap():
+            return True
+        self.pos = start
+        return False
+
+    def identifier(self) -> str | None:
+        """A name. A backslash lets a reserved word be one."""
+        name = self.match(_IDENTIFIER)
+        if name is not None:
+            return name
+        if self.at("\\"):
+            match = _RESERVED.match(self.text, self.pos + 1)
+            if match:
+                self.pos = match.end()
+                return match[0]
+        return None
+
+    def quoted(self) -> str | None:
+        """A string in single or double quotes, as what it means."""
+        start = self.pos
+        for quote in "\"'":
+            if not self.at(quote):
+                continue
+            self.pos += 1
+            text = self.characters(quote)
+            if self.mark(quote):
+                return text
+            self.pos = start
+            return None
+        self.miss()
+        return None
+
+    def characters(self, stops: str) -> str:
+        """The characters of a string up to one of the stops, escapes undone."""
+        out: list[str] = []
+        while self.pos < len(self.text):
+            c = self.text[self.pos]
+            if c in stops or (c < " " and c != "\\"):
+                break
+            if c != "\\":
+                self.pos += 1
+                out.append(c)
+            elif "{" in stops and self.text.startswith("\\{", self.pos):
+                self.pos += 2
+                out.append("{")
+            else:
+                escaped = self.escape()
+                if escaped is None:
+                    break
+                out.append(escaped)
+        return join_surrogates("".join(out))
+
+    def escape(self) -> str | None:
+        """What a backslash sequence stands for."""
+        found = self.match(_ESCAPE)
+        if found is None:
+            return None
+        if found[1] == "u":
+            code = int(found[2:].strip("{}"), 16)
+            return chr(code) if code <= 0x10FFFF else "\ufffd"
+        return _CONTROL.get(found[1], found[1])
+
+
+def join_surrogates(text: str) -> str:
+    """Two escapes that make one character become it; a lone half becomes the replacement character."""
+    if not any("\ud800" <= c <= "\udfff" for c in text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def check_nesting(text: str) -> None:
+    """Refuse a program that is too long or nests too deep, whatever its brackets stand in."""
+    if len(text) > MAX_LENGTH:
+        raise InvalidInput(f"program is longer than {MAX_LENGTH} characters")
+    depth = 0
+    for i, c in enumerate(text):
+        if c in "([{":
+            depth += 1
+            if depth > MAX_NESTING:
+                raise InvalidInput(f"program nests deeper than {MAX_NESTING} brackets at offset {i}")
+        elif c in ")]}":
+            depth = max(depth - 1, 0)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from shoal.engines.interp.functions.table import FUNCTIONS
+from shoal.model.parse import Parser
+from shoal.model.text import format_value
+from shoal.model.values import Value
+
+
+def parse_all(text: str) -> list[Value]:
+    parser = Parser(text)
+    values: list[Value] = []
+    while (value := parser.value()) is not None:
+        values.append(value)
+    return values
+
+
+def _call(name: str, args: str) -> str:
+    return format_value(FUNCTIONS[name](*parse_all(args)))
+
+
+@pytest.fixture
+def call() -> Callable[[str, str], str]:
+    """Calls a function with arguments that are written as ZSON, one after the other."""
+    return _call

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+CASES = [
+    ("abs", "-5", "5"),
+    ("abs", "-3.2", "3.2"),
+    ("abs", "50(uint64)", "50(uint64)"),
+    ("abs", "-5(=n)", "5(=n)"),
+    ("abs", "-1h", "1h"),
+    ("abs", "-128(int8)", "-128(int8)"),
+    ("abs", "null(int64)", "0"),
+    ("abs", "null(uint8)", "null(uint8)"),
+    ("abs", '"hello"', 'error({message:"abs: not a number",on:"hello"})'),
+    (
+        "abs",
+        "1((int64,string))",
+        'error({message:"abs: not a number",on:1((int64,string))})(error({message:string,on:(int64,string)}))',
+    ),
+    ("ceil", "1.5", "2."),
+    ("ceil", "-1.5", "-1."),
+    ("ceil", "-0.5", "-0."),
+    ("ceil", "1.5(float32)", "2.(float32)"),
+    ("ceil", "1(uint8)", "1(uint8)"),
+    ("ceil", "NaN", "NaN"),
+    ("ceil", "null", 'error({message:"ceil: not a number",on:null})'),
+    ("floor", "1.5", "1."),
+    ("floor", "-1.5", "-2."),
+    ("floor", "+Inf", "+Inf"),
+    ("floor", '"a"', 'error({message:"floor: not a number",on:"a"})'),
+    ("round", "3.14", "3."),
+    ("round", "-1.5", "-2."),
+    ("round", "2.5", "3."),
+    ("round", "0.49999999999999994", "0."),
+    ("round", "0", "0"),
+    ("round", "{}", 'error({message:"round: not a number",on:{}})'),
+    ("log", "4", "1.3862943611198906"),
+    ("log", "2.718", "0.999896315728952"),
+    ("log", '"1"', "0."),
+    ("log", "-1", 'error({message:"log: illegal argument",on:-1})'),
+    ("log", "null(int64)", 'error({message:"log: illegal argument",on:null(int64)})'),
+    ("log", '"x"', 'error({message:"log: not a number",on:"x"})'),
+    ("sqrt", "6.25", "2.5"),
+    ("sqrt", "9(int32)", "3."),
+    ("sqrt", "-1", "NaN"),
+    ("sqrt", "1.2.3.4", 'error({message:"sqrt: not a number",on:1.2.3.4})'),
+    ("pow", "10 2", "100."),
+    ("pow", "4. 1.5", "8."),
+    ("pow", "-1 0.5", "NaN"),
+    ("pow", "0 -1", "+Inf"),
+    ("pow", "-10. 999", "-Inf"),
+    ("pow", "-10. 1000", "+Inf"),
+    ("pow", '1 "x"', 'error({message:"pow: not a number",on:"x"})'),
+    ("min", "1 2 3", "1"),
+    ("min", "1(uint64) 2 3", "1(uint64)"),
+    ("min", "1 -2.", "-2"),
+    ("min", "-2. 1", "-2."),
+    ("min", "1h 2", "2"),
+    ("min", "null(int64) 5", "0"),
+    ("min", "5 null(int64)", "0"),
+    ("min", '3 "2"', "2"),
+    ("min", "3(uint8) -1", 'error({message:"min: not a number",on:-1})'),
+    ("min", '"hello" 2', 'error({message:"min: not a number",on:"hello"})'),
+    ("max", "3 2 1", "3"),
+    ("max", "2. -1", "2."),
+    ("max", "-1 2.9", "2"),
+    ("max", "5", "5"),
+    ("max", "0(uint64) -2.", "18446744073709551614(uint64)"),
+    ("max", "1 1e30", "1"),
+    ("max", "1.2.3.4 2", 'error({message:"max: not a number",on:1.2.3.4})'),
+]
+
+
+@pytest.mark.parametrize("name, args, expected", CASES)
+def test_numbers(call: Callable[[str, str], str], name: str, args: str, expected: str) -> None:
+    assert call(name, args) == expected
