@@ -10,6 +10,7 @@ from pathlib import Path
 from shoal.api.sources import counted, read_files, scan_opener
 from shoal.cli.flags import Flag, Parsed, parse, usage
 from shoal.cli.output import OUTPUT_FLAGS, open_writer
+from shoal.cli.progress import Progress, open_progress
 from shoal.engines.interp.engine import compile_source, evaluate, run_program
 from shoal.engines.interp.environment import Memory, Run, Statistics
 from shoal.errors import InvalidInput, NotFound
@@ -87,11 +88,19 @@ def _question(args: Parsed) -> tuple[Source, list[str], bool]:
     """The program, the files, and whether the program is all there is."""
     parts = [Part(path, _read_text(path)) for path in args["I"]]
     words = list(args.words)
-    if words and words[0] != STDIN and not is_url(words[0]) and not Path(words[0]).exists():
+    if words and words[0] != STDIN and not is_url(words[0]) and not _is_file(words[0]):
         parts.append(Part("", words.pop(0)))
         if not words and not args["C"]:
             return Source(parts), [], True
     return Source(parts or [Part("", "*")]), words, False
+
+
+def _is_file(word: str) -> bool:
+    """Whether something of this name is there; a query may be too long to be a name at all."""
+    try:
+        return Path(word).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _read_text(path: str) -> str:
@@ -127,11 +136,13 @@ def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args
     if is_lone:
         _check_lone(source, tree)
     program = compile_source(source)
-    run_state = Run(memory=memory, open_scan=scan_opener(read_options(args)), emit=_emit)
     with ExitStack() as stack:
         for path in paths:
             _check_input(path, args["o"])
-        inputs = _inputs(program, paths, args, run_state.statistics)
+        progress = stack.enter_context(open_progress(args, paths))
+        open_scan = scan_opener(read_options(args), progress.watch)
+        run_state = Run(memory=memory, open_scan=open_scan, emit=progress.above(_emit))
+        inputs = _inputs(program, paths, args, run_state.statistics, progress)
         writer = stack.enter_context(open_writer(args))
         for value in run_program(program, inputs, run_state):
             writer.write(value)
@@ -154,13 +165,15 @@ def _starts_with_yield(body: plan.Seq) -> bool:
     return len(body) > 1 and isinstance(body[1], plan.Yield)
 
 
-def _inputs(program: plan.Program, paths: list[str], args: Parsed, statistics: Statistics) -> Iterator[Value]:
+def _inputs(
+    program: plan.Program, paths: list[str], args: Parsed, statistics: Statistics, progress: Progress
+) -> Iterator[Value]:
     if not isinstance(program.body[0], plan.DefaultScan):
         return iter(())
     if not paths:
         return iter((NULL,))
-    warn = None if args["e"] else (lambda text: None) if args["q"] else _warn
-    stream = read_files(paths, args["i"], read_options(args), warn)
+    warn = None if args["e"] else (lambda text: None) if args["q"] else progress.above(_warn)
+    stream = read_files(paths, args["i"], read_options(args), warn, progress.watch)
     return counted(stream, statistics) if args["s"] else stream
 
 

@@ -28,7 +28,7 @@ def analyze(tree: ast.Seq, source: Source, evaluate: Evaluate, catalog: Catalog 
     body = analyzer.seq(tree)
     if needs_input(body):
         body = (plan.DefaultScan(), *body)
-    return plan.Program(body, tuple(analyzer.funcs))
+    return plan.Program(body, tuple(analyzer.funcs), tuple(analyzer.type_names.items()))
 
 
 def needs_input(seq: plan.Seq) -> bool:

@@ -4,11 +4,29 @@ Python's own limit of 1,000 frames is less than that needs, and its frames cost 
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-_FRAMES = 10_000
+_FRAMES = 150_000
+_lock = threading.Lock()
+_users = 0
+_usual = 0
 
 
-def allow_frames(count: int = _FRAMES) -> None:
-    """See that this many Python frames may be open at once."""
-    if sys.getrecursionlimit() < count:
-        sys.setrecursionlimit(count)
+@contextmanager
+def deep_frames() -> Iterator[None]:
+    """Let many Python frames be open at once, until the last user of this is done."""
+    global _users, _usual
+    with _lock:
+        if _users == 0:
+            _usual = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_usual, _FRAMES))
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                sys.setrecursionlimit(_usual)

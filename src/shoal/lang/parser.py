@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from shoal.errors import InvalidInput
 from shoal.lang import ast
-from shoal.lang.frames import allow_frames
+from shoal.lang.frames import deep_frames
 from shoal.lang.parse_ops import OperatorParser
-from shoal.lang.scanner import memoized
+from shoal.lang.scanner import MAX_LENGTH, MAX_NESTING, memoized, too_deep
 from shoal.lang.source import Part, Source
 
 
@@ -20,15 +20,22 @@ def parse(text: str) -> ast.Seq:
 
 def parse_source(source: Source) -> ast.Seq:
     """The syntax tree of a program that may come from several files."""
-    allow_frames()
+    check_size(source)
     parser = Parser(source.text)
-    try:
+    with deep_frames():
         made = parser.program()
-    except RecursionError as e:
-        raise InvalidInput("program nests too deep") from e
     if made is None:
         raise source.error("error parsing Zed", parser.farthest)
     return made
+
+
+def check_size(source: Source) -> None:
+    """Refuse a program that is too long or nests too deep, before it is parsed."""
+    if len(source.text) > MAX_LENGTH:
+        raise InvalidInput(f"program is longer than {MAX_LENGTH} characters")
+    place = too_deep(source.text)
+    if place is not None:
+        raise source.error(f"program nests deeper than {MAX_NESTING} brackets", place)
 
 
 class Parser(OperatorParser):

@@ -7,7 +7,7 @@ own way, any other after an order-free `Combine`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias
 
@@ -562,7 +562,8 @@ class Func:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A whole program: its operators and the functions that they call."""
+    """A whole program: its operators, the functions that they call, and the types that it names."""
 
     body: Seq
-    funcs: tuple[Func, ...] = field(default=())
+    funcs: tuple[Func, ...] = ()
+    types: tuple[tuple[str, Type], ...] = ()

@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from shoal.errors import InvalidInput
-
 MAX_NESTING = 100
 """How deep brackets may nest; what is deeper is refused before it is parsed."""
 MAX_LENGTH = 1 << 20
@@ -33,9 +31,10 @@ IP6 = (
     r"|::)"
 )
 
+_BRACKET = re.compile(r"[][(){}]")
 _SPACE = re.compile(r"(?:[\s\ufeff]+|//[^\n\r\u2028\u2029]*)*")
 _IDENTIFIER_REST = re.compile(IDENTIFIER_REST)
-_WORD_REST = re.compile(rf"{IDENTIFIER_REST}|{KEYWORD_CHARS}")
+_NO_KEYWORD = re.compile(rf"{IDENTIFIER_REST}|{KEYWORD_CHARS}|\s*(?:[=!<>:]=)")
 _RESERVED = re.compile(r"(?:true|false|null|NaN|[-+]?Inf)")
 _IDENTIFIER = re.compile(rf"(?!{_RESERVED.pattern}(?!{IDENTIFIER_REST}))(?:{IDENTIFIER_START}){IDENTIFIER_REST}*+")
 _ESCAPE = re.compile(r"""\\(?:['"\\bfnrtv]|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\})""")
@@ -66,7 +65,6 @@ class Scanner:
     """A text and a position. What does not match leaves the position alone and gives None or False."""
 
     def __init__(self, text: str) -> None:
-        check_nesting(text)
         self.text = text
         self.pos = 0
         self.farthest = 0
@@ -143,8 +141,8 @@ class Scanner:
         return None
 
     def keyword(self, word: str) -> bool:
-        """Take the name of an operator: neither an identifier nor a search word may go on after it."""
-        if self.at(word) and not _WORD_REST.match(self.text, self.pos + len(word)):
+        """Take the name of an operator: no word may go on after it, and nothing that makes it a field."""
+        if self.at(word) and not _NO_KEYWORD.match(self.text, self.pos + len(word)):
             self.pos += len(word)
             return True
         self.miss()
@@ -223,15 +221,14 @@ def join_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def check_nesting(text: str) -> None:
-    """Refuse a program that is too long or nests too deep, whatever its brackets stand in."""
-    if len(text) > MAX_LENGTH:
-        raise InvalidInput(f"program is longer than {MAX_LENGTH} characters")
+def too_deep(text: str) -> int | None:
+    """Where brackets nest deeper than they may, whatever they stand in; None if they never do."""
     depth = 0
-    for i, c in enumerate(text):
-        if c in "([{":
+    for found in _BRACKET.finditer(text):
+        if found[0] in "([{":
             depth += 1
             if depth > MAX_NESTING:
-                raise InvalidInput(f"program nests deeper than {MAX_NESTING} brackets at offset {i}")
-        elif c in ")]}":
+                return found.start()
+        else:
             depth = max(depth - 1, 0)
+    return None

@@ -20,6 +20,15 @@ def nodes(part: Any) -> Iterator[Any]:
             yield from nodes(item)
 
 
+def depth_of(part: Any) -> int:
+    """How deep the parts of a plan nest."""
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+        return 1 + max((depth_of(getattr(part, f.name)) for f in dataclasses.fields(part)), default=0)
+    if isinstance(part, tuple):
+        return max(map(depth_of, part), default=0)
+    return 0
+
+
 def rewrite(part: Any, change: Callable[[Any], Any]) -> Any:
     """A plan with every part replaced by what `change` makes of it, innermost first."""
     if isinstance(part, tuple):

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
-from shoal.engines.interp.environment import MAX_DEPTH, Env, Run, StackOverflow
+from shoal.engines.interp.environment import Env, Run, StackOverflow
 from shoal.engines.interp.expressions.compiler import ExpressionCompiler
 from shoal.engines.interp.operators.compiler import Compiler
+from shoal.engines.interp.type_names import needs_names, observed
 from shoal.lang import plan
 from shoal.lang.analyze import analyze
 from shoal.lang.catalog import Catalog
-from shoal.lang.frames import allow_frames
+from shoal.lang.frames import deep_frames
 from shoal.lang.optimize import optimize
 from shoal.lang.parser import parse_source
 from shoal.lang.source import Part, Source
-from shoal.lang.walk import calls_itself
+from shoal.lang.walk import calls_itself, depth_of
 from shoal.model.values import MISSING, Value
 
-_FRAMES_A_CALL = 12
+_USUAL_DEPTH = 60
 
 
 def compile_program(text: str, catalog: Catalog | None = None) -> plan.Program:
@@ -27,7 +29,9 @@ def compile_program(text: str, catalog: Catalog | None = None) -> plan.Program:
 
 def compile_source(source: Source, catalog: Catalog | None = None) -> plan.Program:
     """The plan of a program that may come from several files."""
-    return optimize(analyze(parse_source(source), source, evaluate, catalog), evaluate)
+    tree = parse_source(source)
+    with deep_frames():
+        return optimize(analyze(tree, source, evaluate, catalog), evaluate)
 
 
 def evaluate(expr: plan.Expr, funcs: Sequence[plan.Func] = ()) -> Value:
@@ -35,13 +39,15 @@ def evaluate(expr: plan.Expr, funcs: Sequence[plan.Func] = ()) -> Value:
     if isinstance(expr, plan.Literal):
         return expr.value
     program = plan.Program((), tuple(funcs))
-    compiled = ExpressionCompiler(program.funcs, Compiler(program).seq).expr(expr)
-    return _guarded(lambda: compiled(MISSING, Env(Run())))
+    with deep_frames(), _overflow_named():
+        compiled = ExpressionCompiler(program.funcs, Compiler(program).seq).expr(expr)
+        return compiled(MISSING, Env(Run()))
 
 
-def _guarded(compute: object) -> Value:
+@contextmanager
+def _overflow_named() -> Iterator[None]:
     try:
-        return compute()  # type: ignore[operator, no-any-return]
+        yield
     except RecursionError as e:
         raise StackOverflow("stack overflow") from e
 
@@ -49,12 +55,30 @@ def _guarded(compute: object) -> Value:
 def run_program(program: plan.Program, values: Iterable[Value] = (), run: Run | None = None) -> Iterator[Value]:
     """What a program makes of values. Temporary files are gone when the iterator is done or closed."""
     run = run or Run()
-    if any(calls_itself(i, program.funcs) for i in range(len(program.funcs))):
-        allow_frames(MAX_DEPTH * _FRAMES_A_CALL)
-    stream = Compiler(program).seq(program.body)(iter(values), Env(run))
+    if needs_names(program):
+        run.type_names.update(program.types)
+        values = observed(values, run.type_names)
+        open_scan, names = run.open_scan, run.type_names
+        run.open_scan = lambda scan: observed(open_scan(scan), names)
+    with deep_frames():
+        is_deep = goes_deep(program)
+        stream = Compiler(program).seq(program.body)(iter(values), Env(run))
     try:
-        yield from stream
-    except RecursionError as e:
-        raise StackOverflow("stack overflow") from e
+        yield from _pulled_deeply(stream) if is_deep else stream
     finally:
         run.workspace.close()
+
+
+def goes_deep(program: plan.Program) -> bool:
+    """Whether a program may need more frames than Python usually allows."""
+    return depth_of(program) > _USUAL_DEPTH or any(calls_itself(i, program.funcs) for i in range(len(program.funcs)))
+
+
+def _pulled_deeply(stream: Iterator[Value]) -> Iterator[Value]:
+    """A stream that has many frames at its disposal while it works, and only then."""
+    while True:
+        with deep_frames(), _overflow_named():
+            value = next(stream, None)
+        if value is None:
+            return
+        yield value

@@ -10,6 +10,7 @@ from shoal.engines.interp.aggregates.contract import Aggregate, Limits
 from shoal.engines.interp.spill import Workspace
 from shoal.errors import InvalidInput, Unsupported
 from shoal.lang import plan
+from shoal.model.types import Type
 from shoal.model.values import Value
 
 MIB = 1 << 20
@@ -59,6 +60,8 @@ class Run:
     open_scan: Callable[[plan.Scan], Iterator[Value]] = _no_scan
     load: Callable[[plan.Load, Iterator[Value]], Iterator[Value]] = _no_load
     statistics: Statistics = field(default_factory=Statistics)
+    type_names: dict[str, Type] = field(default_factory=dict)
+    """The named types met so far; filled only for programs that ask for them."""
 
     @property
     def limits(self) -> Limits:

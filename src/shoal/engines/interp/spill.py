@@ -86,6 +86,28 @@ def _data_size(data: Any) -> int:
     return 64
 
 
+class Room:
+    """How much memory is left. Only some values are measured; the others are taken to be like them."""
+
+    __slots__ = ("_count", "_size", "left", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = self.left = limit
+        self._count = self._size = 0
+
+    def take(self, value: Value) -> bool:
+        """Account for a value; whether memory is now full."""
+        if not self._count & 15:
+            self._size = estimate(value)
+        self._count += 1
+        self.left -= self._size
+        return self.left <= 0
+
+    def reset(self) -> None:
+        """Start anew: what was held is gone."""
+        self.left = self.limit
+
+
 def merge_sorted(runs: Iterable[Iterable[Value]], key: Callable[[Value], Any]) -> Iterator[Value]:
     """Sorted runs as one; equal values in the order of their runs."""
     return heapq.merge(*runs, key=key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 from shoal.lang import plan
@@ -24,4 +25,4 @@ def rewrite_sequences(program: plan.Program, change: Callable[[plan.Seq], plan.S
         return part
 
     made: plan.Program = rewrite(program, inner)
-    return plan.Program(change(made.body), made.funcs)
+    return dataclasses.replace(made, body=change(made.body))

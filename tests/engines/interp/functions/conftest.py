@@ -5,21 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from shoal.engines.interp.functions.table import FUNCTIONS
-from shoal.model.parse import Parser
 from shoal.model.text import format_value
-from shoal.model.values import Value
-
-
-def parse_all(text: str) -> list[Value]:
-    parser = Parser(text)
-    values: list[Value] = []
-    while (value := parser.value()) is not None:
-        values.append(value)
-    return values
+from shoal.testing.queries import parse_values
 
 
 def _call(name: str, args: str) -> str:
-    return format_value(FUNCTIONS[name](*parse_all(args)))
+    return format_value(FUNCTIONS[name](*parse_values(args)))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shoal.model import types as t
+from shoal.testing.queries import answer, parse_values
 
 CASES = [
     ("typeof", "80(port=int16)", "<port=int16>"),
@@ -37,7 +37,6 @@ CASES = [
     ("is", "1(uint32) 1", "false"),
     ("is", "null null(type)", "false"),
     ("is", '{s:"hello"}(=foo) <{s:string}>', "false"),
-    ("is", '{s:"hello"}(=is_foo) "is_foo"', "true"),
     ("typename", '"x" <int64>', "<int64>"),
     ("typename", '"x" 1', 'error({message:"typename: second argument not a type value",on:1})'),
     ("typename", '"x" null(type)', 'error("bad type value encoding")'),
@@ -51,9 +50,13 @@ def test_types_and_names(call: Callable[[str, str], str], name: str, args: str, 
     assert call(name, args) == expected
 
 
-def test_a_name_stands_for_the_type_that_got_it_last(call: Callable[[str, str], str]) -> None:
-    older = t.named("typename_test", t.INT64)
-    assert call("typename", '"typename_test"') == "<typename_test=int64>"
-    newer = t.named("typename_test", t.STRING)
-    assert call("typename", '"typename_test"') == "<typename_test=string>"
-    del older, newer
+def test_a_name_stands_for_the_type_of_this_name_that_came_last() -> None:
+    text = '1(foo=int64) "x"(foo=string) 2'
+    assert answer('yield typename("foo")', text) == "<foo=int64>\n<foo=string>\n<foo=string>"
+    assert answer('yield is(this, "foo")', text) == "true\ntrue\nfalse"
+
+
+def test_a_name_of_another_query_is_not_known() -> None:
+    held = parse_values("1(elsewhere=int64)")
+    assert answer('yield typename("elsewhere")', "1") == 'error("missing")'
+    assert held

@@ -31,6 +31,11 @@ def builtin(function: Callable[..., Value], args: tuple[Eval, ...]) -> Eval:
     return lambda this, env: function(*[arg(this, env) for arg in args])
 
 
+def builtin_with_names(function: Callable[..., Value], args: tuple[Eval, ...]) -> Eval:
+    """A call of a function that knows the named types in the data."""
+    return lambda this, env: function(*[arg(this, env) for arg in args], names=env.run.type_names)
+
+
 def user(body: list[Eval], args: tuple[Eval, ...]) -> Eval:
     """A call of a function of the program; its body may not be compiled yet."""
 

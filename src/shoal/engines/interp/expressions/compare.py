@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.access import _SLOW, find, walk
+from shoal.engines.interp.parts import parts
 from shoal.model import types as t
 from shoal.model.values import FALSE, MISSING, TRUE, Value, is_error
 from shoal.model.zcode import Data
@@ -224,27 +225,3 @@ def contained_literal(literal: Value, right: Eval) -> Eval:
         return FALSE
 
     return test
-
-
-def parts(typ: t.Type, data: Data) -> Iterator[tuple[t.Type, Data]]:
-    """A value and all that is inside it, outside in."""
-    yield typ, data
-    under = typ.under
-    if data is None:
-        return
-    match under:
-        case t.Record():
-            for f, item in zip(under.fields, data, strict=True):
-                yield from parts(f.type, item)
-        case t.Array() | t.Set():
-            for item in data:
-                yield from parts(under.elem, item)
-        case t.Map():
-            for key, item in data:
-                yield from parts(under.key, key)
-                yield from parts(under.value, item)
-        case t.Union():
-            tag, item = data
-            yield from parts(under.types[tag], item)
-        case t.Error():
-            yield from parts(under.inner, data)

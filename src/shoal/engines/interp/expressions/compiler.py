@@ -9,7 +9,7 @@ from shoal.engines.interp.aggregates.table import AGGREGATES
 from shoal.engines.interp.environment import Eval
 from shoal.engines.interp.expressions import access, arithmetic, calls, compare, construct, logic, search
 from shoal.engines.interp.expressions.calls import Stream
-from shoal.engines.interp.functions.table import FUNCTIONS
+from shoal.engines.interp.functions.table import FUNCTIONS, NEED_NAMES
 from shoal.engines.interp.unroll import unroll
 from shoal.lang import plan
 from shoal.lang.walk import calls_itself, has_aggregate
@@ -57,7 +57,8 @@ class ExpressionCompiler:
             case plan.Conditional(cond, then, otherwise):
                 return logic.conditional(self.expr(cond), self.expr(then), self.expr(otherwise))
             case plan.Call(name, args):
-                return calls.builtin(FUNCTIONS[name], self.exprs(args))
+                call = calls.builtin_with_names if name in NEED_NAMES else calls.builtin
+                return call(FUNCTIONS[name], self.exprs(args))
             case plan.UserCall(func, _, args):
                 return calls.user(self._body(func), self.exprs(args))
             case plan.MapCall(inner, function):

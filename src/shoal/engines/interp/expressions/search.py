@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.compare import Test, is_comparable, literal_test
+from shoal.engines.interp.functions.searching import dotted_names, is_within
 from shoal.lang.regexps import compile_regexp
 from shoal.model import types as t
 from shoal.model.values import FALSE, TRUE, Value, is_error
@@ -68,10 +69,12 @@ def searcher(expr: Eval, finder: Finder) -> Eval:
 
 def contains_text(wanted: str) -> TextTest:
     """Whether a text contains another, in upper or lower case."""
+    if not wanted.isascii():
+        return lambda text: is_within(wanted, text)
     folded = wanted.lower()
 
     def test(text: str) -> bool:
-        return folded in text.lower()
+        return folded in text.lower() if text.isascii() else is_within(wanted, text)
 
     return test
 
@@ -149,7 +152,7 @@ class Finder:
         return None if self._other is None else self._other(typ)
 
     def _record(self, typ: t.Record) -> Test | None:
-        if self._in_name is not None and any(self._in_name(name) for name in field_names(typ)):
+        if self._in_name is not None and any(self._in_name(name) for name in dotted_names(typ)):
             return lambda data: True
         tests = [(i, test) for i, f in enumerate(typ.fields) if (test := self.test_of(f.type)) is not None]
         if not tests:
@@ -190,14 +193,3 @@ class Finder:
             return test is not None and test(data[1])
 
         return test_union
-
-
-def field_names(typ: t.Record, prefix: str = "") -> list[str]:
-    """The dotted names of all fields, those of nested records included."""
-    out: list[str] = []
-    for f in typ.fields:
-        name = f"{prefix}{f.name}"
-        inner = f.type.under
-        nested = field_names(inner, f"{name}.") if isinstance(inner, t.Record) else []
-        out.extend(nested or [name])
-    return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.engines.interp.functions.failures import failure
-from shoal.engines.interp.functions.parts import parts
+from shoal.engines.interp.parts import parts
 from shoal.model import types as t
 from shoal.model.literals import make_net
 from shoal.model.values import FALSE, TRUE, Value, record

@@ -9,7 +9,7 @@ from functools import lru_cache
 import re2
 
 from shoal.engines.interp.functions.failures import failure
-from shoal.engines.interp.functions.parts import parts
+from shoal.engines.interp.parts import parts
 from shoal.lang.regexps import Regexp, compile_regexp
 from shoal.model import types as t
 from shoal.model.values import FALSE, TRUE, Value
@@ -54,14 +54,15 @@ def _names_contain(typ: t.Record, term: str) -> bool:
     if term not in known:
         if len(known) >= _MAX_TYPES:
             known.clear()
-        known[term] = any(is_within(term, name) for name in _dotted_names(typ))
+        known[term] = any(is_within(term, name) for name in dotted_names(typ))
     return known[term]
 
 
-def _dotted_names(typ: t.Record) -> Iterator[str]:
+def dotted_names(typ: t.Record) -> Iterator[str]:
+    """The names of all fields, those of nested records with the names above them."""
     for field in typ.fields:
         under = field.type.under
         if isinstance(under, t.Record) and under.fields:
-            yield from (f"{field.name}.{name}" for name in _dotted_names(under))
+            yield from (f"{field.name}.{name}" for name in dotted_names(under))
         else:
             yield field.name

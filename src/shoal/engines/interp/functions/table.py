@@ -84,3 +84,6 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "unflatten": records.unflatten,
     "upper": strings.upper,
 }
+
+NEED_NAMES = frozenset({"is", "typename"})
+"""Functions that take the names of types in the data as well, as the keyword `names`."""

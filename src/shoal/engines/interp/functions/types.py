@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from shoal.engines.interp.functions.failures import BAD_TYPE_VALUE, failure
 from shoal.errors import InvalidInput
 from shoal.model import types as t
-from shoal.model.parse import Parser
+from shoal.model.parse import parse_type
 from shoal.model.values import FALSE, MISSING, TRUE, Value, string
+
+Names: TypeAlias = Mapping[str, t.Type]
+"""The named types that a query has met in its data, by name."""
+_NO_NAMES: Names = {}
 
 
 def typeof(value: Value) -> Value:
@@ -45,40 +52,31 @@ def kind(value: Value) -> Value:
     return string(typ.under.kind)
 
 
-def is_type(value: Value, typ: Value) -> Value:
+def is_type(value: Value, typ: Value, *, names: Names = _NO_NAMES) -> Value:
     """Whether the value has this very type, given as a type or as its text: `is(1, <int64>)`."""
     wanted: t.Type | None = None
     if typ.type.under is t.TYPE:
         wanted = typ.data
     elif typ.type.under is t.STRING:
-        wanted = _parsed(typ.data or "")
+        wanted = _parsed(typ.data or "", names)
     return TRUE if wanted is value.type else FALSE
 
 
-def typename(name: Value, typ: Value | None = None) -> Value:
+def typename(name: Value, typ: Value | None = None, *, names: Names = _NO_NAMES) -> Value:
     """The type of this name among those the data has: `typename("port")`. A second argument is just checked."""
     if name.type.under is not t.STRING:
         return failure("typename: first argument not a string", name)
     if typ is None:
-        found = named_types().get(name.data or "")
+        found = names.get(name.data or "")
         return MISSING if found is None else Value(t.TYPE, found)
     if typ.type.under is not t.TYPE:
         return failure("typename: second argument not a type value", typ)
     return BAD_TYPE_VALUE if typ.data is None else Value(t.TYPE, typ.data)
 
 
-def named_types() -> dict[str, t.Type]:
-    """All named types that are in use, by name; of several with one name, the one made last."""
-    found = (ref() for ref in t._interned.valuerefs())
-    return {typ.name: typ for typ in found if isinstance(typ, t.Named)}
-
-
-def _parsed(text: str) -> t.Type | None:
-    """The type in a text that may use names from the data; None if it is none."""
-    parser = Parser(text, names=named_types())
+def _parsed(text: str, names: Names) -> t.Type | None:
+    """The type in a text; None if it is none. A bare name is one of those the data has."""
     try:
-        typ = parser.type()
-        parser.skip()
+        return parse_type(text)
     except (InvalidInput, ValueError):
-        return None
-    return typ if parser.pos == len(text) else None
+        return names.get(text)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.engines.interp.expressions.logic import is_true
 from shoal.engines.interp.operators.held import Queue
 from shoal.engines.interp.operators.simple import close
+from shoal.model import types as t
 from shoal.model.values import Value, is_missing
 from shoal.model.zcode import encode
 
@@ -112,7 +113,9 @@ def switch_on(expr: Eval, cases: Sequence[Value | None], bodies: Sequence[Stream
     return split
 
 
-def _case_key(value: Value) -> bytes | None:
-    """Cases are told apart by their bytes: `1` is the case of any integer type that is one."""
+def _case_key(value: Value) -> Any:
+    """What two values that are equal have in common: numbers are told apart by what they are, not by their type."""
     value = value.under()
-    return encode(value.type, value.data)
+    if t.is_number(value.type) or value.data is None:
+        return value.data
+    return value.type, encode(value.type, value.data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from shoal.engines.interp.spill import SpillFile, Workspace, estimate
+from shoal.engines.interp.spill import Room, SpillFile, Workspace
 from shoal.model.values import Value
 
 QUEUE_LENGTH = 50_000
@@ -17,7 +17,7 @@ class Held:
 
     def __init__(self, workspace: Workspace, limit: int) -> None:
         self._workspace = workspace
-        self._room = limit
+        self._room = Room(limit)
         self._values: list[Value] = []
         self._file: SpillFile | None = None
 
@@ -27,8 +27,7 @@ class Held:
             self._file.append(value)
             return
         self._values.append(value)
-        self._room -= estimate(value)
-        if self._room <= 0:
+        if self._room.take(value):
             self._file = SpillFile(self._workspace, self._values)
             self._values = []
 

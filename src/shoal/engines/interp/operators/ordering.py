@@ -10,7 +10,7 @@ from typing import Any
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.access import path
 from shoal.engines.interp.expressions.calls import Stream
-from shoal.engines.interp.spill import SpillFile, estimate, merge_sorted
+from shoal.engines.interp.spill import Room, SpillFile, merge_sorted
 from shoal.model import types as t
 from shoal.model.order import compare_values
 from shoal.model.values import NULL, Value, is_missing
@@ -21,16 +21,15 @@ _FLUSH_EVERY = 100
 class Order:
     """How values are ordered: by expressions, each ascending or descending; a missing one counts as null."""
 
-    def __init__(self, keys: Sequence[tuple[Eval, bool]], nulls_max: bool) -> None:
-        self.keys = tuple(keys)
-        self.nulls_max = nulls_max
+    def __init__(self, keys: Sequence[tuple[Eval, bool]], nulls_first: bool = False) -> None:
+        self.keys = tuple((expr, descending, descending == nulls_first) for expr, descending in keys)
 
     def sort(self, values: list[Value], env: Env) -> list[Value]:
         """The values in order; equal ones stay as they are."""
         places = list(range(len(values)))
-        for expr, descending in reversed(self.keys):
+        for expr, descending, nulls_max in reversed(self.keys):
             found = [self._key(expr, value, env) for value in values]
-            ranks = native_keys(found, self.nulls_max)
+            ranks = native_keys(found, nulls_max)
             places.sort(key=ranks.__getitem__, reverse=descending)
         return [values[i] for i in places]
 
@@ -42,9 +41,9 @@ class Order:
         """A key function for what sorts one value at a time."""
 
         def compare(a: Value, b: Value) -> int:
-            for expr, descending in self.keys:
+            for expr, descending, nulls_max in self.keys:
                 x, y = self._key(expr, a, env), self._key(expr, b, env)
-                verdict = compare_values(y, x, self.nulls_max) if descending else compare_values(x, y, self.nulls_max)
+                verdict = compare_values(y, x, nulls_max) if descending else compare_values(x, y, nulls_max)
                 if verdict:
                     return verdict
             return 0
@@ -108,9 +107,7 @@ def _first_field(typ: t.Record, test: Callable[[t.Type], bool]) -> tuple[str, ..
 
 def make_order(keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first: bool) -> Order:
     """The order of a sort: nulls come last in both directions, unless they are to come first."""
-    turned = [(expr, descending != reverse) for expr, descending in keys]
-    nulls_max = not nulls_first
-    return Order(turned, not nulls_max if turned[0][1] else nulls_max)
+    return Order([(expr, descending != reverse) for expr, descending in keys], nulls_first)
 
 
 def sorted_stream(keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first: bool) -> Stream:
@@ -121,15 +118,15 @@ def sorted_stream(keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first:
         order: Order | None = make_order(keys, reverse, nulls_first) if keys else None
         runs: list[SpillFile] = []
         held: list[Value] = []
-        room = env.run.memory.sort
+        room = Room(env.run.memory.sort)
         for value in stream:
             if order is None:
                 order = make_order([(path(guess_key(value)), False)], reverse, nulls_first)
             held.append(value)
-            room -= estimate(value)
-            if room <= 0:
+            if room.take(value):
                 runs.append(SpillFile(env.run.workspace, order.sort(held, env)).seal())
-                held, room = [], env.run.memory.sort
+                held = []
+                room.reset()
         if order is None:
             return
         last = order.sort(held, env)
@@ -164,7 +161,7 @@ def first_of_sort(count: int, keys: Sequence[tuple[Eval, bool]], reverse: bool, 
 
 def top(count: int, keys: Sequence[Eval], flush: bool) -> Stream:
     """The largest values in descending order; nulls are the smallest."""
-    order = Order([(key, True) for key in keys], nulls_max=False)
+    order = Order([(key, True) for key in keys])
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         env = env.fresh()
@@ -183,5 +180,5 @@ def top(count: int, keys: Sequence[Eval], flush: bool) -> Stream:
 
 def merged(expr: Eval, descending: bool) -> Callable[[Iterable[Iterator[Value]], Env], Iterator[Value]]:
     """Ordered streams as one ordered stream."""
-    order = Order([(expr, descending)], nulls_max=True)
+    order = Order([(expr, descending)], nulls_first=descending)
     return lambda streams, env: merge_sorted(streams, order.key(env.fresh()))

@@ -49,16 +49,21 @@ def summarized(
 ) -> Stream:
     """Aggregates by keys; groups come out in the order in which they first came in, or sorted if they went to disk."""
     paths = [path for path, _ in keys] + [agg.path for agg in aggs]
-    key_exprs = [expr for _, expr in keys]
+    find = _key_finder([expr for _, expr in keys])
+    update = _merge if partials_in else _feed
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         env = env.fresh()
         table = Table(aggs, env, limit or env.run.memory.groups)
+        groups = table.groups
         for value in stream:
-            found = [expr(value, env) for expr in key_exprs]
-            if not any(is_quiet(key) for key in found):
-                group = table.group(found)
-                (_merge if partials_in else _feed)(aggs, group.states, value, env)
+            exact, found = find(value, env)
+            group = groups.get(exact)
+            if group is None:
+                if any(is_quiet(key) for key in found):
+                    continue
+                group = table.new_group(exact, found)
+            update(aggs, group.states, value, env)
         for group in table.finish():
             made = [state.partial() if partials_out else state.result() for state in group.states]
             yield nested_record(list(zip(paths, [*group.keys, *made], strict=True)))
@@ -66,13 +71,30 @@ def summarized(
     return run
 
 
+def _key_finder(exprs: list[Eval]) -> Callable[[Value, Env], tuple[Any, list[Value]]]:
+    """The keys of a value, and what tells them apart from others; with one key, which is most, it is faster."""
+    if len(exprs) == 1:
+        expr = exprs[0]
+
+        def find_one(value: Value, env: Env) -> tuple[Any, list[Value]]:
+            key = expr(value, env)
+            return exact_key(key), [key]
+
+        return find_one
+
+    def find(value: Value, env: Env) -> tuple[Any, list[Value]]:
+        keys = [expr(value, env) for expr in exprs]
+        return tuple([exact_key(key) for key in keys]), keys
+
+    return find
+
+
 def _feed(aggs: Sequence[Aggregation], states: list[Aggregate], value: Value, env: Env) -> None:
-    for agg, state in zip(aggs, states, strict=True):
-        if agg.where is not None and not is_true(agg.where(value, env)):
-            continue
-        item = TRUE if agg.expr is None else agg.expr(value, env)
-        if not is_missing(item):
-            state.consume(item)
+    for i, (_, _, expr, where) in enumerate(aggs):
+        if where is None or is_true(where(value, env)):
+            item = TRUE if expr is None else expr(value, env)
+            if item is not MISSING and not is_missing(item):
+                states[i].consume(item)
 
 
 def _merge(aggs: Sequence[Aggregation], states: list[Aggregate], value: Value, env: Env) -> None:
@@ -91,30 +113,27 @@ class Table:
         self._aggs = aggs
         self._env = env
         self._limit = limit
-        self._groups: dict[Any, Group] = {}
+        self.groups: dict[Any, Group] = {}
         self._room = env.run.memory.aggregate
         self._runs: list[SpillFile] = []
 
-    def group(self, keys: list[Value]) -> Group:
-        """The group of these keys, new if need be."""
-        exact = tuple([exact_key(key) for key in keys])
-        found = self._groups.get(exact)
-        if found is None:
-            if len(self._groups) >= self._limit or self._room <= 0:
-                self._spill()
-            found = self._groups[exact] = Group(keys, self._states())
-            self._room -= GROUP_OVERHEAD + sum(map(estimate, keys))
-        return found
+    def new_group(self, exact: Any, keys: list[Value]) -> Group:
+        """A group that is not there yet; if there is no room for it, the others go to disk."""
+        if len(self.groups) >= self._limit or self._room <= 0:
+            self._spill()
+        made = self.groups[exact] = Group(keys, self._states())
+        self._room -= GROUP_OVERHEAD + sum(map(estimate, keys))
+        return made
 
     def _states(self) -> list[Aggregate]:
         limits = self._env.run.limits
         return [agg.make(limits) for agg in self._aggs]
 
     def _spill(self) -> None:
-        rows = [self._row(group) for group in self._groups.values()]
+        rows = [self._row(group) for group in self.groups.values()]
         rows.sort(key=_ROW_ORDER)
         self._runs.append(SpillFile(self._env.run.workspace, rows).seal())
-        self._groups.clear()
+        self.groups.clear()
         self._room = self._env.run.memory.aggregate
 
     def _row(self, group: Group) -> Value:
@@ -126,7 +145,7 @@ class Table:
     def finish(self) -> Iterator[Group]:
         """All groups."""
         if not self._runs:
-            yield from self._groups.values()
+            yield from self.groups.values()
             return
         self._spill()
         merged = merge_sorted(self._runs, _ROW_ORDER)

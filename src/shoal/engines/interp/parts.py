@@ -1,4 +1,4 @@
-"""The parts of a value, for functions that look everywhere in it."""
+"""The parts of a value, for whatever looks everywhere in it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,142 @@
+"""One line on a terminal that tells how far a long query has come. It is rewritten in place and gone at the end.
+
+Values are counted in blocks, by the position in the iterator alone: none is held back, and the clock is
+asked once a block. Blocks are small where values come slowly.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import ParamSpec, TextIO
+
+from shoal.cli.flags import Parsed
+from shoal.formats.remote import Input
+from shoal.model.values import Value
+
+_AFTER = 2.0
+_EVERY = 0.2
+_LARGEST_BLOCK = 1024
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+_P = ParamSpec("_P")
+
+
+class Progress:
+    """Watches inputs and shows how much of them was read; a context manager, in the end of which the line is erased."""
+
+    def __init__(
+        self,
+        stream: TextIO | None,
+        total: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream = stream
+        """None shows nothing and costs nothing."""
+        self._total = total
+        """Bytes to read; 0 if that is not known."""
+        self._clock = clock
+        self._began = self._asked = clock()
+        self._next = self._began + _AFTER
+        self._values = self._bytes = 0
+        self._files: list[Input] = []
+        self._shown = 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.erase()
+
+    def watch(self, file: Input, values: Iterator[Value]) -> Iterator[Value]:
+        """The values of a file, counted as they pass."""
+        return values if self._stream is None else self._watch(file, values)
+
+    def _watch(self, file: Input, values: Iterator[Value]) -> Iterator[Value]:
+        self._files.append(file)
+        try:
+            yield from self._count(values)
+        finally:
+            self._files.remove(file)
+            self._bytes += file.tell()
+
+    def _count(self, values: Iterator[Value]) -> Iterator[Value]:
+        block = 1
+        for value in values:
+            block = self._look(block)
+            yield value
+            yield from islice(values, block - 1)
+            self._values += block
+
+    def _look(self, block: int) -> int:
+        """Show the line if it is time; how many values to pass until the next look."""
+        now = self._clock()
+        took, self._asked = now - self._asked, now
+        if now >= self._next:
+            self._next = now + _EVERY
+            self._show(self._line(now))
+        return min(2 * block, _LARGEST_BLOCK) if took < _EVERY / 4 else max(1, block // 2)
+
+    def _line(self, now: float) -> str:
+        done = self._bytes + sum(file.tell() for file in self._files)
+        is_part = self._total and done <= self._total
+        share = f" of {_size(self._total)} read ({100 * done // self._total}%)" if is_part else " read"
+        return f"{_size(done)}{share}, {self._values:,} values, {now - self._began:.0f} s"
+
+    def _show(self, line: str) -> None:
+        if self._stream is not None:
+            line = line[: _width(self._stream)]
+            self._stream.write(f"\r{line.ljust(self._shown)}")
+            self._stream.flush()
+            self._shown = len(line)
+
+    def erase(self) -> None:
+        """Take the line away."""
+        if self._shown and self._stream is not None:
+            self._stream.write(f"\r{' ' * self._shown}\r")
+            self._stream.flush()
+        self._shown = 0
+
+    def above(self, show: Callable[_P, None]) -> Callable[_P, None]:
+        """`show` for what else is written to the terminal: the line makes way."""
+
+        def shown(*args: _P.args, **kwargs: _P.kwargs) -> None:
+            self.erase()
+            show(*args, **kwargs)
+
+        return shown
+
+
+def open_progress(args: Parsed, paths: Iterable[str]) -> Progress:
+    """Progress of a command: shown where errors go to a terminal and results do not."""
+    is_wanted = not args["q"] and _is_terminal(sys.stderr)
+    is_free = bool(args["o"] or args["split"]) or not _is_terminal(sys.stdout)
+    return Progress(sys.stderr, total_size(paths)) if is_wanted and is_free else Progress(None)
+
+
+def total_size(paths: Iterable[str]) -> int:
+    """The size of files together; 0 unless all of them are files."""
+    files = [Path(path) for path in paths]
+    return sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else 0
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
+def _width(stream: TextIO) -> int:
+    """Columns that a line may take: one that wraps could not be rewritten."""
+    try:
+        return max(os.get_terminal_size(stream.fileno()).columns - 1, 0) or 79
+    except OSError:
+        return 79
+
+
+def _size(count: int) -> str:
+    number, unit = float(count), 0
+    while number >= 999.95 and unit < len(_UNITS) - 1:
+        number, unit = number / 1000, unit + 1
+    return f"{number:.1f} {_UNITS[unit]}" if unit else f"{count} B"

@@ -1,0 +1,51 @@
+"""How operators work; what each means is in `tests/cases/language`."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal.engines.interp.engine import compile_program, run_program
+from shoal.engines.interp.environment import Run, StackOverflow
+from shoal.errors import InvalidInput
+from shoal.model.text import format_value
+from shoal.testing.queries import answer, parse_values
+
+
+def test_head_reads_no_more_than_it_needs() -> None:
+    read: list[int] = []
+
+    def source() -> object:
+        for i, value in enumerate(parse_values("1 2 3 4 5")):
+            read.append(i)
+            yield value
+
+    assert len(list(run_program(compile_program("head 2"), source()))) == 2  # type: ignore[arg-type]
+    assert read == [0, 1]
+
+
+def test_debug_and_output_go_to_their_channels() -> None:
+    seen: list[tuple[str, str]] = []
+    run = Run(emit=lambda channel, value: seen.append((channel, format_value(value))))
+    values = run_program(compile_program("debug this*10 | fork (=> output side => pass)"), parse_values("1 2"), run)
+    assert [format_value(v) for v in values] == ["1", "2"]
+    assert sorted(seen) == [("debug", "10"), ("debug", "20"), ("side", "1"), ("side", "2")]
+
+
+def test_endless_recursion_is_an_error_of_its_own() -> None:
+    for body in ("f(n+1)", "[f(n+1)]", "map([n], f)", "(over n | f(this))", "n + f(n+1)"):
+        with pytest.raises(StackOverflow, match="stack overflow"):
+            answer(f"func f(n): ({body}) yield f(this)", "1")
+
+
+def test_deep_but_finite_recursion_works() -> None:
+    assert answer("func f(n): (n==0 ? 0 : 1+f(n-1)) yield f(this)", "9000") == "9000"
+
+
+def test_a_join_needs_two_inputs() -> None:
+    with pytest.raises(InvalidInput, match="join requires two upstream parallel query paths"):
+        answer("join on a", "{a:1}")
+
+
+def test_an_expression_with_many_terms() -> None:
+    assert answer("yield " + "+".join(["this"] * 900), "1") == "900"
+    assert answer(" or ".join(f"this=={i}" for i in range(3000)), "2999 3000") == "2999"
