@@ -11,7 +11,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import logs, rates
+from bench import interpreter, logs, rates
 
 ROUNDS = 3
 
@@ -47,6 +47,14 @@ def formats(source: Path) -> None:
         print(f"{name:>8} {written:>12,.0f} {read:>12,.0f} {written_mb:>11.1f} {read_mb:>10.1f}")
 
 
+def language(records: int) -> None:
+    """Rates of the interpreter."""
+    print(f"\nThe interpreter over ZNG, {records:,} of these records, one core")
+    print(f"{'program':>18} {'rec/s':>10} {'decoding':>9}")
+    for name, rate, share in interpreter.measure(records):
+        print(f"{name:>18} {rate:>10,.0f} {share:>9.0%}")
+
+
 def main() -> None:
     """Run everything."""
     parser = argparse.ArgumentParser(prog="python -m bench")
@@ -57,6 +65,7 @@ def main() -> None:
     source = logs.path(args.records)
     ndjson(source, args.records)
     formats(source)
+    language(args.records)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from shoal.formats import json_rows, zng
 
 PROGRAMS = {
     "count() by _path": "count() by _path",
-    "filter": 'status == 500 and latency > 100.',
+    "filter": "status == 500 and latency > 100.",
     "search": "gamma",
     "cut": "cut ts, host, _path",
     "put": "put slow := latency > 100.",

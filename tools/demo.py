@@ -1,4 +1,4 @@
-"""What `make demo` shows: one log of many shapes through every format, and into exact columns."""
+"""What `make demo` shows: one log of many shapes through every format, queried, and into exact columns."""
 
 from __future__ import annotations
 
@@ -72,6 +72,12 @@ def main() -> int:
         say("Types that JSON has no word for")
         literal = "{addr:10.0.0.1,net:10.0.0.0/8,took:1h30m,port:80(port=uint16),set:|[1,2]|,type:<[string]>}"
         show(f"echo '{literal}' | shoal zq -Z -", directory, 20)
+        say("Queries: search, filter, compute, summarize, over any mix of shapes")
+        show("shoal zq -z 'count() by kind | sort kind' log.ndjson", directory)
+        show("shoal zq -z 'kind==\"metric\" | count() by typeof(value) | sort -r count' log.ndjson", directory)
+        show("shoal zq -z 'status==404 ms > 8.9 | cut id, ms | sort -r ms | head 3' log.ndjson", directory)
+        say("What goes wrong with one value is a value, too")
+        show("shoal zq -z 'has(value) | yield value*2 | is_error(this) | count()' log.ndjson", directory)
         say("Bad input: one line that says where, and nothing before it is lost")
         show('printf \'{"a":1}\\n{"a":}\\n\' | shoal zq -i json -z -', directory)
         columns((directory / "log.ndjson").read_bytes())

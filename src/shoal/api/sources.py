@@ -1,17 +1,15 @@
-"""Where queries read from: files, standard input, URLs. Values are counted as they pass."""
+"""Where queries read from: files, standard input, URLs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from shoal.engines.interp.environment import Statistics
 from shoal.errors import ShoalError, Unsupported
 from shoal.formats.files import Watch, read_file, read_request
 from shoal.formats.options import ReadOptions
 from shoal.lang import plan
 from shoal.model.values import Value
-from shoal.model.zcode import encode
 
 Warn = Callable[[str], None]
 
@@ -47,11 +45,3 @@ def scan_opener(options: ReadOptions, watch: Watch | None = None) -> Callable[[p
         raise Unsupported('"from pool" cannot be used without a lake')
 
     return open_scan
-
-
-def counted(values: Iterator[Value], statistics: Statistics) -> Iterator[Value]:
-    """Values, with their number and size added up."""
-    for value in values:
-        statistics.records_read += 1
-        statistics.bytes_read += len(encode(value.type, value.data) or b"")
-        yield value

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from shoal.api.sources import counted, read_files, scan_opener
+from shoal.api.programs import read_part, stands_alone
+from shoal.api.sources import read_files, scan_opener
 from shoal.cli.flags import Flag, Parsed, parse, usage
 from shoal.cli.output import OUTPUT_FLAGS, open_writer
 from shoal.cli.progress import Progress, open_progress
-from shoal.engines.interp.engine import compile_source, evaluate, run_program
+from shoal.engines.interp.engine import compile_source, run_program
 from shoal.engines.interp.environment import Memory, Run, Statistics
-from shoal.errors import InvalidInput, NotFound
+from shoal.errors import InvalidInput
 from shoal.formats.files import STDIN, is_url, open_input
 from shoal.formats.options import MAX_VALUE_SIZE, ReadOptions
 from shoal.lang import ast, plan
-from shoal.lang.analyze import analyze, needs_input
 from shoal.lang.parser import parse_source
 from shoal.lang.printer import print_program
 from shoal.lang.source import Part, ProgramError, Source
@@ -86,7 +86,7 @@ def run(argv: Sequence[str]) -> int:
 
 def _question(args: Parsed) -> tuple[Source, list[str], bool]:
     """The program, the files, and whether the program is all there is."""
-    parts = [Part(path, _read_text(path)) for path in args["I"]]
+    parts = [read_part(path) for path in args["I"]]
     words = list(args.words)
     if words and words[0] != STDIN and not is_url(words[0]) and not _is_file(words[0]):
         parts.append(Part("", words.pop(0)))
@@ -101,15 +101,6 @@ def _is_file(word: str) -> bool:
         return Path(word).exists()
     except (OSError, ValueError):
         return False
-
-
-def _read_text(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except FileNotFoundError:
-        raise NotFound(f"{path}: file does not exist") from None
-    except (OSError, UnicodeDecodeError) as e:
-        raise InvalidInput(f"{path}: cannot be read as text: {e}") from None
 
 
 def _parse(source: Source, is_lone: bool) -> ast.Seq:
@@ -141,8 +132,8 @@ def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args
             _check_input(path, args["o"])
         progress = stack.enter_context(open_progress(args, paths))
         open_scan = scan_opener(read_options(args), progress.watch)
-        run_state = Run(memory=memory, open_scan=open_scan, emit=progress.above(_emit))
-        inputs = _inputs(program, paths, args, run_state.statistics, progress)
+        run_state = Run(memory=memory, open_scan=open_scan, emit=progress.above(_emit), measure=args["s"])
+        inputs = _inputs(program, paths, args, progress)
         writer = stack.enter_context(open_writer(args))
         for value in run_program(program, inputs, run_state):
             writer.write(value)
@@ -154,27 +145,20 @@ def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args
 def _check_lone(source: Source, tree: ast.Seq) -> None:
     """A query without files must bring its own input, or need none."""
     try:
-        body = analyze(tree, source, evaluate).body
+        is_enough = stands_alone(source, tree)
     except ProgramError as e:
         raise ProgramError(e.message, f"zq: {e}", e.begin, e.end) from e
-    if needs_input(body[1:] if isinstance(body[0], plan.DefaultScan) else body) and not _starts_with_yield(body):
+    if not is_enough:
         raise _lone_error(source.parts[-1].text, "it begins with neither a source nor a yield")
 
 
-def _starts_with_yield(body: plan.Seq) -> bool:
-    return len(body) > 1 and isinstance(body[1], plan.Yield)
-
-
-def _inputs(
-    program: plan.Program, paths: list[str], args: Parsed, statistics: Statistics, progress: Progress
-) -> Iterator[Value]:
+def _inputs(program: plan.Program, paths: list[str], args: Parsed, progress: Progress) -> Iterator[Value]:
     if not isinstance(program.body[0], plan.DefaultScan):
         return iter(())
     if not paths:
         return iter((NULL,))
     warn = None if args["e"] else (lambda text: None) if args["q"] else progress.above(_warn)
-    stream = read_files(paths, args["i"], read_options(args), warn, progress.watch)
-    return counted(stream, statistics) if args["s"] else stream
+    return read_files(paths, args["i"], read_options(args), warn, progress.watch)
 
 
 def _warn(text: str) -> None:

@@ -14,6 +14,7 @@ from shoal.lang.functions import check_call, signature
 from shoal.lang.regexps import compile_regexp, glob_to_regexp
 from shoal.lang.scope import FuncRef, Scope
 from shoal.lang.source import Source
+from shoal.lang.walk import nodes
 from shoal.model import types as t
 from shoal.model import values
 from shoal.model.literals import parse_duration, parse_float, parse_ip, parse_net, parse_time
@@ -37,7 +38,9 @@ class ExprAnalyzer(TypeAnalyzer):
         """The operators of a subquery."""
 
     def constant(self, expr: plan.Expr) -> Value:
-        """The value of an expression; an error value if it depends on data."""
+        """The value of an expression; an error value if it depends on data, or on variables around it."""
+        if self.scope.slots() and any(isinstance(node, plan.Var) for node in nodes(expr)):
+            return values.MISSING
         return self._evaluate(expr, self.funcs)
 
     def exprs(self, nodes: Sequence[ast.Expr]) -> tuple[plan.Expr, ...]:

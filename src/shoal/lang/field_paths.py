@@ -40,16 +40,20 @@ def check_record(paths: Sequence[Path]) -> None:
 
 def check_assignments(paths: Sequence[Path]) -> None:
     """Refuse assignments of which one overwrites another."""
-    for i, a in enumerate(paths):
-        if not a:
+    seen: set[Path] = set()
+    inside: dict[Path, Path] = {}
+    for path in paths:
+        if not path:
             raise InvalidInput("left-hand side cannot be 'this' (use 'yield' operator)")
-        for b in paths[i + 1 :]:
-            if a == b:
-                raise InvalidInput(f"multiple assignments to {path_text(a)}")
-            if b[: len(a)] == a:
-                raise InvalidInput(f"conflicting nested assignments to {path_text(a)} and {path_text(b)}")
-            if a[: len(b)] == b:
-                raise InvalidInput(f"conflicting nested assignments to {path_text(b)} and {path_text(a)}")
+        if path in seen:
+            raise InvalidInput(f"multiple assignments to {path_text(path)}")
+        above = [path[:i] for i in range(1, len(path))]
+        outer = next((prefix for prefix in above if prefix in seen), path)
+        inner = inside.get(path, path)
+        if outer is not inner:
+            raise InvalidInput(f"conflicting nested assignments to {path_text(outer)} and {path_text(inner)}")
+        seen.add(path)
+        inside.update((prefix, path) for prefix in above)
 
 
 def check_rename(a: Path, b: Path) -> None:

@@ -12,6 +12,7 @@ from functools import lru_cache
 import re2
 
 from shoal.errors import InvalidInput
+from shoal.model.extent import MAX_TEXT, TOO_LONG
 
 _MAX_MEMORY = 8 << 20
 _CACHED = 512
@@ -70,16 +71,20 @@ class Regexp:
     def replace_all(self, text: str, template: str) -> str:
         """The text with each match replaced; `$1`, `$name` and `${name}` in the template stand for groups.
 
-        An empty match right behind another match is not replaced.
+        An empty match right behind another match is not replaced. InvalidInput if it grows too long.
         """
         names = self.names
         out: list[str] = []
         end = 0
+        room = MAX_TEXT - len(text)
         for found in self._compiled.finditer(text):
             begin, stop = found.span()
             out.append(text[end:begin])
             if stop > end or begin == 0:
                 out.append(_expand(template, (found.group(), *found.groups()), names))
+                room -= len(out[-1])
+                if room < 0:
+                    raise InvalidInput(str(TOO_LONG.data))
             end = stop
         return "".join(out) + text[end:]
 

@@ -44,10 +44,11 @@ class Scope:
 
     def define_variable(self, name: str) -> None:
         """Bind a name to the next free place of the frame."""
-        self.define(name, plan.Var(name, self._slots()))
+        self.define(name, plan.Var(name, self.slots()))
         self.variables += 1
 
-    def _slots(self) -> int:
+    def slots(self) -> int:
+        """How many variables the frame has."""
         count = self.variables
         scope = self
         while not scope.is_frame and scope.parent is not None:

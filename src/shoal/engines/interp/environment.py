@@ -59,6 +59,8 @@ class Run:
     emit: Callable[[str, Value], None] = lambda channel, value: None
     open_scan: Callable[[plan.Scan], Iterator[Value]] = _no_scan
     load: Callable[[plan.Load, Iterator[Value]], Iterator[Value]] = _no_load
+    measure: bool = False
+    """Whether to fill in the statistics, which costs some microseconds a value."""
     statistics: Statistics = field(default_factory=Statistics)
     type_names: dict[str, Type] = field(default_factory=dict)
     """The named types met so far; filled only for programs that ask for them."""

@@ -7,9 +7,13 @@ from collections import deque
 from shoal.engines.interp.aggregates.contract import Limits
 from shoal.engines.interp.aggregates.packing import contained, pack, unify, unpack
 from shoal.model import types as t
+from shoal.model.extent import check_parts
 from shoal.model.fusion import Fusion
 from shoal.model.values import NULL, Value
 from shoal.model.zcode import Data, encode, normal_map, normal_set
+
+_DEEP = 16
+"""Below this depth a value is as large as the data it was made of; above, it may be much larger than it looks."""
 
 
 class Any:
@@ -50,6 +54,8 @@ class Collect:
             self._append(value.under())
 
     def _append(self, value: Value) -> None:
+        if value.type.depth > _DEEP:
+            check_parts(value.type, value.data)
         size = len(encode(value.type, value.data) or b"")
         self._values.append((value, size))
         self._room -= size

@@ -8,6 +8,7 @@ from typing import Any
 
 from shoal.engines.interp.environment import Env, Eval
 from shoal.model import types as t
+from shoal.model.extent import MAX_TEXT, TOO_LONG
 from shoal.model.literals import round_float
 from shoal.model.text import format_type
 from shoal.model.values import Value, is_error, structured_error, text_error
@@ -100,7 +101,8 @@ def arithmetic(op: str, left: Eval, right: Eval) -> Eval:
         except OverflowError:
             return Value(typ, math.inf)
         if typ is t.STRING and op == "+":
-            return Value(t.STRING, (x or "") + (y or ""))
+            joined = (x or "") + (y or "")
+            return Value(t.STRING, joined) if len(joined) <= MAX_TEXT else TOO_LONG
         return text_error(f"type {format_type(typ)} incompatible with '{op}' operator")
 
     return compute

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from shoal.engines.interp.aggregates.contract import Aggregate, Limits, feed
 from shoal.engines.interp.environment import Env, Eval
+from shoal.engines.interp.expressions.construct import bounded
 from shoal.engines.interp.expressions.logic import is_true
 from shoal.model import types as t
 from shoal.model import values
@@ -59,7 +60,7 @@ def map_call(expr: Eval, inner: Eval) -> Eval:
         if container.data is None:
             return container
         made = [inner(Value(elem, data).under(), env) for data in container.data]
-        return values.array(made) if isinstance(container.type, t.Array) else values.set_of(made)
+        return bounded(values.array(made) if isinstance(container.type, t.Array) else values.set_of(made))
 
     return call
 
@@ -87,7 +88,7 @@ def subquery(local: tuple[Eval, ...], exprs: tuple[Eval, ...], body: Stream, unr
         out = list(body(iter(list(unroll(exprs, this, scope))), scope))
         if not out:
             return NULL
-        return out[0] if len(out) == 1 else values.array(out)
+        return out[0] if len(out) == 1 else bounded(values.array(out))
 
     return call
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shoal.engines.interp.environment import Env, Eval
 from shoal.model import types as t
 from shoal.model import values
+from shoal.model.extent import MAX_PARTS, check_parts
 from shoal.model.values import Value
 
 Elem = tuple[Eval, bool]
@@ -61,14 +62,21 @@ def elements(elems: tuple[Elem, ...], this: Value, env: Env) -> list[Value]:
 
 def array(elems: tuple[Elem, ...]) -> Eval:
     """An array."""
-    return lambda this, env: values.array(elements(elems, this, env))
+    return lambda this, env: bounded(values.array(elements(elems, this, env)))
 
 
 def set_of(elems: tuple[Elem, ...]) -> Eval:
     """A set."""
-    return lambda this, env: values.set_of(elements(elems, this, env))
+    return lambda this, env: bounded(values.set_of(elements(elems, this, env)))
 
 
 def map_of(entries: tuple[tuple[Eval, Eval], ...]) -> Eval:
     """A map."""
-    return lambda this, env: values.map_of([(key(this, env), value(this, env)) for key, value in entries])
+    return lambda this, env: bounded(values.map_of([(key(this, env), value(this, env)) for key, value in entries]))
+
+
+def bounded(value: Value) -> Value:
+    """A container; TooLarge for one that could never be written out."""
+    if value.type.depth > 2 or len(value.data) > MAX_PARTS:
+        check_parts(value.type, value.data)
+    return value

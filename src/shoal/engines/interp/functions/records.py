@@ -151,6 +151,8 @@ def _check_nesting(paths: Iterable[Path]) -> None:
     leaves: set[Path] = set()
     before: Path = ()
     for path in paths:
+        if len(path) > t.MAX_DEPTH:
+            raise InvalidInput(f"type nests deeper than {t.MAX_DEPTH} levels")
         above = {path[:i] for i in range(1, len(path))}
         open_records = {before[:i] for i in range(1, len(before) + 1)}
         for i in range(1, len(path)):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from shoal.engines.interp.functions.failures import failure, first_non_string
 from shoal.model import types as t
+from shoal.model.extent import MAX_TEXT, TOO_LONG
 from shoal.model.values import NULL, Value, int64, string, text_error
 
 STRINGS = t.array(t.STRING)
@@ -45,6 +46,9 @@ def replace(text: Value, old: Value, new: Value) -> Value:
         return NULL
     if old.data is None or new.data is None:
         return text_error("replace: an input arg is null")
+    found = text.data.count(old.data)
+    if len(text.data) + found * (len(new.data) - len(old.data)) > MAX_TEXT:
+        return TOO_LONG
     return string(text.data.replace(old.data, new.data))
 
 
@@ -72,7 +76,10 @@ def join(pieces: Value, separator: Value | None = None) -> Value:
         if separator.type is not t.STRING:
             return failure("join: separator must be string", separator)
         between = separator.data or ""
-    return string(between.join(piece or "" for piece in pieces.data or ()))
+    texts = [piece or "" for piece in pieces.data or ()]
+    if sum(map(len, texts)) + len(between) * len(texts) > MAX_TEXT:
+        return TOO_LONG
+    return string(between.join(texts))
 
 
 def levenshtein(a: Value, b: Value) -> Value:

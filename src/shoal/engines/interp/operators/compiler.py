@@ -12,6 +12,7 @@ from shoal.engines.interp.expressions.compiler import ExpressionCompiler
 from shoal.engines.interp.operators import flow, ordering, records, simple
 from shoal.engines.interp.operators.flow import Split
 from shoal.engines.interp.operators.join import Side, join
+from shoal.engines.interp.operators.scan import default_scan, opened_scan
 from shoal.engines.interp.operators.summarize import Aggregation, summarized
 from shoal.errors import InvalidInput
 from shoal.lang import plan
@@ -80,9 +81,9 @@ class Compiler:
     def _op(self, op: plan.Op) -> Stream:
         match op:
             case plan.DefaultScan(condition):
-                return self._default_scan(condition)
+                return default_scan(self._keep(condition))
             case plan.FileScan() | plan.HttpScan() | plan.PoolScan() | plan.MetaScan():
-                return self._scan(op)
+                return opened_scan(op, self._keep(op.filter))
             case plan.Pass() | plan.Combine() | plan.Merge():
                 return simple.passed
             case plan.Filter(expr):
@@ -133,18 +134,8 @@ class Compiler:
             case _:
                 assert_never(op)
 
-    def _default_scan(self, condition: plan.Expr | None) -> Stream:
-        if condition is None:
-            return simple.passed
-        return simple.filtered(self.exprs.expr(condition))
-
-    def _scan(self, op: plan.FileScan | plan.HttpScan | plan.PoolScan | plan.MetaScan) -> Stream:
-        keep = simple.passed if op.filter is None else simple.filtered(self.exprs.expr(op.filter))
-
-        def stream(values: Iterator[Value], env: Env) -> Iterator[Value]:
-            return keep(env.run.open_scan(op), env)
-
-        return stream
+    def _keep(self, condition: plan.Expr | None) -> Stream:
+        return simple.passed if condition is None else simple.filtered(self.exprs.expr(condition))
 
     def _load(self, op: plan.Load) -> Stream:
         return lambda values, env: env.run.load(op, values)

@@ -1,0 +1,116 @@
+"""What a query may be asked of: files, bytes, tables, data frames, values. A str is a path, never data.
+
+An item of a list is read like an input of its own if it holds values, such as a path or a table;
+any other is one value. Libraries are told by the names of their classes, so none has to be loaded.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from shoal.api.python_values import from_python
+from shoal.errors import InvalidInput, NotFound
+from shoal.formats.files import STDIN, is_url, read_file, read_source
+from shoal.formats.options import ReadOptions
+from shoal.model.values import Value
+
+_FOREIGN = {
+    ("pyarrow", "Table"): "tables:read_table",
+    ("pyarrow", "RecordBatch"): "tables:read_batch",
+    ("pyarrow", "RecordBatchReader"): "tables:read_batches",
+    ("pandas", "DataFrame"): "frames:from_pandas",
+    ("polars", "DataFrame"): "frames:from_polars",
+    ("polars", "LazyFrame"): "frames:from_lazy_polars",
+}
+"""Which function of `shoal.api` reads objects of a class of another library."""
+
+
+class Reading(NamedTuple):
+    """How bytes are read."""
+
+    format_name: str
+    options: ReadOptions
+
+
+def read_inputs(inputs: Any, reading: Reading) -> Iterator[Value]:
+    """The values of any inputs. A path to no file is refused at once, what is in a file when it is read."""
+    found = _read(inputs, reading)
+    if found is not None:
+        return found
+    if isinstance(inputs, (Value, dict)):
+        return iter((from_python(inputs),))
+    if not isinstance(inputs, Iterable):
+        kind = type(inputs).__name__
+        raise InvalidInput(f"cannot read from an object of type {kind} (give a path, bytes, a table, a list of values)")
+    if isinstance(inputs, (list, tuple)):
+        for path in (item for item in inputs if isinstance(item, (str, os.PathLike))):
+            _checked_path(path)
+    return _read_each(inputs, reading)
+
+
+def _read_each(inputs: Iterable[Any], reading: Reading) -> Iterator[Value]:
+    for item in inputs:
+        found = None if type(item) is dict or type(item) is Value else _read(item, reading)
+        if found is None:
+            yield from_python(item)
+        else:
+            yield from found
+
+
+def _read(item: Any, reading: Reading) -> Iterator[Value] | None:
+    """The values that something holds; None if it is a value itself."""
+    if isinstance(item, (str, os.PathLike)):
+        return read_file(_checked_path(item), *reading)
+    if isinstance(item, (bytes, bytearray, memoryview)):
+        return read_source(io.BytesIO(item), *reading)
+    if hasattr(item, "read") and hasattr(item, "close"):
+        return _read_object(item, reading)
+    for kind in type(item).__mro__:
+        place = _FOREIGN.get((kind.__module__.partition(".")[0], kind.__name__))
+        if place is not None:
+            return _load(place)(item)  # type: ignore[no-any-return]
+    return _load("tables:read_stream")(item) if hasattr(item, "__arrow_c_stream__") else None
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"shoal.api.{module}"), name)
+
+
+def _checked_path(given: str | os.PathLike[str]) -> str:
+    path = os.fsdecode(given)
+    if path == STDIN or is_url(path) or os.path.exists(path):
+        return path
+    shown = path if len(path) <= 100 and path.isprintable() else f"{path[:40]!r}..."
+    raise NotFound(f"{shown}: file does not exist (data is given as bytes, or as a list of values)")
+
+
+def _read_object(file: Any, reading: Reading) -> Iterator[Value]:
+    """The values of an open file, which stays open."""
+    if isinstance(file, io.TextIOBase):
+        raise InvalidInput("a file that was opened as text (open it with mode 'rb')")
+    source: Any = file if hasattr(file, "seekable") else _Pipe(file)
+    return _named(file, read_source(source, *reading))
+
+
+def _named(file: Any, values: Iterator[Value]) -> Iterator[Value]:
+    """Values of a file; errors get its name in front."""
+    try:
+        yield from values
+    except InvalidInput as e:
+        name = getattr(file, "name", None)
+        raise InvalidInput(f"{name}: {e}") if isinstance(name, str) else e from e
+
+
+class _Pipe:
+    """Something that can be read, and no more."""
+
+    def __init__(self, raw: Any) -> None:
+        self.read = raw.read
+
+    def seekable(self) -> bool:
+        return False

@@ -1,0 +1,31 @@
+"""Programs as they are given: text from files and from the caller, and whether they need any input."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from shoal.engines.interp.engine import evaluate
+from shoal.errors import InvalidInput, NotFound
+from shoal.lang import ast, plan
+from shoal.lang.analyze import analyze, needs_input
+from shoal.lang.source import Part, Source
+
+
+def read_part(path: str | os.PathLike[str]) -> Part:
+    """A file with program text."""
+    name = os.fsdecode(path)
+    try:
+        return Part(name, Path(path).read_text())
+    except FileNotFoundError:
+        raise NotFound(f"{name}: file does not exist") from None
+    except (OSError, UnicodeDecodeError) as e:
+        raise InvalidInput(f"{name}: cannot be read as text: {e}") from None
+
+
+def stands_alone(source: Source, tree: ast.Seq) -> bool:
+    """Whether a program has no need of input: it brings its own source, or it begins with a yield."""
+    body = analyze(tree, source, evaluate).body
+    if not isinstance(body[0], plan.DefaultScan):
+        return True
+    return not needs_input(body[1:]) or (len(body) > 1 and isinstance(body[1], plan.Yield))
