@@ -26,6 +26,9 @@ PROGRAMS = [
     "n:=count(), sum(n), avg(n), min(s), max(n), any(s), dcount(n), and(n>0), or(n>1) by k | sort k",
     "count() by k, s | sort k, s",
     "union(s) by k | sort k",
+    "collect(n) by k | sort k",
+    "collect_map(|{s:n}|) by k | sort k",
+    "top 200000 k | sort k, n",
     "join (yield this) on k=k k2:=k | count()",
     "fork (=> sort n | head 3 => count()) | sort this",
 ]

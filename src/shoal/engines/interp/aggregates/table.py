@@ -35,3 +35,6 @@ AGGREGATES: dict[str, Factory] = {
     "sum": lambda limits: Sum(),
     "union": Union,
 }
+
+GROWING = frozenset({"collect", "collect_map", "dcount", "union"})
+"""Aggregates that take more memory the more they are fed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from shoal.engines.interp.aggregates.table import AGGREGATES
+from shoal.engines.interp.aggregates.table import AGGREGATES, GROWING
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.engines.interp.expressions.compiler import ExpressionCompiler
@@ -165,12 +165,13 @@ class Compiler:
         return [(self.exprs.expr(key.expr), key.order == "desc") for key in op.keys], op.reverse, op.nulls_first
 
     def _summarize(self, op: plan.Summarize) -> Stream:
-        aggs = [
-            Aggregation(path, AGGREGATES[agg.name], self.exprs.optional(agg.expr), self.exprs.optional(agg.where))
-            for path, agg in op.aggs
-        ]
+        aggs = [self._aggregation(path, agg) for path, agg in op.aggs]
         keys = [(path, self.exprs.expr(expr)) for path, expr in op.keys]
         return summarized(aggs, keys, op.limit, op.partials_in, op.partials_out)
+
+    def _aggregation(self, path: plan.Path, agg: plan.Agg) -> Aggregation:
+        expr, where = self.exprs.optional(agg.expr), self.exprs.optional(agg.where)
+        return Aggregation(path, AGGREGATES[agg.name], expr, where, agg.name in GROWING)
 
 
 def chained(stages: list[Stream]) -> Stream:

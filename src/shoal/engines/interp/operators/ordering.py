@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cmp_to_key
+from itertools import islice
 from typing import Any
 
 from shoal.engines.interp.environment import Env, Eval
@@ -16,6 +17,8 @@ from shoal.model.order import compare_values
 from shoal.model.values import NULL, Value, is_missing
 
 _FLUSH_EVERY = 100
+MOST_HELD = 100_000
+"""The longest top that is kept in memory; a longer one is a sort, which may go to disk."""
 
 
 class Order:
@@ -161,6 +164,9 @@ def first_of_sort(count: int, keys: Sequence[tuple[Eval, bool]], reverse: bool, 
 
 def top(count: int, keys: Sequence[Eval], flush: bool) -> Stream:
     """The largest values in descending order; nulls are the smallest."""
+    if count > MOST_HELD:
+        everything = sorted_stream([(key, True) for key in keys], reverse=False, nulls_first=False)
+        return lambda stream, env: islice(everything(stream, env), count)
     order = Order([(key, True) for key in keys])
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:

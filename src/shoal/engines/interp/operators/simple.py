@@ -150,20 +150,16 @@ def debugged(expr: Eval) -> Stream:
 
 
 def put_out(name: str) -> Stream:
-    """The end of a stream in a named channel."""
+    """The end of a stream in a named channel; the main one is what comes out of the program."""
+    if name == "main":
+        return passed
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         for value in stream:
             env.run.emit(name, value)
-        return iter(())
+        yield from ()
 
-    def main(stream: Iterator[Value], env: Env) -> Iterator[Value]:
-        return stream
-
-    def aside(stream: Iterator[Value], env: Env) -> Iterator[Value]:
-        yield from run(stream, env)
-
-    return main if name == "main" else aside
+    return run
 
 
 def over(exprs: tuple[Eval, ...], local: tuple[Eval, ...], body: Stream | None) -> Stream:

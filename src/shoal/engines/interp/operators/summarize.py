@@ -31,6 +31,8 @@ class Aggregation(NamedTuple):
     make: Callable[[Limits], Aggregate]
     expr: Eval | None
     where: Eval | None
+    grows: bool = False
+    """Whether it gets larger with what it is fed."""
 
 
 class Group(NamedTuple):
@@ -51,6 +53,7 @@ def summarized(
     paths = [path for path, _ in keys] + [agg.path for agg in aggs]
     find = _key_finder([expr for _, expr in keys])
     update = _merge if partials_in else _feed
+    grows = any(agg.grows for agg in aggs)
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         env = env.fresh()
@@ -64,6 +67,8 @@ def summarized(
                     continue
                 group = table.new_group(exact, found)
             update(aggs, group.states, value, env)
+            if grows:
+                table.grow(value)
         for group in table.finish():
             made = [state.partial() if partials_out else state.result() for state in group.states]
             yield nested_record(list(zip(paths, [*group.keys, *made], strict=True)))
@@ -90,7 +95,7 @@ def _key_finder(exprs: list[Eval]) -> Callable[[Value, Env], tuple[Any, list[Val
 
 
 def _feed(aggs: Sequence[Aggregation], states: list[Aggregate], value: Value, env: Env) -> None:
-    for i, (_, _, expr, where) in enumerate(aggs):
+    for i, (_, _, expr, where, _) in enumerate(aggs):
         if where is None or is_true(where(value, env)):
             item = TRUE if expr is None else expr(value, env)
             if item is not MISSING and not is_missing(item):
@@ -124,6 +129,12 @@ class Table:
         made = self.groups[exact] = Group(keys, self._states())
         self._room -= GROUP_OVERHEAD + sum(map(estimate, keys))
         return made
+
+    def grow(self, value: Value) -> None:
+        """Account for what aggregates keep of a value."""
+        self._room -= estimate(value)
+        if self._room <= 0:
+            self._spill()
 
     def _states(self) -> list[Aggregate]:
         limits = self._env.run.limits
