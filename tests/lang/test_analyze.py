@@ -35,6 +35,11 @@ MEANINGS = [
     ("this+1", "2"),
     ("min(this, 0)", "0"),
     ("max(this)", "1"),
+    ("bool(this)", "true"),
+    ("over [1] with x=10, y=x+1 => (yield {x,y})", "{x:10,y:11}"),
+    ("yield (over [1] with x=10, y=x+1 | yield {x,y})", "{x:10,y:11}"),
+    ("op inner(): (over [1] with y=10 => (yield y)) over [1] with x=1 => (inner())", "10"),
+    ("func f(x): (f(x)) head 1", "1"),
 ]
 
 
@@ -43,6 +48,7 @@ def test_names_and_implied_operators(program: str, expected: str) -> None:
     assert answer(program, "1") == expected
 
 
+DOUBLING = "op a0(): (pass) " + "".join(f"op a{i}(): (a{i - 1}()|a{i - 1}()) " for i in range(1, 12)) + "a11()"
 ERRORS = [
     ("yield nosuch(1)", "no such function at line 1, column 7:\nyield nosuch(1)\n      ~~~~~~~~~"),
     ("yield lower()", "too few arguments at line 1, column 7:"),
@@ -92,6 +98,19 @@ ERRORS = [
     ("yield a ~ /(/", "missing closing ): `(` at line 1, column 11:"),
     ("from p", '"from pool" cannot be used without a lake at line 1, column 1:'),
     ("get ftp://x", "invalid URL ftp://x at line 1, column 5:"),
+    ("yield foo(), bar()", "column 7:\nyield foo(), bar()\n      ~~~~~\nno such function at line 1, column 14:"),
+    ("yield 1 | output main | yield 2", "output operator must be at flowgraph leaf at line 1, column 11:"),
+    ("over this => (output x)", "output operator must be at flowgraph leaf at line 1, column 15:"),
+    ("count() by this[a]:=b", "output field must be static at line 1, column 12:"),
+    ("const f=1 yield f(2)", "not a function at line 1, column 17:"),
+    ("yield cast(this, 1)", "shaper type argument is not a type: 1 at line 1, column 7:"),
+    ("yield cast(this, 'int64')", 'bad type name "int64": primitive type name at line 1, column 7:'),
+    (
+        "op a(): (pass|pass) "
+        + "".join(f"op a{i}(): (a{i - 1 if i else ''}()|a{i - 1 if i else ''}()) " for i in range(12))
+        + "a11()",
+        "program has more than 1000 operators",
+    ),
     ("explode a by int64 as b.c", "field must be a top-level field at line 1, column 23:"),
     ("switch x ( case y => pass )", "switch case is not a constant expression at line 1, column 17:"),
 ]

@@ -124,5 +124,5 @@ def test_head_may_be_unknown_and_a_lake_may_be_absent() -> None:
     for program in ("from logs", "from HEAD", "from l*", "from :pools"):
         with pytest.raises(ProgramError, match='"from pool" cannot be used without a lake'):
             compile_program(program)
-    with pytest.raises(ProgramError, match='"load" cannot be used without a lake'):
+    with pytest.raises(ProgramError, match="load operator cannot be used without a lake"):
         compile_program("load logs")

@@ -11,7 +11,7 @@ from shoal.cli.output import print_error
 from shoal.errors import ShoalError, StorageFailure
 from shoal.version import VERSION
 
-_VERBS = {"zq": "read files of any format and write them in another"}
+_VERBS = {"zq": "run a query over files of any format"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -39,12 +39,14 @@ _BINARY = {"zng", "vng", "parquet", "arrows"}
 
 def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
     """Name of the format asked for and its indentation."""
-    short = [name for name in ("z", "Z", "j", "J") if args[name]]
-    if len(short) > 1 or (short and "f" in args.given and short[0] in "jJ"):
-        raise InvalidInput(f"cannot use -{short[0]} with other format flags")
-    if short:
-        name = "zson" if short[0] in "zZ" else "json"
-        return name, 0 if short[0] in "zj" else args["pretty"]
+    is_zson, is_json = args["z"] or args["Z"], args["j"] or args["J"]
+    if is_json and (is_zson or "f" in args.given):
+        raise InvalidInput("cannot use -j or -J with -f, -z, or -Z")
+    if is_zson and args["f"] not in ("", "zng"):
+        raise InvalidInput("cannot use -z or -Z with -f")
+    if is_zson or is_json:
+        is_pretty = args["Z"] or args["J"]
+        return "json" if is_json else "zson", args["pretty"] if is_pretty else 0
     name = args["f"] or ("zson" if terminal else "zng")
     return name, args["pretty"]
 

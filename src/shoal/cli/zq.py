@@ -88,8 +88,8 @@ def _question(args: Parsed) -> tuple[Source, list[str], bool]:
     """The program, the files, and whether the program is all there is."""
     parts = [read_part(path) for path in args["I"]]
     words = list(args.words)
-    if words and words[0] != STDIN and not is_url(words[0]) and not _is_file(words[0]):
-        parts.append(Part("", words.pop(0)))
+    if words and words[0] != STDIN and not is_url(words[0]) and not (words[0] and _is_file(words[0])):
+        parts.append(Part("", words.pop(0) or "*"))
         if not words and not args["C"]:
             return Source(parts), [], True
     return Source(parts or [Part("", "*")]), words, False
@@ -108,18 +108,18 @@ def _parse(source: Source, is_lone: bool) -> ast.Seq:
         return parse_source(source)
     except ProgramError as e:
         if is_lone:
-            raise _lone_error(source.parts[-1].text, str(e)) from e
+            lines = "\n".join(f"   {line}" for line in str(e).splitlines())
+            raise _lone_error(source.parts[-1].text, f"could not be compiled as a valid Zed query:\n{lines}") from e
         raise ProgramError(e.message, f"zq: {e}", e.begin, e.end) from e
 
 
 def _lone_error(text: str, problem: str) -> InvalidInput:
     """A lone argument is neither a file nor a query."""
     name = f"{text[:20]}..." if len(text) > 20 else text
-    lines = "\n".join(f"   {line}" for line in problem.splitlines())
     return InvalidInput(
         "zq: could not invoke zq with a single argument because:\n"
         f' - a file could not be found with the name "{name}"\n'
-        f" - the argument could not be compiled as a valid Zed query:\n{lines}"
+        f" - the argument {problem}"
     )
 
 
@@ -129,7 +129,7 @@ def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args
     program = compile_source(source)
     with ExitStack() as stack:
         for path in paths:
-            _check_input(path, args["o"])
+            _check_input(path, args["o"], must_exist=args["e"])
         progress = stack.enter_context(open_progress(args, paths))
         open_scan = scan_opener(read_options(args), progress.watch)
         run_state = Run(memory=memory, open_scan=open_scan, emit=progress.above(_emit), measure=args["s"])
@@ -149,7 +149,9 @@ def _check_lone(source: Source, tree: ast.Seq) -> None:
     except ProgramError as e:
         raise ProgramError(e.message, f"zq: {e}", e.begin, e.end) from e
     if not is_enough:
-        raise _lone_error(source.parts[-1].text, "it begins with neither a source nor a yield")
+        raise _lone_error(
+            source.parts[-1].text, "is a query that begins with neither a source nor a yield, and no file is named"
+        )
 
 
 def _inputs(program: plan.Program, paths: list[str], args: Parsed, progress: Progress) -> Iterator[Value]:
@@ -190,11 +192,11 @@ def statistics_value(statistics: Statistics) -> Value:
     return values.record((name, Value(t.INT64, getattr(statistics, name))) for name in names)
 
 
-def _check_input(path: str, output: str) -> None:
+def _check_input(path: str, output: str, must_exist: bool) -> None:
     """An input that cannot be read is no reason to begin an output, least of all onto itself."""
     if path == STDIN or is_url(path):
         return
-    if Path(path).is_file() or not Path(path).exists():
+    if must_exist and (Path(path).is_file() or not Path(path).exists()):
         open_input(path)[1].close()
     if output and Path(output).exists() and Path(output).samefile(path):
         raise InvalidInput(f"{path}: is the output, too (write to another file)")

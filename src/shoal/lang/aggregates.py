@@ -35,10 +35,3 @@ AGGREGATES: dict[str, Signature] = {
 def is_aggregate(name: str) -> bool:
     """Whether an aggregate has this name."""
     return name in AGGREGATES
-
-
-def argument_complaint(name: str, has_argument: bool) -> str | None:
-    """What is wrong with a call of this aggregate; None if nothing is."""
-    if has_argument or not AGGREGATES[name].needs_argument:
-        return None
-    return f"{name}: argument required"

@@ -6,26 +6,28 @@ from typing import assert_never
 
 from shoal.errors import InvalidInput
 from shoal.lang import ast, plan
-from shoal.lang.analyze_expr import Evaluate
+from shoal.lang.analyze_expr import COMPARISONS, Evaluate
 from shoal.lang.analyze_sources import SourceAnalyzer
 from shoal.lang.catalog import Catalog, NoLake
 from shoal.lang.field_paths import check_assignments, check_record, check_rename
 from shoal.lang.functions import is_boolean
 from shoal.lang.scope import FuncRef, OpRef, Scope
-from shoal.lang.source import Source
+from shoal.lang.source import Source, joined
 from shoal.model import types as t
 from shoal.model import values
 from shoal.model.text import format_value
 from shoal.model.values import Value, is_error, is_missing
 
 _INTEGERS = frozenset({t.INT8, t.INT16, t.INT32, t.INT64, t.UINT8, t.UINT16, t.UINT32, t.UINT64})
-_COMPARISONS = frozenset({"and", "or", "in", "==", "!=", "<", "<=", ">", ">="})
+MAX_OPERATORS = 1000
+"""How many operators a program may have once its own ones are expanded: each takes stack while it runs."""
+_BOOLEAN_OPERATORS = COMPARISONS | {"and", "or", "in"}
 
 
 def analyze(tree: ast.Seq, source: Source, evaluate: Evaluate, catalog: Catalog | None = None) -> plan.Program:
     """The plan of a program; it begins with a scan of the query's input if it needs one."""
     analyzer = Analyzer(source, evaluate, catalog or NoLake())
-    body = analyzer.seq(tree)
+    body = analyzer.program(tree)
     if needs_input(body):
         body = (plan.DefaultScan(), *body)
     return plan.Program(body, tuple(analyzer.funcs), tuple(analyzer.type_names.items()))
@@ -50,12 +52,45 @@ class Analyzer(SourceAnalyzer):
     def __init__(self, source: Source, evaluate: Evaluate, catalog: Catalog) -> None:
         super().__init__(source, evaluate, catalog)
         self._open_ops: list[ast.OpDecl] = []
+        self._operators = 0
 
     def seq(self, ops: ast.Seq) -> plan.Seq:
         out: list[plan.Op] = []
         for op in ops:
-            out.extend(self._op(op))
+            made: plan.Seq = ()
+            with self.noted():
+                made = self._op(op)
+            out.extend(made)
+            self._operators += len(made)
+            if self._operators > MAX_OPERATORS:
+                raise self.source.error(f"program has more than {MAX_OPERATORS} operators", op.span)
         return tuple(out)
+
+    def _check_outputs(self, ops: ast.Seq, is_leaf: bool) -> None:
+        """Refuse an output with something after it."""
+        for i, op in enumerate(ops):
+            is_last = is_leaf and i == len(ops) - 1
+            if isinstance(op, ast.Output) and not is_last:
+                self.errors.append(self.source.error("output operator must be at flowgraph leaf", op.span))
+            match op:
+                case ast.Fork(legs):
+                    for leg in legs:
+                        self._check_outputs(leg, is_last)
+                case ast.Switch(_, cases):
+                    for case in cases:
+                        self._check_outputs(case.body, is_last)
+                case ast.Scope(_, body):
+                    self._check_outputs(body, is_last)
+                case ast.Over(body=body) if body is not None:
+                    self._check_outputs(body, False)
+
+    def program(self, tree: ast.Seq) -> plan.Seq:
+        """The operators of a whole program; all that is wrong with them is said at once."""
+        self._check_outputs(tree, True)
+        body = self.seq(tree)
+        if self.errors:
+            raise joined(self.errors)
+        return body
 
     def _op(self, op: ast.Op) -> plan.Seq:
         match op:
@@ -214,7 +249,7 @@ class Analyzer(SourceAnalyzer):
         return plan.Literal(value)
 
     def _expand(self, ref: OpRef, args: dict[str, plan.Expr]) -> plan.Seq:
-        outer, self.scope = self.scope, Scope(ref.scope)
+        outer, self.scope = self.scope, Scope(ref.scope, first_slot=self.scope.slots())
         self._open_ops.append(ref.decl)
         try:
             for name, arg in args.items():
@@ -240,20 +275,18 @@ class Analyzer(SourceAnalyzer):
             return single_aggregate(expr)
         return (plan.Filter(expr),) if self._is_boolean(expr) else (plan.Yield((expr,)),)
 
-    def _is_boolean(self, expr: plan.Expr) -> bool:
+    def _is_boolean(self, expr: plan.Expr, seen: frozenset[int] = frozenset()) -> bool:
         match expr:
             case plan.Literal(value):
                 return value.type is t.BOOL and value.data is not None
             case plan.Unary(_, operand):
-                return self._is_boolean(operand)
+                return self._is_boolean(operand, seen)
             case plan.Binary(op):
-                return op in _COMPARISONS
+                return op in _BOOLEAN_OPERATORS
             case plan.Conditional(_, then, otherwise):
-                return self._is_boolean(then) and self._is_boolean(otherwise)
+                return self._is_boolean(then, seen) and self._is_boolean(otherwise, seen)
             case plan.UserCall(func):
-                return self._is_boolean(self.funcs[func].body)
-            case plan.Call("cast", (_, plan.Literal(typ))):
-                return typ.data is t.BOOL
+                return func not in seen and self._is_boolean(self.funcs[func].body, seen | {func})
             case plan.Call(name):
                 return is_boolean(name)
             case plan.Search() | plan.RegexpMatch() | plan.RegexpSearch():
@@ -270,7 +303,7 @@ class Analyzer(SourceAnalyzer):
             return self._checked_put(node, made)
         for a, written in zip(aggs, node.assignments, strict=True):
             if not isinstance(a.target, plan.This):
-                raise self.source.error("aggregate output field must be static", written.span)
+                raise self.source.error("aggregate output field must be static", (written.target or written).span)
         with self.at(node):
             return summarize(aggs, [])
 
@@ -291,7 +324,7 @@ class Analyzer(SourceAnalyzer):
         aggs = [self._assignment(agg) for agg in node.aggs]
         for made, written in zip((*keys, *aggs), (*node.keys, *node.aggs), strict=True):
             if not isinstance(made.target, plan.This):
-                raise self.source.error("assignment key must be static", written.span)
+                raise self.source.error("output field must be static", (written.target or written).span)
         with self.at(node):
             made_op = summarize(aggs, keys, node.limit)
         if not keys and len(aggs) == 1 and node.aggs[0].target is None:

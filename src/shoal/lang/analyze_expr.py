@@ -10,7 +10,7 @@ from shoal.errors import InvalidInput
 from shoal.lang import ast, plan
 from shoal.lang.aggregates import AGGREGATES
 from shoal.lang.analyze_types import TypeAnalyzer
-from shoal.lang.functions import check_call, signature
+from shoal.lang.functions import SHAPING, check_call, signature
 from shoal.lang.regexps import compile_regexp, glob_to_regexp
 from shoal.lang.scope import FuncRef, Scope
 from shoal.lang.source import Source
@@ -18,8 +18,10 @@ from shoal.lang.walk import nodes
 from shoal.model import types as t
 from shoal.model import values
 from shoal.model.literals import parse_duration, parse_float, parse_ip, parse_net, parse_time
+from shoal.model.text import format_value
 from shoal.model.values import Value
 
+COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 Evaluate: TypeAlias = Callable[[plan.Expr, Sequence[plan.Func]], Value]
 """Computes an expression that needs no data. The engine that means what the language means gives it."""
 
@@ -43,9 +45,15 @@ class ExprAnalyzer(TypeAnalyzer):
             return values.MISSING
         return self._evaluate(expr, self.funcs)
 
-    def exprs(self, nodes: Sequence[ast.Expr]) -> tuple[plan.Expr, ...]:
-        """Several expressions."""
-        return tuple(self.expr(node) for node in nodes)
+    def exprs(self, parts: Sequence[ast.Expr]) -> tuple[plan.Expr, ...]:
+        """Several expressions; each may have an error of its own."""
+        out: list[plan.Expr] = []
+        for part in parts:
+            made: plan.Expr = plan.Literal(values.MISSING)
+            with self.noted():
+                made = self.expr(part)
+            out.append(made)
+        return tuple(out)
 
     def optional(self, node: ast.Expr | None) -> plan.Expr | None:
         """An expression that may be left out."""
@@ -68,7 +76,7 @@ class ExprAnalyzer(TypeAnalyzer):
             case ast.Binary("~", left, right):
                 return self._regexp_match(left, right)
             case ast.Binary(op, left, right):
-                return plan.Binary(op, self.expr(left), self.expr(right))
+                return self._binary(op, self.expr(left), self.expr(right))
             case ast.Conditional(cond, then, otherwise):
                 return plan.Conditional(self.expr(cond), self.expr(then), self.expr(otherwise))
             case ast.Call():
@@ -135,6 +143,18 @@ class ExprAnalyzer(TypeAnalyzer):
         if bound is not None:
             return bound
         return plan.This() if name == "this" else plan.This((name,))
+
+    def _binary(self, op: str, left: plan.Expr, right: plan.Expr) -> plan.Expr:
+        """A comparison with a constant has its own meaning for unlike types, so what is constant is settled here."""
+        if op in COMPARISONS:
+            return plan.Binary(op, left, self._settled(right))
+        return plan.Binary(op, self._settled(left) if op == "in" else left, right)
+
+    def _settled(self, expr: plan.Expr) -> plan.Expr:
+        if isinstance(expr, plan.Literal | plan.This | plan.Var):
+            return expr
+        value = self.constant(expr)
+        return expr if values.is_error(value) else plan.Literal(value)
 
     def _regexp_match(self, left: ast.Expr, right: ast.Expr) -> plan.Expr:
         if not isinstance(right, ast.Regexp):
@@ -262,7 +282,7 @@ class ExprAnalyzer(TypeAnalyzer):
 
     def _user_call(self, node: ast.Call, bound: plan.Expr | FuncRef) -> plan.Expr:
         if not isinstance(bound, FuncRef):
-            raise InvalidInput(f'"{node.name}" is not a function')
+            raise InvalidInput("not a function")
         if len(bound.params) != len(node.args):
             raise InvalidInput(f"call expects {len(bound.params)} argument(s)")
         return plan.UserCall(bound.index, node.name, self.exprs(node.args))
@@ -272,6 +292,8 @@ class ExprAnalyzer(TypeAnalyzer):
             check_count(len(args), 1)
             return plan.Call("cast", (*args, plan.Literal(Value(t.TYPE, t.primitive(name)))))
         check_call(name, len(args))
+        if name in SHAPING:
+            check_type_argument(name, args[-1])
         default = signature(name).default
         if default is not None and len(args) == signature(name).min_args:
             args = (plan.This(default), *args)
@@ -293,6 +315,16 @@ def check_count(count: int, wanted: int) -> None:
         raise InvalidInput("too few arguments")
     if count > wanted:
         raise InvalidInput("too many arguments")
+
+
+def check_type_argument(name: str, arg: plan.Expr) -> None:
+    """Refuse a constant where a type must stand; `cast` takes the name of a type as well."""
+    if not isinstance(arg, plan.Literal) or arg.value.type.under is t.TYPE:
+        return
+    if name != "cast" or arg.value.type.under is not t.STRING:
+        raise InvalidInput(f"shaper type argument is not a type: {format_value(arg.value)}")
+    if arg.value.data in t.PRIMITIVES:
+        raise InvalidInput(f'bad type name "{arg.value.data}": primitive type name')
 
 
 def dot(expr: plan.Expr, name: str) -> plan.Expr:

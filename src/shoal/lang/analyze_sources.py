@@ -121,7 +121,7 @@ class SourceAnalyzer(ExprAnalyzer):
         try:
             pool = self.catalog.pool(self._text(node.pool))
         except Unsupported:
-            raise self.source.error('"load" cannot be used without a lake', node.span) from None
+            raise self.source.error("load operator cannot be used without a lake", node.span) from None
         except ShoalError as e:
             raise self.source.error(str(e), node.span) from e
         return plan.Load(pool.id, node.branch, node.author, node.message, node.meta)

@@ -20,6 +20,7 @@ class TypeAnalyzer:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.type_names: dict[str, t.Type] = {}
+        self.errors: list[ProgramError] = []
 
     @contextmanager
     def at(self, node: ast.Node) -> Iterator[None]:
@@ -30,6 +31,14 @@ class TypeAnalyzer:
             raise
         except InvalidInput as e:
             raise self.source.error(str(e), node.span) from e
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note an error that is raised in here, and go on to find more."""
+        try:
+            yield
+        except ProgramError as e:
+            self.errors.append(e)
 
     def resolve_type(self, typ: ast.Type) -> t.Type:
         """The type that is meant; raises InvalidInput for a name that is not known."""

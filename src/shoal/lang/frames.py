@@ -28,5 +28,5 @@ def deep_frames() -> Iterator[None]:
     finally:
         with _lock:
             _users -= 1
-            if _users == 0:
+            if _users == 0 and sys.getrecursionlimit() == max(_usual, _FRAMES):
                 sys.setrecursionlimit(_usual)

@@ -164,11 +164,11 @@ class ExpressionParser(TypeParser):
 
     def _deeper(self, rule: Callable[[], ast.Expr | None]) -> ast.Expr | None:
         """Parse a rule that repeats itself without brackets, but not without end."""
-        self._depth = getattr(self, "_depth", 0) + 1
+        self.depth += 1
         try:
-            return rule() if self._depth <= MAX_CHAIN // 10 else None
+            return rule() if self.depth <= MAX_CHAIN // 10 else None
         finally:
-            self._depth -= 1
+            self.depth -= 1
 
     # ---- what binds tightest
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shoal.lang import ast
+from shoal.lang.aggregates import AGGREGATES
+from shoal.lang.functions import SIGNATURES
 from shoal.lang.parse_expr import ExpressionParser, balanced
 from shoal.lang.scanner import memoized
+from shoal.model.types import PRIMITIVES
+
+
+def is_callable(word: str) -> bool:
+    """Whether a word is the name of a function, an aggregate or a type."""
+    return word in SIGNATURES or word in AGGREGATES or word in PRIMITIVES or not word.isidentifier()
 
 
 class SearchParser(ExpressionParser):
@@ -96,11 +104,18 @@ class SearchParser(ExpressionParser):
             value = ast.Primitive("string", word, span=(start, self.pos))
         end = self.pos
         if self._expression_goes_on():
+            is_term = self._groups_after(end, value)
             self.pos = end
-            if not (self.gap() and self.glob() is not None):
+            if not is_term and not (self.gap() and self.glob() is not None):
                 return None
         self.pos = end
         return ast.Term(self.text[start:end], value, span=(start, end))
+
+    def _groups_after(self, end: int, value: ast.Primitive | ast.TypeValue) -> bool:
+        """Whether terms in parentheses follow a word that is nothing one could call."""
+        if not isinstance(value, ast.Primitive) or value.type != "string" or not self.at("(") or self.pos == end:
+            return False
+        return not is_callable(value.text) and value.text not in self.declared
 
     def _everything(self) -> ast.Expr | None:
         start = self.pos

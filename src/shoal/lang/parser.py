@@ -158,6 +158,7 @@ class Parser(OperatorParser):
         name = self.identifier()
         if name is None or not self.spaced("("):
             return None
+        self.declared.add(name)
         params = self.listed(self.identifier) or ()
         if self.closed(")") and self.spaced(":") and self.mark("("):
             self.space()

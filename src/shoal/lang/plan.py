@@ -2,7 +2,7 @@
 
 A sequence is a tuple of operators, each fed by the one before. Where an operator leaves several
 streams (fork, switch, several sources), the next one takes them all: `Join` and `Merge` in their
-own way, any other after an order-free `Combine`.
+own way, any other in no particular order.
 """
 
 from __future__ import annotations
@@ -486,16 +486,10 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Combine:
-    """Several streams as one, in no order."""
-
-
-@dataclass(frozen=True, slots=True)
 class Merge:
     """Several ordered streams as one ordered stream."""
 
     expr: Expr
-    order: Order = "asc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -543,7 +537,6 @@ Op: TypeAlias = (
     | Load
     | Fork
     | Switch
-    | Combine
     | Merge
     | Join
     | Over

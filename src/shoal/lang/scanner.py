@@ -68,6 +68,8 @@ class Scanner:
         self.text = text
         self.pos = 0
         self.farthest = 0
+        self.depth = 0
+        self.declared: set[str] = set()
         self.memo: dict[tuple[str, int], tuple[Any, int]] = {}
 
     def miss(self) -> None:

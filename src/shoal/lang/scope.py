@@ -29,10 +29,15 @@ Binding = plan.Expr | FuncRef | OpRef
 
 @dataclass(slots=True)
 class Scope:
-    """One level of names. A function's scope starts a frame: it sees no variables from outside."""
+    """One level of names. A function's scope starts a frame: it sees no variables from outside.
+
+    The body of an operator sees the names of where it was written, but its variables come after those
+    of where it is used: `first_slot` says where.
+    """
 
     parent: Scope | None = None
     is_frame: bool = False
+    first_slot: int | None = None
     names: dict[str, Binding] = field(default_factory=dict)
     variables: int = 0
 
@@ -49,11 +54,13 @@ class Scope:
 
     def slots(self) -> int:
         """How many variables the frame has."""
-        count = self.variables
-        scope = self
-        while not scope.is_frame and scope.parent is not None:
-            scope = scope.parent
+        count = 0
+        scope: Scope | None = self
+        while scope is not None:
             count += scope.variables
+            if scope.first_slot is not None:
+                return count + scope.first_slot
+            scope = None if scope.is_frame else scope.parent
         return count
 
     def lookup(self, name: str) -> Binding | None:

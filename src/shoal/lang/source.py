@@ -56,6 +56,12 @@ class ProgramError(InvalidInput):
         self.end = end
 
 
+def joined(errors: Sequence[ProgramError]) -> ProgramError:
+    """Several errors as one; it points at the first."""
+    first = errors[0]
+    return ProgramError(first.message, "\n".join(map(str, errors)), first.begin, first.end)
+
+
 def _caret(column: int) -> str:
     """`=== ^ ===` with the caret below the column, as much of it as fits."""
     lead = "".join("=" if i >= column - 4 and i != column - 1 else " " for i in range(column))

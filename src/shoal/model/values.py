@@ -108,7 +108,12 @@ def text_error(message: str) -> Value:
 
 
 def structured_error(message: str, on: Value) -> Value:
-    """`error({message,on})`: what went wrong and the value it went wrong with."""
+    """`error({message,on})`: what went wrong and the value it went wrong with.
+
+    A value that nests too deep to be put into anything leaves the bare message.
+    """
+    if on.type.depth > t.MAX_DEPTH - 2:
+        return text_error(message)
     typ = t.record((("message", t.STRING), ("on", on.type)))
     return Value(t.error(typ), (message, on.data))
 

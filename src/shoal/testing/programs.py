@@ -79,9 +79,7 @@ class Programs:
             lambda: f"switch (case {e(1)} => {self.seq(depth - 1)} default => {self.seq(depth - 1)})",
             lambda: f"switch {e(1)} (case 1 => {self.seq(depth - 1)} case 'x' => pass)",
             lambda: f"over {e(1)} with v={e(1)} => ({self.seq(depth - 1)})",
-            lambda: (
-                f"{dice.choice(('', 'left ', 'right ', 'anti '))}join ({self.seq(depth - 1)}) on {f()}={f()} z:={e(1)}"
-            ),
+            lambda: f"{dice.choice(_JOINS)}join ({self.seq(depth - 1)}) on {f()}={f()} z:={e(1)}",
         )
         return dice.choice(simple + nested if depth > 0 else simple)()
 

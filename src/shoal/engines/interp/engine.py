@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from shoal.engines.interp.environment import Env, Run, StackOverflow
-from shoal.engines.interp.expressions.compiler import ExpressionCompiler
 from shoal.engines.interp.operators.compiler import Compiler
 from shoal.engines.interp.type_names import needs_names, observed
 from shoal.lang import plan
@@ -16,7 +15,7 @@ from shoal.lang.frames import deep_frames
 from shoal.lang.optimize import optimize
 from shoal.lang.parser import parse_source
 from shoal.lang.source import Part, Source
-from shoal.lang.walk import calls_itself, depth_of
+from shoal.lang.walk import calls_itself, depth_of, nodes
 from shoal.model.values import MISSING, Value
 
 _USUAL_DEPTH = 60
@@ -39,9 +38,12 @@ def evaluate(expr: plan.Expr, funcs: Sequence[plan.Func] = ()) -> Value:
     if isinstance(expr, plan.Literal):
         return expr.value
     program = plan.Program((), tuple(funcs))
-    with deep_frames(), _overflow_named():
-        compiled = ExpressionCompiler(program.funcs, Compiler(program).seq).expr(expr)
-        return compiled(MISSING, Env(Run()))
+    run = Run()
+    try:
+        with deep_frames(), _overflow_named():
+            return Compiler(program).exprs.expr(expr)(MISSING, Env(run))
+    finally:
+        run.workspace.close()
 
 
 @contextmanager
@@ -60,24 +62,28 @@ def run_program(program: plan.Program, values: Iterable[Value] = (), run: Run | 
         values = observed(values, run.type_names)
         open_scan, names = run.open_scan, run.type_names
         run.open_scan = lambda scan: observed(open_scan(scan), names)
-    with deep_frames():
-        is_deep = goes_deep(program)
-        stream = Compiler(program).seq(program.body)(iter(values), Env(run))
     try:
-        yield from _pulled_deeply(stream) if is_deep else stream
+        with deep_frames():
+            is_deep = goes_deep(program)
+            stream = Compiler(program).seq(program.body)(iter(values), Env(run))
+        with _overflow_named():
+            yield from _pulled_deeply(stream) if is_deep else stream
     finally:
         run.workspace.close()
 
 
 def goes_deep(program: plan.Program) -> bool:
     """Whether a program may need more frames than Python usually allows."""
-    return depth_of(program) > _USUAL_DEPTH or any(calls_itself(i, program.funcs) for i in range(len(program.funcs)))
+    length = sum(isinstance(node, plan.Op) for node in nodes(program))
+    if depth_of(program) + length > _USUAL_DEPTH:
+        return True
+    return any(calls_itself(i, program.funcs) for i in range(len(program.funcs)))
 
 
 def _pulled_deeply(stream: Iterator[Value]) -> Iterator[Value]:
     """A stream that has many frames at its disposal while it works, and only then."""
     while True:
-        with deep_frames(), _overflow_named():
+        with deep_frames():
             value = next(stream, None)
         if value is None:
             return

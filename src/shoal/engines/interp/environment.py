@@ -37,7 +37,7 @@ def _no_scan(scan: plan.Scan) -> Iterator[Value]:
 
 
 def _no_load(op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:
-    raise Unsupported('"load" cannot be used without a lake')
+    raise Unsupported("load operator cannot be used without a lake")
 
 
 @dataclass(slots=True)

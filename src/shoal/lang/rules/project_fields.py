@@ -11,7 +11,7 @@ from shoal.lang.walk import nodes
 
 
 def project_fields(program: plan.Program) -> plan.Program:
-    """`file f | cut a | ...` reads `a` alone."""
+    """`file f | cut a | ...` needs `a` alone."""
 
     def project(seq: plan.Seq) -> plan.Seq:
         match seq[0] if seq else None:
@@ -38,7 +38,7 @@ def used_fields(seq: plan.Seq) -> tuple[plan.Path, ...] | None:
             case plan.TopK(_, plan.Sort(keys)) if keys:
                 for key in keys:
                     used = joined(used, paths_in(key.expr))
-            case plan.Head() | plan.Tail() | plan.Pass() | plan.Combine():
+            case plan.Head() | plan.Tail() | plan.Pass():
                 pass
             case plan.Cut(args):
                 computed = [a.target for a in args if not isinstance(a.target, plan.This)]

@@ -36,5 +36,5 @@ AGGREGATES: dict[str, Factory] = {
     "union": Union,
 }
 
-GROWING = frozenset({"collect", "collect_map", "dcount", "union"})
+GROWING = frozenset({"collect", "collect_map", "union"})
 """Aggregates that take more memory the more they are fed."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from shoal.engines.interp.caches import Cache
 from shoal.engines.interp.environment import Env, Eval
 from shoal.model import types as t
 from shoal.model.cast import cast_primitive
 from shoal.model.values import MISSING, Value, is_error, is_missing, string, structured_error, text_error
 
-_SLOW = object()
+SLOW = object()
 _UNSEEN = object()
 
 
@@ -22,16 +23,16 @@ def path(names: tuple[str, ...]) -> Eval:
     """A field of the current value by its path."""
     if not names:
         return this
-    places: dict[t.Type, Any] = {}
+    places: Cache[t.Type, Any] = Cache()
 
     def get(value: Value, env: Env) -> Value:
         typ = value.type
         place = places.get(typ, _UNSEEN)
         if place is _UNSEEN:
-            place = places[typ] = find(typ, names)
+            place = places.keep(typ, find(typ, names))
         if place is None:
             return MISSING
-        if place is _SLOW:
+        if place is SLOW:
             return walk(value, names)
         indexes, leaf = place
         data = value.data
@@ -50,7 +51,7 @@ def find(typ: t.Type, names: tuple[str, ...]) -> Any:
     for name in names:
         under = typ.under
         if not isinstance(under, t.Record):
-            return _SLOW if isinstance(under, t.Union | t.Map) or under is t.TYPE else None
+            return SLOW if isinstance(under, t.Union | t.Map) or under is t.TYPE else None
         if name not in under.index:
             return None
         i = under.index[name]

@@ -79,12 +79,20 @@ def running(slot: int, make: Callable[[Limits], Aggregate], expr: Eval | None, w
     return step
 
 
+def lateral(local: tuple[Eval, ...], this: Value, env: Env) -> Env:
+    """The surroundings of a lateral query: its locals, each of which sees those before it."""
+    scope = env.inner(env.vars, LATERAL_WEIGHT)
+    scope.states = env.states
+    for expr in local:
+        scope.vars += (expr(this, scope),)
+    return scope
+
+
 def subquery(local: tuple[Eval, ...], exprs: tuple[Eval, ...], body: Stream, unroll: Unroll) -> Eval:
     """A lateral query as a value: null, the one value that comes out, or an array of all of them."""
 
     def call(this: Value, env: Env) -> Value:
-        variables = env.vars + tuple([expr(this, env) for expr in local])
-        scope = env.inner(variables, LATERAL_WEIGHT)
+        scope = lateral(local, this, env)
         out = list(body(iter(list(unroll(exprs, this, scope))), scope))
         if not out:
             return NULL

@@ -6,8 +6,9 @@ import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from shoal.engines.interp.caches import Cache
 from shoal.engines.interp.environment import Env, Eval
-from shoal.engines.interp.expressions.access import _SLOW, find, walk
+from shoal.engines.interp.expressions.access import SLOW, find, walk
 from shoal.engines.interp.parts import parts
 from shoal.model import types as t
 from shoal.model.values import FALSE, MISSING, TRUE, Value, is_error
@@ -88,8 +89,8 @@ def is_comparable(literal: Value, op: str) -> bool:
 
 
 def literal_test(op: str, literal: Value, typ: t.Type) -> Test | None:
-    """How data of a type compares with a literal; None if it never holds."""
-    typ = typ.under
+    """How data of a type compares with a literal; None if it never holds, as with unlike types."""
+    typ = t.UINT64 if isinstance(typ.under, t.Enum) else typ.under
     holds, wanted, kind = OPERATORS[op], literal.data, literal.type.under
     if isinstance(typ, t.Union):
         return _union_test(op, literal, typ)
@@ -111,9 +112,9 @@ def literal_test(op: str, literal: Value, typ: t.Type) -> Test | None:
 
 
 def _same_type(op: str, wanted: t.Type) -> Test | None:
-    if op == "==":
-        return lambda data: data is wanted
-    return (lambda data: data is not wanted) if op == "!=" else None
+    if op == "!=":
+        return lambda data: data is not wanted
+    return (lambda data: data is wanted) if op in ("==", "<=", ">=") else None
 
 
 def _union_test(op: str, literal: Value, typ: t.Union) -> Test:
@@ -122,7 +123,7 @@ def _union_test(op: str, literal: Value, typ: t.Union) -> Test:
 
     def test(data: Data) -> bool:
         if data is None:
-            return is_null_test and op == "=="
+            return is_null_test == (op == "==")
         member = members[data[0]]
         return member is not None and member(data[1])
 
@@ -131,7 +132,7 @@ def _union_test(op: str, literal: Value, typ: t.Union) -> Test:
 
 def compare_literal(op: str, left: Eval, literal: Value) -> Eval:
     """A comparison of an expression with a literal."""
-    tests: dict[t.Type, Test | None] = {}
+    tests: Cache[t.Type, Test | None] = Cache()
 
     def test(this: Value, env: Env) -> Value:
         value = left(this, env)
@@ -139,38 +140,34 @@ def compare_literal(op: str, left: Eval, literal: Value) -> Eval:
         if typ not in tests:
             if is_error(value):
                 return value
-            tests[typ] = literal_test(op, literal, _enum_as_number(typ))
+            tests.keep(typ, literal_test(op, literal, typ))
         found = tests[typ]
         return TRUE if found is not None and found(value.data) else FALSE
 
     return test
 
 
-def _enum_as_number(typ: t.Type) -> t.Type:
-    return t.UINT64 if isinstance(typ.under, t.Enum) else typ
-
-
 def compare_path(op: str, names: tuple[str, ...], literal: Value) -> Eval:
     """A comparison of a field with a literal: the most frequent filter of all."""
-    places: dict[t.Type, Any] = {}
+    places: Cache[t.Type, Any] = Cache()
     slow = compare_literal(op, lambda this, env: walk(this, names), literal)
 
     def place_of(typ: t.Type) -> Any:
         found = find(typ, names)
-        if found is None or found is _SLOW:
+        if found is None or found is SLOW:
             return found
         indexes, leaf = found
         if isinstance(leaf.under, t.Error):
-            return _SLOW
-        return indexes, literal_test(op, literal, _enum_as_number(leaf)) or _never
+            return SLOW
+        return indexes, literal_test(op, literal, leaf) or _never
 
     def test(this: Value, env: Env) -> Value:
         place = places.get(this.type, _UNSEEN)
         if place is _UNSEEN:
-            place = places[this.type] = place_of(this.type)
+            place = places.keep(this.type, place_of(this.type))
         if place is None:
             return MISSING
-        if place is _SLOW:
+        if place is SLOW:
             return slow(this, env)
         indexes, holds = place
         data = this.data
@@ -210,7 +207,7 @@ def contained(left: Eval, right: Eval) -> Eval:
 
 def contained_literal(literal: Value, right: Eval) -> Eval:
     """`literal in e`."""
-    tests: dict[t.Type, Test | None] = {}
+    tests: Cache[t.Type, Test | None] = Cache()
 
     def test(this: Value, env: Env) -> Value:
         container = right(this, env)
@@ -218,7 +215,7 @@ def contained_literal(literal: Value, right: Eval) -> Eval:
             return container
         for typ, data in parts(container.type, container.data):
             if typ not in tests:
-                tests[typ] = literal_test("==", literal, typ)
+                tests.keep(typ, literal_test("==", literal, typ))
             found = tests[typ]
             if found is not None and found(data):
                 return TRUE

@@ -11,10 +11,13 @@ from shoal.engines.interp.expressions import access, arithmetic, calls, compare,
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.engines.interp.functions.table import FUNCTIONS, NEED_NAMES
 from shoal.engines.interp.unroll import unroll
+from shoal.errors import InvalidInput
 from shoal.lang import plan
 from shoal.lang.walk import calls_itself, has_aggregate
 from shoal.model.values import Value
 
+MAX_COPIES = 1000
+"""How often bodies of functions are compiled: those that count, once for each place they are called from."""
 _COMPARISONS = frozenset(compare.OPERATORS)
 
 
@@ -25,7 +28,7 @@ class ExpressionCompiler:
         self._funcs = funcs
         self._compile_seq = compile_seq
         self._bodies: dict[int, list[Eval]] = {}
-        self._slots = 0
+        self._slots = self._copies = 0
 
     def exprs(self, exprs: Sequence[plan.Expr]) -> tuple[Eval, ...]:
         """Several expressions."""
@@ -123,6 +126,9 @@ class ExpressionCompiler:
         """The body of a function. One that counts has its own state at each place it is called from."""
         if index in self._bodies:
             return self._bodies[index]
+        self._copies += 1
+        if self._copies > MAX_COPIES:
+            raise InvalidInput("functions with aggregates call each other in too many ways")
         body: list[Eval] = []
         func = self._funcs[index]
         is_shared = not has_aggregate(func.body, self._funcs) or calls_itself(index, self._funcs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.engines.interp.caches import Cache
 from shoal.engines.interp.environment import Env, Eval
 from shoal.model import types as t
 from shoal.model import values
@@ -14,14 +15,14 @@ Elem = tuple[Eval, bool]
 
 def record(names: tuple[str, ...], exprs: tuple[Eval, ...]) -> Eval:
     """A record of named expressions."""
-    types: dict[tuple[t.Type, ...], t.Record] = {}
+    types: Cache[tuple[t.Type, ...], t.Record] = Cache()
 
     def build(this: Value, env: Env) -> Value:
         made = [expr(this, env) for expr in exprs]
         kinds = tuple([value.type for value in made])
         typ = types.get(kinds)
         if typ is None:
-            typ = types[kinds] = t.record(zip(names, kinds, strict=True))
+            typ = types.keep(kinds, t.record(zip(names, kinds, strict=True)))
         return Value(typ, tuple([value.data for value in made]))
 
     return build

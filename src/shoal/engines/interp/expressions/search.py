@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import TypeAlias
 
+from shoal.engines.interp.caches import Cache
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.compare import Test, is_comparable, literal_test
 from shoal.engines.interp.functions.searching import dotted_names, is_within
@@ -118,12 +119,12 @@ class Finder:
         self._in_string = in_string
         self._in_name = in_name
         self._other = other
-        self._tests: dict[t.Type, Test | None] = {}
+        self._tests: Cache[t.Type, Test | None] = Cache()
 
     def test_of(self, typ: t.Type) -> Test | None:
         """The test for data of a type; None if nothing can be found in it."""
         if typ not in self._tests:
-            self._tests[typ] = self._make(typ)
+            return self._tests.keep(typ, self._make(typ))
         return self._tests[typ]
 
     def _make(self, typ: t.Type) -> Test | None:

@@ -56,13 +56,11 @@ class Compiler:
     def _rejoined(self, split: Split, follower: plan.Op | None) -> tuple[Stream, bool]:
         """Legs brought together by what follows them; whether it was used up for that."""
         match follower:
-            case plan.Merge(expr, order):
-                merge = ordering.merged(self.exprs.expr(expr), order == "desc")
+            case plan.Merge(expr):
+                merge = ordering.merged(self.exprs.expr(expr))
                 return (lambda stream, env: merge(split(stream, env).streams, env)), True
             case plan.Join():
                 return self._joined(split, follower), True
-            case plan.Combine():
-                return (lambda stream, env: split(stream, env).combined()), True
         return (lambda stream, env: split(stream, env).combined()), False
 
     def _joined(self, split: Split, op: plan.Join) -> Stream:
@@ -84,7 +82,7 @@ class Compiler:
                 return default_scan(self._keep(condition))
             case plan.FileScan() | plan.HttpScan() | plan.PoolScan() | plan.MetaScan():
                 return opened_scan(op, self._keep(op.filter))
-            case plan.Pass() | plan.Combine() | plan.Merge():
+            case plan.Pass() | plan.Merge():
                 return simple.passed
             case plan.Filter(expr):
                 return simple.filtered(self.exprs.expr(expr))

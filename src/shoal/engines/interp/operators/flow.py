@@ -60,13 +60,22 @@ class Legs:
     def combined(self) -> Iterator[Value]:
         """The outputs of all legs; the leg with most to do goes first, so that no queue grows long."""
         live = list(range(len(self.streams)))
-        while live:
-            leg = max(live, key=lambda i: (len(self._queues[i]), -i))
-            for value in self.streams[leg]:
-                yield value
-                break
-            else:
-                live.remove(leg)
+        try:
+            while live:
+                leg = max(live, key=lambda i: (len(self._queues[i]), -i))
+                for value in self.streams[leg]:
+                    yield value
+                    break
+                else:
+                    live.remove(leg)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Tell the legs and their common stream that no more is wanted."""
+        for stream in self.streams:
+            close(stream)
+        close(self._stream)
 
 
 def fork(bodies: Sequence[Stream]) -> Split:
@@ -95,7 +104,10 @@ def switch(tests: Sequence[Eval | None], bodies: Sequence[Stream]) -> Split:
 
 def switch_on(expr: Eval, cases: Sequence[Value | None], bodies: Sequence[Stream]) -> Split:
     """Every value into the leg of the case that the expression equals."""
-    places = {_case_key(case): i for i, case in enumerate(cases) if case is not None}
+    places: dict[Any, int] = {}
+    for i, case in enumerate(cases):
+        if case is not None:
+            places.setdefault(_case_key(case), i)
     default = next((i for i, case in enumerate(cases) if case is None), None)
 
     def split(stream: Iterator[Value], env: Env) -> Legs:

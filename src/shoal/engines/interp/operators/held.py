@@ -9,7 +9,7 @@ from shoal.engines.interp.spill import Room, SpillFile, Workspace
 from shoal.model.values import Value
 
 QUEUE_LENGTH = 50_000
-"""How many values a queue keeps in memory."""
+"""How many values a queue keeps in memory at either end."""
 
 
 class Held:
@@ -36,37 +36,49 @@ class Held:
 
 
 class Queue:
-    """First in, first out; the end of a long queue waits on disk."""
+    """First in, first out. What is beyond a length waits in files, of which one is read and one is written."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._head: deque[Value] = deque()
-        self._tail: SpillFile | None = None
-        self._back: Iterator[Value] | None = None
+        self._front: deque[Value] = deque()
+        self._files: deque[SpillFile] = deque()
+        self._reading: Iterator[Value] | None = None
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._head) + (0 if self._tail is None else self._tail.count)
+        return self._count
 
     def push(self, value: Value) -> None:
         """Add a value at the end."""
-        if self._tail is None and len(self._head) >= QUEUE_LENGTH:
-            self._tail = SpillFile(self._workspace)
-        if self._tail is None:
-            self._head.append(value)
-        else:
-            self._tail.append(value)
+        self._count += 1
+        if not self._files and len(self._front) < QUEUE_LENGTH:
+            self._front.append(value)
+            return
+        if not self._files or self._files[-1].count >= QUEUE_LENGTH or self._is_read(self._files[-1]):
+            self._files.append(SpillFile(self._workspace))
+        self._files[-1].append(value)
+
+    def _is_read(self, file: SpillFile) -> bool:
+        return self._reading is not None and file is self._files[0]
 
     def pop(self) -> Value:
         """Take the first value; the queue must not be empty."""
-        if not self._head and self._tail is not None:
-            self._head.extend(self._tail)
-            self._tail.remove()
-            self._tail = None
-        return self._head.popleft()
+        self._count -= 1
+        if self._front:
+            return self._front.popleft()
+        while True:
+            if self._reading is None:
+                self._reading = iter(self._files[0])
+            for value in self._reading:
+                return value
+            self._files.popleft().remove()
+            self._reading = None
 
     def clear(self) -> None:
         """Forget everything."""
-        self._head.clear()
-        if self._tail is not None:
-            self._tail.remove()
-            self._tail = None
+        self._front.clear()
+        for file in self._files:
+            file.remove()
+        self._files.clear()
+        self._reading = None
+        self._count = 0

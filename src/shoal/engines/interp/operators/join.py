@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from shoal.engines.interp.environment import Env, Eval
-from shoal.engines.interp.operators.ordering import sorted_stream
+from shoal.engines.interp.operators.ordering import Order, sorted_stream
 from shoal.model import types as t
-from shoal.model.order import compare_values
 from shoal.model.values import Value, is_missing, structured_error
 
 
@@ -60,12 +59,12 @@ class Matches:
     def __init__(self, stream: Iterator[Value], key: Eval, descending: bool, env: Env) -> None:
         self._pairs = ((k, value) for value in stream if not is_missing(k := key(value, env)))
         self._next = next(self._pairs, None)
-        self._descending = descending
+        self._order = Order([(key, descending)])
         self._key: Value | None = None
         self._found: list[Value] = []
 
     def _compare(self, a: Value, b: Value) -> int:
-        return compare_values(b, a, True) if self._descending else compare_values(a, b, True)
+        return self._order.compare_keys([a], [b])
 
     def find(self, key: Value) -> list[Value]:
         """All values with this key; smaller keys are not asked for again."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cmp_to_key
 from itertools import islice
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.access import path
 from shoal.engines.interp.expressions.calls import Stream
-from shoal.engines.interp.spill import Room, SpillFile, merge_sorted
+from shoal.engines.interp.operators.simple import close
+from shoal.engines.interp.spill import Room, SpillFile, merge_runs
 from shoal.model import types as t
 from shoal.model.order import compare_values
 from shoal.model.values import NULL, Value, is_missing
@@ -42,16 +44,20 @@ class Order:
 
     def key(self, env: Env) -> Callable[[Value], Any]:
         """A key function for what sorts one value at a time."""
+        rank = cmp_to_key(self.compare_keys)
 
-        def compare(a: Value, b: Value) -> int:
-            for expr, descending, nulls_max in self.keys:
-                x, y = self._key(expr, a, env), self._key(expr, b, env)
-                verdict = compare_values(y, x, nulls_max) if descending else compare_values(x, y, nulls_max)
-                if verdict:
-                    return verdict
-            return 0
+        def key_of(value: Value) -> Any:
+            return rank([self._key(expr, value, env) for expr, _, _ in self.keys])
 
-        return cmp_to_key(compare)
+        return key_of
+
+    def compare_keys(self, a: list[Value], b: list[Value]) -> int:
+        """The order of two values by their keys."""
+        for x, y, (_, descending, nulls_max) in zip(a, b, self.keys, strict=True):
+            verdict = compare_values(y, x, nulls_max) if descending else compare_values(x, y, nulls_max)
+            if verdict:
+                return verdict
+        return 0
 
 
 def native_keys(values: list[Value], nulls_max: bool) -> list[Any]:
@@ -136,9 +142,9 @@ def sorted_stream(keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first:
         if not runs:
             yield from last
             return
-        yield from merge_sorted([*runs, last], order.key(env))
-        for spilled in runs:
-            spilled.remove()
+        runs.append(SpillFile(env.run.workspace, last).seal())
+        del held, last
+        yield from merge_runs(runs, order.key(env), env.run.workspace)
 
     return run
 
@@ -184,7 +190,15 @@ def top(count: int, keys: Sequence[Eval], flush: bool) -> Stream:
     return run
 
 
-def merged(expr: Eval, descending: bool) -> Callable[[Iterable[Iterator[Value]], Env], Iterator[Value]]:
+def merged(expr: Eval) -> Callable[[Sequence[Iterator[Value]], Env], Iterator[Value]]:
     """Ordered streams as one ordered stream."""
-    order = Order([(expr, descending)], nulls_first=descending)
-    return lambda streams, env: merge_sorted(streams, order.key(env.fresh()))
+    order = Order([(expr, False)])
+
+    def run(streams: Sequence[Iterator[Value]], env: Env) -> Iterator[Value]:
+        try:
+            yield from heapq.merge(*streams, key=order.key(env.fresh()))
+        finally:
+            for stream in streams:
+                close(stream)
+
+    return run

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from shoal.engines.interp.caches import Cache
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.errors import InvalidInput
@@ -64,18 +65,17 @@ def cut(targets: Sequence[Target], exprs: Sequence[Eval]) -> Eval:
     static_paths = [target.path or () for target in targets]
     is_flat = is_static and all(len(path) == 1 for path in static_paths)
     names = tuple(path[0] for path in static_paths if path)
-    flat_types: dict[tuple[t.Type, ...], t.Record] = {}
+    flat_types: Cache[tuple[t.Type, ...], t.Record] = Cache()
 
     def change(this: Value, env: Env) -> Value:
         made = [expr(this, env) for expr in exprs]
         kinds = tuple([value.type for value in made])
         if is_flat:
+            has_quiet = QUIET.type in kinds and any(map(is_quiet, made))
             typ = flat_types.get(kinds)
-            if typ is None and not any(is_quiet(value) for value in made):
-                typ = t.record(zip(names, kinds, strict=True))
-                if QUIET.type not in kinds:
-                    flat_types[kinds] = typ
-            if typ is not None:
+            if typ is None and not has_quiet:
+                typ = flat_types.keep(kinds, t.record(zip(names, kinds, strict=True)))
+            if typ is not None and not has_quiet:
                 return Value(typ, tuple([value.data for value in made]))
         try:
             paths = static_paths if is_static else [target.find(this, env) for target in targets]
@@ -116,7 +116,7 @@ def _record_of(tree: dict[str, Any]) -> Value:
 
 def put(targets: Sequence[Target], exprs: Sequence[Eval]) -> Eval:
     """The record with these fields set: in place if they are there, at the end if not."""
-    plans: dict[tuple[Any, ...], tuple[t.Type, list[Any]]] = {}
+    plans: Cache[tuple[Any, ...], tuple[t.Type, list[Any]]] = Cache()
 
     def change(this: Value, env: Env) -> Value:
         under = this.type.under
@@ -136,7 +136,7 @@ def put(targets: Sequence[Target], exprs: Sequence[Eval]) -> Eval:
             found = plans.get(key)
             if found is None:
                 check_assignments(paths)
-                found = plans[key] = _plan_put(under, paths, [value.type for value in made])
+                found = plans.keep(key, _plan_put(under, paths, [value.type for value in made]))
         except InvalidInput as e:
             return structured_error(f"put: {e}", this)
         typ, steps = found
@@ -192,7 +192,8 @@ def _build(steps: list[Any], data: Any, made: list[Any]) -> tuple[Any, ...]:
         elif kind == "value":
             out.append(made[i])
         else:
-            out.append(_build(inner, None if i is None or data is None else data[i], made))
+            old = None if i is None or data is None else data[i]
+            out.append(None if old is None and not made else _build(inner, old, made))
     return tuple(out)
 
 
@@ -201,7 +202,7 @@ def _build(steps: list[Any], data: Any, made: list[Any]) -> tuple[Any, ...]:
 
 def drop(paths: Sequence[Path]) -> Eval:
     """The record without these fields; nothing, if nothing is left of it."""
-    plans: dict[t.Type, tuple[t.Type, list[Any]] | None] = {}
+    plans: Cache[t.Type, tuple[t.Type, list[Any]] | None] = Cache()
 
     def change(this: Value, env: Env) -> Value:
         typ = this.type
@@ -209,7 +210,7 @@ def drop(paths: Sequence[Path]) -> Eval:
         if not isinstance(under, t.Record):
             return this
         if typ not in plans:
-            plans[typ] = _plan_drop(under, frozenset(paths))
+            plans.keep(typ, _plan_drop(under, frozenset(paths)))
         found = plans[typ]
         if found is None:
             return this
@@ -249,7 +250,7 @@ def _plan_drop(typ: t.Record, paths: frozenset[Path], at: Path = ()) -> tuple[t.
 
 def rename(new: Sequence[Target], old: Sequence[Target]) -> Eval:
     """The record with fields renamed, one after the other."""
-    types: dict[tuple[Any, ...], t.Type] = {}
+    types: Cache[tuple[Any, ...], t.Type] = Cache()
 
     def change(this: Value, env: Env) -> Value:
         under = this.type.under
@@ -267,7 +268,7 @@ def rename(new: Sequence[Target], old: Sequence[Target]) -> Eval:
                 typ = under
                 for path, name in pairs:
                     typ = _renamed(typ, path, name)
-                types[key] = typ
+                types.keep(key, typ)
         except InvalidInput as e:
             return structured_error(f"rename: {e}", this)
         return Value(typ, this.data)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from shoal.engines.interp.environment import Env, Eval
-from shoal.engines.interp.expressions.calls import LATERAL_WEIGHT, Stream
+from shoal.engines.interp.expressions.calls import Stream, lateral
 from shoal.engines.interp.expressions.logic import is_true
 from shoal.engines.interp.operators.held import Held
 from shoal.engines.interp.reshape import FuseState, ShapeState
@@ -54,8 +54,10 @@ def head(count: int) -> Stream:
     """The first values; what comes before is closed as soon as they are there."""
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
-        yield from islice(stream, count)
-        close(stream)
+        try:
+            yield from islice(stream, count)
+        finally:
+            close(stream)
 
     return run
 
@@ -69,7 +71,11 @@ def close(stream: Iterator[Value]) -> None:
 
 def tail(count: int) -> Stream:
     """The last values."""
-    return lambda stream, env: iter(deque(stream, maxlen=count))
+
+    def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
+        yield from deque(stream, maxlen=count)
+
+    return run
 
 
 def uniq(with_count: bool) -> Stream:
@@ -168,11 +174,7 @@ def over(exprs: tuple[Eval, ...], local: tuple[Eval, ...], body: Stream | None) 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         env = env.fresh()
         for value in stream:
-            scope = env
-            if local:
-                variables = env.vars + tuple([expr(value, env) for expr in local])
-                scope = env.inner(variables, LATERAL_WEIGHT)
-                scope.states = env.states
+            scope = lateral(local, value, env) if local else env
             found = list(unroll(exprs, value, scope))
             if body is None:
                 yield from found

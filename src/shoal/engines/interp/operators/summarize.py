@@ -12,7 +12,7 @@ from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.engines.interp.expressions.logic import is_true
 from shoal.engines.interp.operators.records import nested_record
-from shoal.engines.interp.spill import SpillFile, estimate, merge_sorted
+from shoal.engines.interp.spill import SpillFile, estimate, merge_runs
 from shoal.lang.plan import Path
 from shoal.model import types as t
 from shoal.model import values
@@ -53,7 +53,6 @@ def summarized(
     paths = [path for path, _ in keys] + [agg.path for agg in aggs]
     find = _key_finder([expr for _, expr in keys])
     update = _merge if partials_in else _feed
-    grows = any(agg.grows for agg in aggs)
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         env = env.fresh()
@@ -62,13 +61,14 @@ def summarized(
         for value in stream:
             exact, found = find(value, env)
             group = groups.get(exact)
+            if table.room <= 0:
+                table.spill()
+                group = None
             if group is None:
                 if any(is_quiet(key) for key in found):
                     continue
                 group = table.new_group(exact, found)
-            update(aggs, group.states, value, env)
-            if grows:
-                table.grow(value)
+            update(aggs, group.states, value, env, table)
         for group in table.finish():
             made = [state.partial() if partials_out else state.result() for state in group.states]
             yield nested_record(list(zip(paths, [*group.keys, *made], strict=True)))
@@ -94,21 +94,25 @@ def _key_finder(exprs: list[Eval]) -> Callable[[Value, Env], tuple[Any, list[Val
     return find
 
 
-def _feed(aggs: Sequence[Aggregation], states: list[Aggregate], value: Value, env: Env) -> None:
-    for i, (_, _, expr, where, _) in enumerate(aggs):
+def _feed(aggs: Sequence[Aggregation], states: list[Aggregate], value: Value, env: Env, table: Table) -> None:
+    for i, (_, _, expr, where, grows) in enumerate(aggs):
         if where is None or is_true(where(value, env)):
             item = TRUE if expr is None else expr(value, env)
             if item is not MISSING and not is_missing(item):
                 states[i].consume(item)
+                if grows:
+                    table.room -= estimate(item)
 
 
-def _merge(aggs: Sequence[Aggregation], states: list[Aggregate], value: Value, env: Env) -> None:
+def _merge(aggs: Sequence[Aggregation], states: list[Aggregate], value: Value, env: Env, table: Table) -> None:
     for agg, state in zip(aggs, states, strict=True):
         partial: Value | None = value
         for name in agg.path:
             partial = None if partial is None else partial.field(name)
         if partial is not None:
             state.merge(partial)
+            if agg.grows:
+                table.room -= estimate(partial)
 
 
 class Table:
@@ -119,33 +123,28 @@ class Table:
         self._env = env
         self._limit = limit
         self.groups: dict[Any, Group] = {}
-        self._room = env.run.memory.aggregate
+        self.room = env.run.memory.aggregate
         self._runs: list[SpillFile] = []
 
     def new_group(self, exact: Any, keys: list[Value]) -> Group:
         """A group that is not there yet; if there is no room for it, the others go to disk."""
-        if len(self.groups) >= self._limit or self._room <= 0:
-            self._spill()
+        if len(self.groups) >= self._limit:
+            self.spill()
         made = self.groups[exact] = Group(keys, self._states())
-        self._room -= GROUP_OVERHEAD + sum(map(estimate, keys))
+        self.room -= GROUP_OVERHEAD + sum(map(estimate, keys))
         return made
-
-    def grow(self, value: Value) -> None:
-        """Account for what aggregates keep of a value."""
-        self._room -= estimate(value)
-        if self._room <= 0:
-            self._spill()
 
     def _states(self) -> list[Aggregate]:
         limits = self._env.run.limits
         return [agg.make(limits) for agg in self._aggs]
 
-    def _spill(self) -> None:
+    def spill(self) -> None:
+        """Put all groups on disk, as they are so far."""
         rows = [self._row(group) for group in self.groups.values()]
         rows.sort(key=_ROW_ORDER)
         self._runs.append(SpillFile(self._env.run.workspace, rows).seal())
         self.groups.clear()
-        self._room = self._env.run.memory.aggregate
+        self.room = self._env.run.memory.aggregate
 
     def _row(self, group: Group) -> Value:
         """A group as one value: its keys and its partial results by position."""
@@ -158,12 +157,10 @@ class Table:
         if not self._runs:
             yield from self.groups.values()
             return
-        self._spill()
-        merged = merge_sorted(self._runs, _ROW_ORDER)
+        self.spill()
+        merged = merge_runs(self._runs, _ROW_ORDER, self._env.run.workspace)
         for _, rows in groupby(merged, key=lambda row: tuple(exact_key(key) for key in _row_keys(row))):
             yield self._joined(rows)
-        for spilled in self._runs:
-            spilled.remove()
 
     def _joined(self, rows: Iterator[Value]) -> Group:
         states = self._states()
