@@ -202,8 +202,10 @@ def test_quiet_shows_no_progress(big: Path, argv: tuple[str, ...]) -> None:
     assert on_terminal(*argv, str(big), stdout=subprocess.DEVNULL) == ""
 
 
-def test_no_progress_is_shown_where_results_go_to_the_terminal(big: Path) -> None:
-    assert on_terminal("-z", "sort n | count()", str(big)) in ("", "600000(uint64)\r\n")
+def test_where_results_go_to_the_terminal_the_first_of_them_ends_the_line(big: Path) -> None:
+    out = on_terminal("-z", "sort n | tail 1", str(big), str(big), seconds=200)
+    assert 0 < out.rfind("MB of") < out.find(":599999,")
+    assert "MB of" not in on_terminal("-z", "where n % 1000 == 0", str(big), str(big), seconds=200)
 
 
 def test_a_source_in_the_query_and_an_output_file_show_progress_too(big: Path) -> None:

@@ -175,3 +175,34 @@ def test_start_up_loads_no_heavy_library(argv: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, *argv], input=b"{a:1}", capture_output=True)
     assert done.stderr == b"[]\n"
+
+
+def test_an_output_of_nothing_is_none_and_an_old_file_stays(tmp_path: Path) -> None:
+    (tmp_path / "keep.parquet").write_text("original")
+    status, _, err = zq("-f", "parquet", "-o", "keep.parquet", "yield {a:[1,'x']}", cwd=tmp_path)
+    assert (status, err.count("\n")) == (1, 1)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("keep.parquet", "original")]
+    assert zq("-f", "parquet", "-o", "keep.parquet", "yield {a:1}", cwd=tmp_path)[0] == 0
+    assert zq("-z", "keep.parquet", cwd=tmp_path)[1] == "{a:1}\n"
+    assert zq("-z", "-o", "/dev/stdout", "yield 1") == (0, "1\n", "")
+    assert zq("-z", "-o", "no/such/x", "yield 1", cwd=tmp_path)[2] == "no/such/x: no such file or directory\n"
+
+
+def test_an_empty_query_and_a_very_long_one() -> None:
+    assert zq("-z", "", "-", stdin=b"1 2") == (0, "1\n2\n", "")
+    assert zq("-z", f"yield len('{'x' * 5000}')") == (0, "5000\n", "")
+
+
+def test_with_e_false_a_missing_file_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "good.zson").write_text("1")
+    assert zq("-z", "-e=false", "*", "nope.zson", "good.zson", cwd=tmp_path) == (
+        0,
+        "1\n",
+        "nope.zson: file does not exist\n",
+    )
+
+
+def test_statistics_go_to_standard_error() -> None:
+    assert zq("-z", "-s", "this > 1", "-", stdin=b"1 2 3")[2] == (
+        "{bytes_read:3,bytes_matched:2,records_read:3,records_matched:2}\n"
+    )

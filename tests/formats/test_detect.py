@@ -101,3 +101,38 @@ def test_detection_loses_nothing_of_a_pipe() -> None:
     values = list(read_source(Pipe(text)))
     assert len(values) == 100_000
     assert format_value(values[-1]) == "{n:99999}"
+
+
+@pytest.mark.parametrize(
+    "name, head, row",
+    [
+        ("csv", "a,b\n", "x{i},yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\n"),
+        ("tsv", "a\tb\n", "x{i}\tyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\n"),
+        ("zson", "", "{{a:{i},b:10.0.0.1,c:|[1,2,3]|,d:'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'}}\n"),
+        ("json", "", '{{"a":{i},"b":"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"}}\n'),
+    ],
+)
+def test_a_long_file_is_taken_for_what_it_is(name: str, head: str, row: str) -> None:
+    text = head + "".join(row.replace("'", '"').format(i=i) for i in range(180_000))
+    assert len(text) > 11 << 20
+    assert detect(io.BytesIO(text.encode()))[0].name == name
+
+
+class Trickle(io.BytesIO):
+    """A pipe: it gives little at a time, however much is asked for."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        assert size is None or size < 1 << 30
+        return super().read(min(size or 65536, 65536) if size and size > 0 else 65536)
+
+    def seekable(self) -> bool:
+        return False
+
+
+def test_a_large_value_through_a_pipe() -> None:
+    filler = "x" * 50
+    text = "[" + ",".join(f'{{"i":{i},"s":"{filler}"}}' for i in range(100_000)) + "]"
+    (value,) = read_source(Trickle(text.encode()))
+    assert len(value.data) == 100_000
+    with pytest.raises(InvalidInput, match="line 2, column 1: expecting value"):
+        list(read_source(Trickle(b'{"a":1}\noops\n' + b'{"a":1}\n' * 500_000), "json"))

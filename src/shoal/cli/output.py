@@ -53,7 +53,7 @@ def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
 
 @contextmanager
 def open_writer(args: Parsed) -> Iterator[Writer]:
-    """The writer that the flags ask for. What was written before an error stays written."""
+    """The writer that the flags ask for. What was written before an error stays."""
     if args["o"] and args["split"]:
         raise InvalidInput("cannot use -o with -split")
     to_terminal = not args["o"] and not args["split"] and _stdout().isatty()
@@ -75,17 +75,40 @@ def open_writer(args: Parsed) -> Iterator[Writer]:
         finally:
             splitter.close()
         return
-    file = _create(Path(args["o"])) if args["o"] else _stdout()
-    writer = found.load_writer()(_Flushed(file) if args["unbuffered"] else file, options)
-    try:
-        yield writer
-    finally:
+    with _output_file(args["o"]) as file:
+        writer = _Counting(found.load_writer()(_Flushed(file) if args["unbuffered"] else file, options))
         try:
-            writer.close()
-            file.flush()
+            yield writer
         finally:
-            if args["o"]:
-                file.close()
+            # After an error, what came before it is an output; nothing is none, and an old file stays.
+            if writer.count or sys.exc_info()[0] is None or not args["o"]:
+                writer.close()
+                file.flush()
+
+
+@contextmanager
+def _output_file(path: str) -> Iterator[BinaryIO]:
+    """Standard output; or a file, which takes its place only when it is complete."""
+    if not path:
+        yield _stdout()
+        return
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        with _create(target) as device:
+            yield device
+        return
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    file = _create(part, target)
+    try:
+        yield file
+    finally:
+        is_output = file.tell() > 0 or sys.exc_info()[0] is None
+        file.close()
+        if is_output:
+            if target.exists():
+                part.chmod(target.stat().st_mode)
+            part.replace(target)
+        part.unlink(missing_ok=True)
 
 
 def _stdout() -> BinaryIO:
@@ -94,11 +117,24 @@ def _stdout() -> BinaryIO:
     return sys.stdout.buffer
 
 
-def _create(path: Path) -> BinaryIO:
+def _create(path: Path, name: Path | None = None) -> BinaryIO:
     try:
         return path.open("wb")
     except OSError as e:
-        raise StorageFailure(f"{path}: {(e.strerror or str(e)).lower()}") from None
+        raise StorageFailure(f"{name or path}: {(e.strerror or str(e)).lower()}") from None
+
+
+class _Counting:
+    """A writer that knows how many values it took."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self.close = writer.close
+        self.count = 0
+
+    def write(self, value: Value) -> None:
+        self._writer.write(value)
+        self.count += 1
 
 
 class _Flushed:

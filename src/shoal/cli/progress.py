@@ -100,6 +100,11 @@ class Progress:
             self._stream.flush()
         self._shown = 0
 
+    def end(self) -> None:
+        """Show nothing from here on."""
+        self.erase()
+        self._stream = None
+
     def above(self, show: Callable[_P, None]) -> Callable[_P, None]:
         """`show` for what else is written to the terminal: the line makes way."""
 
@@ -111,10 +116,23 @@ class Progress:
 
 
 def open_progress(args: Parsed, paths: Iterable[str]) -> Progress:
-    """Progress of a command: shown where errors go to a terminal and results do not."""
+    """Progress of a command: shown where errors go to a terminal."""
     is_wanted = not args["q"] and _is_terminal(sys.stderr)
-    is_free = bool(args["o"] or args["split"]) or not _is_terminal(sys.stdout)
-    return Progress(sys.stderr, total_size(paths)) if is_wanted and is_free else Progress(None)
+    return Progress(sys.stderr, total_size(paths)) if is_wanted else Progress(None)
+
+
+def shares_terminal(args: Parsed) -> bool:
+    """Whether results are printed where the line is: it is over with the first of them."""
+    return not args["o"] and not args["split"] and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)
+
+
+def ended_by_first(results: Iterator[Value], progress: Progress) -> Iterator[Value]:
+    """Results, the first of which ends the line."""
+    for value in results:
+        progress.end()
+        yield value
+        break
+    yield from results
 
 
 def total_size(paths: Iterable[str]) -> int:

@@ -11,7 +11,7 @@ from shoal.api.programs import read_part, stands_alone
 from shoal.api.sources import read_files, scan_opener
 from shoal.cli.flags import Flag, Parsed, parse, usage
 from shoal.cli.output import OUTPUT_FLAGS, open_writer
-from shoal.cli.progress import Progress, open_progress
+from shoal.cli.progress import Progress, ended_by_first, open_progress, shares_terminal
 from shoal.engines.interp.engine import compile_source, run_program
 from shoal.engines.interp.environment import Memory, Run, Statistics
 from shoal.errors import InvalidInput
@@ -135,7 +135,10 @@ def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args
         run_state = Run(memory=memory, open_scan=open_scan, emit=progress.above(_emit), measure=args["s"])
         inputs = _inputs(program, paths, args, progress)
         writer = stack.enter_context(open_writer(args))
-        for value in run_program(program, inputs, run_state):
+        results = run_program(program, inputs, run_state)
+        if shares_terminal(args):
+            results = ended_by_first(results, progress)
+        for value in results:
             writer.write(value)
     if args["s"]:
         print(format_value(statistics_value(run_state.statistics)), file=sys.stderr)

@@ -66,7 +66,7 @@ def read(source: Source, options: ReadOptions = ReadOptions(), first_line: int =
 def _read_freely(head: bytes, source: Source, line: int, limit: int) -> Iterator[Value]:
     """Values that do not keep to lines."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    text, pos, final, size = "", 0, False, CHUNK
+    text, pos, final = "", 0, False
     data = head
     while True:
         try:
@@ -86,12 +86,22 @@ def _read_freely(head: bytes, source: Source, line: int, limit: int) -> Iterator
             return
         line += text.count("\n", start, pos)
         text = text[pos:]
-        size = CHUNK if pos else size * 2
+        # A value that is not whole yet is decoded again from its start: more of it each time, whatever a pipe gives.
+        wanted = 1 if pos else len(text)
         pos = 0
         if len(text) > limit:
             raise InvalidInput(f"line {line}: JSON value longer than {limit} characters")
-        data = source.read(size)
+        data = _read_at_least(source, wanted)
         final = not data
+
+
+def _read_at_least(source: Source, size: int) -> bytes:
+    """The next bytes of a source, this many unless it ends."""
+    parts: list[bytes] = []
+    while size > 0 and (part := source.read(max(CHUNK, size))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 def _placed(made: Any, line: int) -> Value:
@@ -103,6 +113,8 @@ def _placed(made: Any, line: int) -> Value:
 
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_LONGEST_WORD = 12
+"""More than the longest word or escape that may be cut off."""
 
 
 def _skip_space(text: str, pos: int) -> int:
@@ -117,6 +129,11 @@ def _refuse(name: str) -> Any:
 _decode = json.JSONDecoder(parse_constant=_refuse).raw_decode
 
 
+def _may_go_on(error: json.JSONDecodeError, length: int) -> bool:
+    """Whether more text could mend an error: it is near the end, or in a string that has no end yet."""
+    return error.pos >= length - _LONGEST_WORD or error.msg.startswith(("Unterminated", "Invalid \\u"))
+
+
 def _decode_one(text: str, pos: int, final: bool, line: int) -> tuple[Any, int] | None:
     """The value at `pos` and the position after it; None if the text may go on."""
     try:
@@ -124,7 +141,7 @@ def _decode_one(text: str, pos: int, final: bool, line: int) -> tuple[Any, int] 
         # A number may go on beyond the window; so may a word, but that would not have decoded.
         return (made, end) if final or end < len(text) or text[end - 1] in ']}"el' else None
     except json.JSONDecodeError as e:
-        if not final:
+        if not final and _may_go_on(e, len(text)):
             return None
         rest = text[e.pos :].strip()
         if not rest or e.msg.startswith("Unterminated") or any(w.startswith(rest) for w in ("true", "false", "null")):

@@ -8,9 +8,13 @@ with arrays but not with the arrays in a union. So a fusion keeps every type it 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
+from shoal.errors import InvalidInput
 from shoal.model import types as t
+from shoal.model.text import format_type
+from shoal.model.zcode import Data, normal_map, normal_set
 
 
 class Fusion:
@@ -100,3 +104,65 @@ def _union_of(types: Iterable[t.Type]) -> t.Type:
             record = typ if record is None else _merge(record, typ)
     members = (*others, record) if record is not None else tuple(others)
     return members[0] if len(members) == 1 else t.union(members)
+
+
+Move: TypeAlias = Callable[[Data], Data]
+"""From data of one type to data of the type that it was fused into."""
+
+
+def mover(source: t.Type, to: t.Type) -> Move:
+    """How data of a type goes into a type that it was fused into; nothing is lost on the way."""
+    if source.under is to.under or source.under is t.NULL:
+        return _same
+    move = _mover(source.under, to.under)
+    return lambda data: None if data is None else move(data)
+
+
+def _same(data: Data) -> Data:
+    return data
+
+
+def _mover(source: t.Type, to: t.Type) -> Move:
+    match source, to:
+        case t.Union(), _:
+            moves = [mover(member, to) for member in source.types]
+            return lambda data: moves[data[0]](data[1])
+        case _, t.Union():
+            return _into_union(source, to)
+        case t.Record(), t.Record():
+            return _into_record(source, to)
+        case ((t.Array() | t.Set()), t.Array()):
+            elem = mover(source.elem, to.elem)
+            return lambda data: tuple([elem(item) for item in data])
+        case t.Set(), t.Set():
+            elem, kind = mover(source.elem, to.elem), to.elem
+            return lambda data: normal_set(kind, [elem(item) for item in data])
+        case t.Map(), t.Map():
+            key, value, kind = mover(source.key, to.key), mover(source.value, to.value), to.key
+            return lambda data: normal_map(kind, [(key(k), value(v)) for k, v in data])
+    raise InvalidInput(f"{format_type(source)} was not fused into {format_type(to)}")
+
+
+def _into_union(source: t.Type, to: t.Union) -> Move:
+    """Into the member that is the same; else into the first that takes it, as the record that all records became."""
+    for tag, member in enumerate(to.types):
+        if member.under is source:
+            return _tagging(tag, _same)
+    for tag, member in enumerate(to.types):
+        try:
+            return _tagging(tag, mover(source, member))
+        except InvalidInput:
+            continue
+    raise InvalidInput(f"{format_type(source)} was not fused into {format_type(to)}")
+
+
+def _tagging(tag: int, move: Move) -> Move:
+    return lambda data: (tag, move(data))
+
+
+def _into_record(source: t.Record, to: t.Record) -> Move:
+    steps: list[tuple[int, Move] | None] = []
+    for name, typ in to.fields:
+        i = source.index.get(name)
+        steps.append(None if i is None else (i, mover(source.fields[i].type, typ)))
+    return lambda data: tuple([None if step is None else step[1](data[step[0]]) for step in steps])

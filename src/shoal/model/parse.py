@@ -44,6 +44,10 @@ _PLAIN_FIELD = re.compile(rf'{_GAP}(?:([^\W\d][\w$]*)|"([^"\\\n]*)"){_GAP}:{_GAP
 """A whole field with a plain value, and what follows it: most of any data, in one step."""
 _PLAIN_ELEMENT = re.compile(rf"{_GAP}{_PLAIN}{_GAP}[,\]]")
 _LONGEST_NUMBER = 400
+_OPEN = ("", '"', "`", "/")
+"""What begins something that may be long and hold anything: a string, a raw string, a comment."""
+_ENDS = re.compile(r"[\s,\]})]")
+"""What ends any other token."""
 
 
 class NeedMore(Exception):
@@ -118,8 +122,10 @@ class Parser:
             self.fail(what)
 
     def fail(self, expected: str) -> NoReturn:
-        """Complain about what stands at the current position."""
-        if not self.final:
+        """Complain about what stands at the current position; not yet, if it may be the beginning of something."""
+        if not self.final and (
+            self.text[self.pos : self.pos + 1] in _OPEN or not _ENDS.search(self.text, self.pos + 1)
+        ):
             raise NeedMore
         found = self.text[self.pos : self.pos + 20].split("\n")[0]
         raise ParseError(

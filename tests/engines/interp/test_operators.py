@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 
 from shoal.engines.interp.engine import compile_program, run_program
 from shoal.engines.interp.environment import Run, StackOverflow
 from shoal.errors import InvalidInput
 from shoal.model.text import format_value
+from shoal.model.values import Value
 from shoal.testing.queries import answer, parse_values
 
 
@@ -49,3 +53,46 @@ def test_a_join_needs_two_inputs() -> None:
 def test_an_expression_with_many_terms() -> None:
     assert answer("yield " + "+".join(["this"] * 900), "1") == "900"
     assert answer(" or ".join(f"this=={i}" for i in range(3000)), "2999 3000") == "2999"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "head 1",
+        "fork (=> pass => pass) | head 1",
+        "fork (=> pass => pass) | merge this | head 1",
+        "switch (case true => pass) | head 1",
+    ],
+)
+def test_an_input_is_closed_when_no_more_is_wanted_of_it(program: str) -> None:
+    closed: list[bool] = []
+
+    def source() -> Iterator[Value]:
+        try:
+            yield from parse_values("1 2 3 4 5")
+        finally:
+            closed.append(True)
+
+    gc.disable()
+    try:
+        assert len(list(run_program(compile_program(program), source()))) == 1
+        early = run_program(compile_program(program.removesuffix(" | head 1")), source())
+        next(early)
+        early.close()  # type: ignore[attr-defined]
+        assert closed == [True, True]
+    finally:
+        gc.enable()
+
+
+def test_a_long_pipeline_runs_and_a_longer_one_is_refused() -> None:
+    assert answer(" | ".join(["yield this"] * 900), "1") == "1"
+    with pytest.raises(InvalidInput, match="more than 1000 operators"):
+        answer(" | ".join(["yield this"] * 1001), "1")
+
+
+def test_a_plan_can_be_run_again_and_side_by_side() -> None:
+    program = compile_program("put n:=count() | fork (=> count() => tail 1) | sort this")
+    values = parse_values("{a:1}{a:2}")
+    pairs = list(zip(run_program(program, values), run_program(program, values), strict=True))
+    assert [format_value(a) for a, _ in pairs] == ["2(uint64)", "{a:2,n:2(uint64)}"]
+    assert all(a == b for a, b in pairs)

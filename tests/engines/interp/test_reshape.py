@@ -38,8 +38,11 @@ FUSED = [
     ('[{a:1}] & [{b:"x"}]', '[{a:1,b:null(string)}] & [{a:null(int64),b:"x"}]'),
     ('{a:1}(=r) & {a:2}(=r)', "{a:1}(=r) & {a:2}(=r)"),
     ('error("x") & 1', 'error("x") & 1((int64,error(string)))'),
-    # A record that was merged in a union has no member of its own there and stays as it is.
-    ("1 & {a:1} & {b:2}", "1((int64,{a:int64,b:int64})) & {a:1} & {b:2}"),
+    (
+        "1 & {a:1} & {b:2}",
+        ("1((int64,{a:int64,b:int64})) & {a:1,b:null(int64)}((int64,{a:int64,b:int64}))"
+        " & {a:null(int64),b:2}((int64,{a:int64,b:int64}))"),
+    ),
 ]  # fmt: skip
 
 

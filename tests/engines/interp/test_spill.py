@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from shoal.engines.interp import spill
 from shoal.engines.interp.engine import compile_program, run_program
 from shoal.engines.interp.environment import Memory, Run
 from shoal.engines.interp.operators import held
+from shoal.engines.interp.spill import Workspace
+from shoal.errors import InvalidInput, StorageFailure
+from shoal.model import types as t
 from shoal.model.text import format_value
+from shoal.model.values import Value
 from shoal.testing.queries import answer, parse_values
 from shoal.testing.samples import every_kind
 
@@ -80,3 +90,64 @@ def test_no_file_is_left_behind(program: str, tmp_path: Path, monkeypatch: pytes
     assert list(tmp_path.iterdir()) == []
     list(run_program(compile_program(program), parse_values(ROWS), Run(memory=TINY)))
     assert list(tmp_path.iterdir()) == []
+
+
+@given(st.lists(st.booleans(), max_size=60), st.integers(1, 4))
+def test_a_queue_is_a_queue_however_little_it_keeps_in_memory(pushes: list[bool], length: int) -> None:
+    workspace = Workspace()
+    with mock_length(length):
+        queue, model = held.Queue(workspace), deque[Value]()
+        for i, is_push in enumerate(pushes):
+            if is_push or not model:
+                value = Value(t.INT64, i)
+                queue.push(value)
+                model.append(value)
+            else:
+                assert queue.pop() == model.popleft()
+            assert len(queue) == len(model)
+            assert len(queue._front) <= length
+        assert [queue.pop() for _ in range(len(queue))] == list(model)
+    workspace.close()
+
+
+@contextmanager
+def mock_length(length: int) -> Iterator[None]:
+    usual, held.QUEUE_LENGTH = held.QUEUE_LENGTH, length
+    try:
+        yield
+    finally:
+        held.QUEUE_LENGTH = usual
+
+
+def test_many_runs_are_merged_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spill, "MOST_RUNS", 3)
+    tiny = Memory(sort=1, fuse=1, groups=1)
+    for program in ("sort k, s, n", "count() by k, s | sort k, s", "collect(n) by k | sort k"):
+        assert answer(program, ROWS, tiny) == answer(program, ROWS)
+
+
+def test_values_that_hold_types_come_back_from_disk() -> None:
+    workspace = Workspace()
+    values = every_kind()
+    assert list(spill.SpillFile(workspace, values)) == values
+    workspace.close()
+
+
+def test_a_failing_input_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def failing() -> Iterator[Value]:
+        yield from parse_values(ROWS)
+        raise InvalidInput("no more")
+
+    for program in ("sort n", "sort n | tail 1", "fuse", "count() by n", "fork (=> sort n => tail 1)"):
+        with pytest.raises(InvalidInput, match="no more"):
+            list(run_program(compile_program(program), failing(), Run(memory=TINY)))
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_a_storage_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "full").symlink_to("/dev/full")
+    monkeypatch.setattr(Workspace, "new_file", lambda self: tmp_path / "full")
+    with pytest.raises(StorageFailure, match="no space left"):
+        answer("sort n", ROWS * 10, TINY)

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from shoal.model import types as t
-from shoal.model.fusion import Fusion
-from shoal.model.shape import shape
-from shoal.model.values import Value
+from shoal.model.fusion import Fusion, Move, mover
+from shoal.model.values import Value, is_error
 from shoal.model.zcode import Data
 
 
 class FuseState:
     """Learns the types of values and then converts the values to the type they fuse to."""
 
-    __slots__ = ("_fusion",)
+    __slots__ = ("_fusion", "_moves")
 
     def __init__(self) -> None:
         self._fusion = Fusion()
+        self._moves: dict[t.Type, Move] = {}
 
     @property
     def type(self) -> t.Type | None:
@@ -34,9 +34,14 @@ class FuseState:
 
     def convert(self, value: Value) -> Value:
         """An observed value in the fused type. An error passes as it is."""
+        if is_error(value):
+            return value
         to = self._fusion.type
         assert to is not None, "a value must be observed before it is converted"
-        return shape(value, to)
+        move = self._moves.get(value.type)
+        if move is None:
+            move = self._moves[value.type] = mover(value.type, to)
+        return Value(to, move(value.data))
 
 
 def fuse_values(values: Sequence[Value]) -> Iterator[Value]:

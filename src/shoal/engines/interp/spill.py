@@ -11,9 +11,11 @@ import marshal
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
+from weakref import WeakSet
 
 from shoal.errors import StorageFailure
 from shoal.model import types as t
@@ -34,6 +36,7 @@ class Workspace:
     def __init__(self) -> None:
         self._folder: Path | None = None
         self._names = count(1)
+        self.files: WeakSet[SpillFile] = WeakSet()
 
     def new_file(self) -> Path:
         """The path of a file that does not exist yet."""
@@ -43,6 +46,8 @@ class Workspace:
 
     def close(self) -> None:
         """Remove all files."""
+        for file in list(self.files):
+            file.abandon()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -58,6 +63,7 @@ class SpillFile:
         self._rows: list[tuple[int, Any]] = []
         self._path = workspace.new_file()
         self._out: BinaryIO | None = _open(self._path, "wb")
+        workspace.files.add(self)
         for value in values:
             self.append(value)
 
@@ -74,10 +80,8 @@ class SpillFile:
 
     def _flush(self) -> None:
         if self._rows and self._out is not None:
-            try:
+            with _named(self._path):
                 self._out.write(self._block())
-            except OSError as e:
-                raise StorageFailure(f"{self._path}: {(e.strerror or str(e)).lower()}") from None
             self._rows = []
 
     def _block(self) -> bytes:
@@ -92,8 +96,9 @@ class SpillFile:
         """End writing."""
         if self._out is not None:
             self._flush()
-            self._out.close()
-            self._out = None
+            out, self._out = self._out, None
+            with _named(self._path):
+                out.close()
         return self
 
     def __iter__(self) -> Iterator[Value]:
@@ -108,13 +113,27 @@ class SpillFile:
 
     def remove(self) -> None:
         """Give the disk space back."""
-        self.seal()
+        self.abandon()
         self._path.unlink(missing_ok=True)
+
+    def abandon(self) -> None:
+        """Stop writing; what was not written yet is of no use any more."""
+        out, self._out, self._rows = self._out, None, []
+        if out is not None:
+            with suppress(OSError):
+                out.close()
 
 
 def _open(path: Path, mode: str) -> BinaryIO:
-    try:
+    with _named(path):
         return path.open(mode)  # type: ignore[return-value]
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Failures of the disk as errors of ours."""
+    try:
+        yield
     except OSError as e:
         raise StorageFailure(f"{path}: {(e.strerror or str(e)).lower()}") from None
 
