@@ -17,8 +17,9 @@ from shoal.formats.streams import Writer
 from shoal.model.types import Type
 from shoal.model.values import Value
 
+_FORMATS = ", ".join(registry.writable())
 OUTPUT_FLAGS = (
-    Flag("f", str, "", "format of the output (default zson on a terminal, else zng)", "FMT"),
+    Flag("f", str, "", f"format of the output: {_FORMATS} (default zson on a terminal, else zng)", "FMT"),
     Flag("z", bool, False, "write ZSON, one line a value"),
     Flag("Z", bool, False, "write ZSON, indented"),
     Flag("j", bool, False, "write JSON, one line a value"),

@@ -15,6 +15,7 @@ from shoal.cli.progress import Progress, ended_by_first, open_progress, shares_t
 from shoal.engines.interp.engine import compile_source, run_program
 from shoal.engines.interp.environment import Memory, Run, Statistics
 from shoal.errors import InvalidInput
+from shoal.formats import registry
 from shoal.formats.files import STDIN, is_url, open_input
 from shoal.formats.options import MAX_VALUE_SIZE, ReadOptions
 from shoal.lang import ast, plan
@@ -30,7 +31,7 @@ from shoal.version import VERSION
 SUMMARY = "run a query over files of any format"
 
 INPUT_FLAGS = (
-    Flag("i", str, "auto", "format of the input", "FMT"),
+    Flag("i", str, "auto", f"format of the input: {', '.join(registry.readable())}", "FMT"),
     Flag("csv.delim", "character", None, "CSV field delimiter", "C"),
     Flag("zng.validate", bool, True, "validate ZNG input (always done; accepted for scripts)"),
     Flag("zng.threads", int, 0, "accepted for scripts"),

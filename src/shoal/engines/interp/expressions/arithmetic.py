@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shoal.engines.interp.environment import Env, Eval
+from shoal.engines.interp.functions.coercions import wrap
 from shoal.model import types as t
 from shoal.model.extent import MAX_TEXT, TOO_LONG
 from shoal.model.literals import round_float
@@ -36,13 +37,6 @@ class _Refused(Exception):
 def is_unsigned(typ: t.Type) -> bool:
     """Whether a type is an unsigned integer."""
     return typ in _SIGNED_FOR
-
-
-def wrap(typ: t.Type, n: int) -> int:
-    """An integer brought into the range of its type, as a machine does it."""
-    bits = _WIDTH[typ]  # type: ignore[index]
-    n &= (1 << bits) - 1
-    return n if is_unsigned(typ) or n < 1 << (bits - 1) else n - (1 << bits)
 
 
 def promote(a: Value, b: Value) -> t.Type:
@@ -92,7 +86,7 @@ def arithmetic(op: str, left: Eval, right: Eval) -> Eval:
         x, y = a.data, b.data
         try:
             if typ in _WIDTH:
-                result = wrap(typ, on_integers(_whole(x), _whole(y)))
+                result = wrap(on_integers(_whole(x), _whole(y)), typ)
                 return Value(t.DURATION if typ is t.TIME and op == "-" else typ, result)
             if typ in FLOATS and on_floats is not None:
                 return Value(typ, round_float(on_floats(float(x or 0), float(y or 0)), _FLOAT_SIZE[typ]))
