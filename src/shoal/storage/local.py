@@ -1,0 +1,193 @@
+"""Objects in a directory, durable: what was acknowledged survives the loss of power.
+
+An object is written aside, synced, linked to its name, and the directory is synced. `link` fails if
+the name is taken, so the file system is the referee, and nobody ever sees half an object.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+
+from shoal.errors import InvalidInput, NotFound, StorageFailure
+from shoal.storage.store import Created, Listed, check_key
+
+_ASIDE = ".aside-"
+"""How the names of files begin that are not objects yet."""
+_ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+class LocalStore:
+    """A directory of the file system."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self._root = Path(os.path.realpath(root))
+
+    @property
+    def uri(self) -> str:
+        return f"file://{self._root}"
+
+    def _path(self, key: str) -> Path:
+        """The place of a key; a link that leads out of the store is refused."""
+        path = self._root / check_key(key)
+        parent = Path(os.path.realpath(path.parent))
+        if parent != self._root and self._root not in parent.parents:
+            raise InvalidInput(f"{key}: leads out of {self._root}")
+        return path
+
+    def get(self, key: str) -> bytes:
+        with self._reading(key) as file:
+            return _read(file, os.fstat(file).st_size)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        with self._reading(key) as file:
+            os.lseek(file, start, os.SEEK_SET)
+            return _read(file, length)
+
+    def size(self, key: str) -> int:
+        with self._reading(key) as file:
+            return os.fstat(file).st_size
+
+    @contextmanager
+    def _reading(self, key: str) -> Iterator[int]:
+        path = self._path(key)
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except _ABSENT:
+            raise NotFound(f"{path}: no such object") from None
+        except OSError as e:
+            raise _failure(path, e) from None
+        try:
+            if stat.S_ISDIR(os.fstat(file).st_mode):
+                raise NotFound(f"{path}: no such object")
+            yield file
+        except OSError as e:
+            raise _failure(path, e) from None
+        finally:
+            os.close(file)
+
+    def put(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        aside = self._write_aside(path, data)
+        try:
+            os.rename(aside, path)
+            _sync(path.parent)
+        except OSError as e:
+            raise _failure(path, e) from None
+        finally:
+            _remove(aside)
+
+    def create(self, key: str, data: bytes) -> Created:
+        path = self._path(key)
+        aside = self._write_aside(path, data)
+        try:
+            os.link(aside, path)
+        except FileExistsError:
+            return Created.LOST
+        except OSError as e:
+            raise _failure(path, e) from None
+        else:
+            try:
+                _sync(path.parent)
+            except OSError:
+                return Created.UNKNOWN
+            return Created.LANDED
+        finally:
+            _remove(aside)
+
+    def _write_aside(self, path: Path, data: bytes) -> Path:
+        """A synced file beside the place of an object."""
+        aside = path.parent / f"{_ASIDE}{os.getpid()}-{token_hex(8)}"
+        try:
+            self._make_directory(path.parent)
+            file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                _write(file, data)
+                os.fsync(file)
+            finally:
+                os.close(file)
+        except OSError as e:
+            _remove(aside)
+            raise _failure(path, e) from None
+        return aside
+
+    def _make_directory(self, directory: Path) -> None:
+        """Make a directory and those above it, each synced into the one above."""
+        if directory.is_dir():
+            return
+        if directory != directory.parent:
+            self._make_directory(directory.parent)
+        with suppress(FileExistsError):
+            os.mkdir(directory, 0o700)
+        _sync(directory.parent)
+
+    def list(self, prefix: str = "") -> Iterator[Listed]:
+        """Walks the directories below the last one that the prefix names whole."""
+        start = prefix.rpartition("/")[0]
+        top = self._path(start) if start else self._root
+        for folder, _, names in os.walk(top):
+            for name in names:
+                path = Path(folder, name)
+                key = path.relative_to(self._root).as_posix()
+                if name.startswith(_ASIDE) or not key.startswith(prefix):
+                    continue
+                with suppress(FileNotFoundError):
+                    found = path.stat(follow_symlinks=False)
+                    yield Listed(key, found.st_size, found.st_mtime)
+
+    def delete(self, key: str) -> None:
+        path = self._path(key)
+        try:
+            os.unlink(path)
+        except _ABSENT:
+            return
+        except OSError as e:
+            raise _failure(path, e) from None
+
+    def sweep(self, older_than: float) -> int:
+        """Remove what crashes left behind, of at least this age in seconds; how many files that were."""
+        swept = 0
+        for folder, _, names in os.walk(self._root):
+            for name in names:
+                path = Path(folder, name)
+                with suppress(FileNotFoundError):
+                    if name.startswith(_ASIDE) and time.time() - path.stat().st_mtime >= older_than:
+                        path.unlink()
+                        swept += 1
+        return swept
+
+
+def _read(file: int, length: int) -> bytes:
+    parts: list[bytes] = []
+    while length > 0 and (part := os.read(file, length)):
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+def _write(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def _sync(directory: Path) -> None:
+    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        os.unlink(path)
+
+
+def _failure(path: Path, error: OSError) -> StorageFailure:
+    return StorageFailure(f"{path}: {(error.strerror or str(error)).lower()}")

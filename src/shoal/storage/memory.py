@@ -1,0 +1,56 @@
+"""Objects in memory: for tests, and for lakes that end with the process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+from shoal.errors import NotFound
+from shoal.storage.store import Created, Listed, check_key
+
+
+class MemoryStore:
+    """A dictionary behind a lock."""
+
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+        self._objects: dict[str, tuple[bytes, float]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def uri(self) -> str:
+        return f"memory://{self._name}"
+
+    def get(self, key: str) -> bytes:
+        with self._lock:
+            found = self._objects.get(check_key(key))
+        if found is None:
+            raise NotFound(f"{self.uri}/{key}: no such object")
+        return found[0]
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self.get(key)[start : start + length]
+
+    def size(self, key: str) -> int:
+        return len(self.get(key))
+
+    def put(self, key: str, data: bytes) -> None:
+        with self._lock:
+            self._objects[check_key(key)] = (bytes(data), time.time())
+
+    def create(self, key: str, data: bytes) -> Created:
+        with self._lock:
+            if check_key(key) in self._objects:
+                return Created.LOST
+            self._objects[key] = (bytes(data), time.time())
+            return Created.LANDED
+
+    def list(self, prefix: str = "") -> Iterator[Listed]:
+        with self._lock:
+            found = [Listed(key, len(data), at) for key, (data, at) in self._objects.items() if key.startswith(prefix)]
+        return iter(found)
+
+    def delete(self, key: str) -> None:
+        with self._lock:
+            self._objects.pop(check_key(key), None)
