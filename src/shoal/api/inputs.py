@@ -13,10 +13,12 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from shoal.api.python_values import from_python
+from shoal.api.sources import read_file
 from shoal.errors import InvalidInput, NotFound
-from shoal.formats.files import STDIN, is_url, read_file, read_source
+from shoal.formats.files import read_source
 from shoal.formats.options import ReadOptions
 from shoal.model.values import Value
+from shoal.storage.inputs import STDIN, is_url
 
 _FOREIGN = {
     ("pyarrow", "Table"): "tables:read_table",

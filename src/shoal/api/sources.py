@@ -5,13 +5,56 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from shoal.errors import ShoalError, Unsupported
-from shoal.formats.files import Watch, read_file, read_request
+from shoal.errors import InvalidInput, ShoalError, StorageFailure, Unsupported
+from shoal.formats import registry
+from shoal.formats.files import read_source
 from shoal.formats.options import ReadOptions
 from shoal.lang import plan
 from shoal.model.values import Value
+from shoal.storage.inputs import Input, open_input, open_request
 
 Warn = Callable[[str], None]
+Watch = Callable[[Input, Iterator[Value]], Iterator[Value]]
+"""Passes the values of an open file on, and may look at how far it was read."""
+
+
+def read_file(
+    path: str, format_name: str = "auto", options: ReadOptions = ReadOptions(), watch: Watch | None = None
+) -> Iterator[Value]:
+    """The values in a file or behind a URL; errors get its name in front."""
+    return _read(lambda: open_input(path), format_name, options, watch)
+
+
+def read_request(
+    url: str,
+    format_name: str,
+    options: ReadOptions,
+    method: str = "GET",
+    headers: tuple[tuple[str, str], ...] = (),
+    body: bytes = b"",
+    watch: Watch | None = None,
+) -> Iterator[Value]:
+    """The values in the answer to an HTTP request."""
+    return _read(lambda: open_request(url, method, headers, body), format_name, options, watch)
+
+
+def _read(
+    opener: Callable[[], tuple[str, Input]], format_name: str, options: ReadOptions, watch: Watch | None
+) -> Iterator[Value]:
+    if format_name != "auto":
+        registry.by_name(format_name).load_reader()
+    name, file = opener()
+    try:
+        values = read_source(file, format_name, options)
+        yield from values if watch is None else watch(file, values)
+    except InvalidInput as e:
+        raise InvalidInput(f"{name}: {e}") from e
+    except ShoalError:
+        raise
+    except OSError as e:
+        raise StorageFailure(f"{name}: {(e.strerror or str(e)).lower()}") from None
+    finally:
+        file.close()
 
 
 def read_files(

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import ParamSpec, TextIO
 
 from shoal.cli.flags import Parsed
-from shoal.formats.remote import Input
 from shoal.model.values import Value
+from shoal.storage.inputs import Input
 
 _AFTER = 2.0
 _EVERY = 0.2

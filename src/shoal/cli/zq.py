@@ -16,7 +16,6 @@ from shoal.engines.interp.engine import compile_source, run_program
 from shoal.engines.interp.environment import Memory, Run, Statistics
 from shoal.errors import InvalidInput
 from shoal.formats import registry
-from shoal.formats.files import STDIN, is_url, open_input
 from shoal.formats.options import MAX_VALUE_SIZE, ReadOptions
 from shoal.lang import ast, plan
 from shoal.lang.parser import parse_source
@@ -26,6 +25,7 @@ from shoal.model import types as t
 from shoal.model import values
 from shoal.model.text import format_value
 from shoal.model.values import NULL, Value
+from shoal.storage.inputs import STDIN, is_url, open_input
 from shoal.version import VERSION
 
 SUMMARY = "run a query over files of any format"

@@ -17,7 +17,7 @@ from obstore.exceptions import BaseError, PermissionDeniedError, PreconditionErr
 from obstore.store import S3Store
 
 from shoal.errors import InvalidInput, NotFound, StorageFailure
-from shoal.formats.ranged import Ranged
+from shoal.storage.ranged import Ranged
 
 if TYPE_CHECKING:  # the library has this for type checkers only
     from obstore import GetOptions

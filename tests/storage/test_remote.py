@@ -21,16 +21,17 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
+from shoal.api.sources import read_file, read_request
 from shoal.cli.main import main
 from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure, Unsupported
-from shoal.formats import http_exchange, parquet, vng, zson
-from shoal.formats.files import read_file, read_request
+from shoal.formats import parquet, vng, zson
 from shoal.formats.options import ReadOptions
-from shoal.formats.ranged import Forward, Ranged
-from shoal.formats.remote import open_url, public_name
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value
+from shoal.storage import http_exchange
+from shoal.storage.ranged import Forward, Ranged
+from shoal.storage.remote import open_url, public_name
 from shoal.testing.streams import written
 
 RECORDS = [parse_value(f'{{n:{i},s:"{"x" * (i % 50)}"}}') for i in range(2000)]
@@ -567,7 +568,7 @@ def test_what_is_public_needs_no_credentials(bucket: S3Store, endpoint: str, mon
 
 
 def test_s3_without_the_library_says_what_to_install(bucket: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "shoal.formats.s3", raising=False)
+    monkeypatch.delitem(sys.modules, "shoal.storage.s3", raising=False)
     monkeypatch.setitem(sys.modules, "obstore", None)
     message = "s3://bucket/x: needs the package obstore (pip install 'shoal[s3]')"
     assert str(failure(lambda: open_url("s3://bucket/x"))) == message

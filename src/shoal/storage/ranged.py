@@ -10,8 +10,8 @@ import io
 from collections.abc import Callable
 
 from shoal.errors import InvalidInput
-from shoal.formats.streams import CHUNK
 
+CHUNK = 1 << 18
 _LARGEST = 8 << 20
 
 
@@ -91,3 +91,12 @@ class Forward:
     def tell(self) -> int:
         """How much was read."""
         return self._count
+
+
+def read_fully(read: Callable[[int], bytes], size: int) -> bytes:
+    """So many bytes, short only at the end; never allocates for bytes that do not come."""
+    parts: list[bytes] = []
+    while size > 0 and (part := read(min(size, 1 << 20))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

@@ -5,15 +5,17 @@ A file that can be moved in goes on with the first answer as long as it is read 
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
 from http.client import HTTPException
+from typing import Any
 
-from shoal.errors import StorageFailure, Unsupported
-from shoal.formats.compression import unwrap
-from shoal.formats.http_exchange import Answer, Request, connect, exchange, naming, send
-from shoal.formats.ranged import Forward, Ranged
-from shoal.formats.remote import Input, public_name
-from shoal.formats.streams import read_exactly
+from shoal.errors import InvalidInput, StorageFailure, Unsupported
+from shoal.storage.http_exchange import Answer, Request, connect, exchange, naming, send
+from shoal.storage.inputs import Input
+from shoal.storage.ranged import Forward, Ranged, read_fully
+from shoal.storage.remote import public_name
 
 _ENCODINGS = ("", "identity", "gzip", "x-gzip")
 
@@ -44,7 +46,7 @@ def _as_input(answer: Answer, body: _Body) -> Input:
     if encoding not in _ENCODINGS:
         raise Unsupported(f"{public_name(body.url)}: content encoding {encoding!r} (only gzip is read)")
     if encoding in _ENCODINGS[2:]:
-        return Forward(unwrap(body).read, body.close)
+        return Forward(_Unpacked(body).read, body.close)
     if _serves_ranges(answer) and body.size:
         ranges = _Ranges(answer, body)
         return Ranged(ranges.fetch, body.size, ranges.close)
@@ -94,7 +96,7 @@ class _Ranges:
     def fetch(self, start: int, size: int) -> bytes:
         """`size` bytes from `start` on."""
         if self._body is not None and self._body.tell() == start:
-            return read_exactly(self._body, size)
+            return read_fully(self._body.read, size)
         if self._body is not None:
             self._body.close()
             self._body = None
@@ -133,3 +135,17 @@ class _Ranges:
         if self._body is not None:
             self._body.close()
         self._connection.close()
+
+
+class _Unpacked:
+    """A body that was compressed for the way."""
+
+    def __init__(self, body: Any) -> None:
+        self._name = public_name(body.url)
+        self._file = gzip.GzipFile(fileobj=body)
+
+    def read(self, size: int = -1, /) -> bytes:
+        try:
+            return self._file.read1(size) if size >= 0 else self._file.read()
+        except (EOFError, zlib.error, gzip.BadGzipFile) as e:
+            raise InvalidInput(f"{self._name}: bad gzip data ({e})") from None

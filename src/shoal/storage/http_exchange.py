@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure
-from shoal.formats.remote import public_name
+from shoal.storage.remote import public_name
 from shoal.version import VERSION
 
 TIMEOUT = 30.0

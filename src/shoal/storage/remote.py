@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from shoal.errors import Unsupported
-from shoal.formats.streams import Source
+from shoal.storage.inputs import Input
 
 _FETCHERS = {"http": "http", "https": "http", "s3": "s3"}
 """The module of this package that opens URLs of a scheme."""
-
-
-class Input(Source, Protocol):
-    """An open file. `tell` works on those that cannot seek, too: it says how much was read."""
-
-    def close(self) -> None:
-        """Let go of it."""
-        ...
 
 
 def open_url(url: str) -> Input:
@@ -39,7 +31,7 @@ def public_name(url: str) -> str:
 
 def _fetcher(url: str) -> Any:
     try:
-        return import_module(f"shoal.formats.{_FETCHERS[url.partition('://')[0]]}")
+        return import_module(f"shoal.storage.{_FETCHERS[url.partition('://')[0]]}")
     except ModuleNotFoundError as e:
         if e.name != "obstore":
             raise
