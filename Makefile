@@ -32,7 +32,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -n 2 -m "not long"
 
 test-long: $(READY)
-	$(BIN)/python -m pytest -n 2
+	SHOAL_TESTS=long $(BIN)/python -m pytest -n 2
 
 check: $(READY)
 	$(BIN)/ruff check .

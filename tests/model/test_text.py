@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from shoal.errors import InvalidInput
-from shoal.model.parse import parse_value
+from shoal.model import types as t
+from shoal.model.parse import Parser, parse_value
 from shoal.model.text import Formatter, format_value
+from shoal.model.values import Value
 
 SAME = """
 1
@@ -94,3 +96,20 @@ def test_persistent_names_are_defined_once() -> None:
     value = parse_value("{a:80(port=uint16),b:1(other=uint8)}")
     assert formatter.format(value) == "{a:80(port=uint16),b:1(other=uint8)}"
     assert formatter.format(value) == "{a:80(port),b:1(other=uint8)}"
+
+
+def test_a_name_in_a_type_value_holds_from_there_on() -> None:
+    as_type, as_number = t.named("port", t.TYPE), t.named("port", t.UINT8)
+    record = t.record([("x", t.array(as_type)), ("y", t.array(as_type))])
+    values = [
+        Value(record, ((), (as_number,))),
+        Value(t.array(as_type), (as_number, t.INT64)),
+        Value(t.record([("x", t.TYPE), ("y", t.named("port", t.INT64))]), (as_number, 3)),
+        Value(t.record([("x", as_number), ("y", t.TYPE), ("z", as_number)]), (1, t.named("port", t.IP), 2)),
+    ]
+    for value in values:
+        assert parse_value(format_value(value)) == value
+    formatter, names = Formatter(persist=lambda name: True), dict[str, t.Type]()
+    texts = [formatter.format(value) for value in values * 2]
+    parsed = [Parser(text, names=names).value() for text in texts]
+    assert parsed == values * 2

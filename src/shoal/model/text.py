@@ -7,7 +7,7 @@ and referred to after that, `81(port)`; `persist` keeps definitions across value
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from shoal.model import types as t
 from shoal.model.literals import (
@@ -265,10 +265,13 @@ class Formatter:
             self._persistent[typ.name] = typ
 
     def _type_value(self, pad: int, typ: t.Type) -> str:
-        """A type value; indented, its records and unions take a line for each part."""
-        if not self._tab:
-            return f"<{format_type(typ)}>"
-        return f"<{self._pretty_type(pad, typ, {})}>"
+        """A type value; indented, its records and unions take a line for each part. Its names hold from there on."""
+        text = self._pretty_type(pad, typ, {}) if self._tab else format_type(typ)
+        for named in _names_in(typ):
+            self._names[named.name] = named
+            if named.name in self._persistent:
+                self._persistent[named.name] = named
+        return f"<{text}>"
 
     def _pretty_type(self, pad: int, typ: t.Type, defs: dict[str, t.Named]) -> str:
         deeper = pad + self._tab
@@ -299,6 +302,14 @@ class Formatter:
                 return f"{quote_type_name(typ.name)}={inner}"
             case _:
                 return _type_text(typ, defs)
+
+
+def _names_in(typ: t.Type) -> Iterator[t.Named]:
+    """The named types in a type, in the order in which a reader comes to know them."""
+    for child in typ.children():
+        yield from _names_in(child)
+    if isinstance(typ, t.Named):
+        yield typ
 
 
 def _shows_empty(typ: t.Type) -> bool:
