@@ -15,7 +15,7 @@ import lz4.block
 from shoal.errors import InvalidInput
 from shoal.formats.options import ReadOptions, WriteOptions
 from shoal.formats.streams import CHUNK, Sink, Source
-from shoal.formats.zng_types import ARRAY, ENUM, ERROR, MAP, NAMED, RECORD, SET, UNION, TypeTable
+from shoal.formats.zng_types import ARRAY, ENUM, ERROR, MAP, NAMED, RECORD, SET, UNION, EndlessValue, TypeTable
 from shoal.model import types as t
 from shoal.model.values import Value
 from shoal.model.zcode import encode, read_uvarint, tagged, uvarint
@@ -54,7 +54,6 @@ def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Itera
     is_open = has_values = False
     while True:
         start = frames.position
-        kind = -1
         try:
             frame = frames.next()
             if frame is None:
@@ -73,7 +72,7 @@ def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Itera
             else:
                 yield _read_control(payload)
         except (InvalidInput, IndexError, UnicodeDecodeError, struct.error) as e:
-            if kind == VALUES and not has_values and "runs past" in str(e):
+            if isinstance(e, EndlessValue) and not has_values:
                 # The very first value has no end: this is no ZNG, and a place in it would say nothing.
                 raise InvalidInput("malformed zng record") from e
             if isinstance(e, InvalidInput):

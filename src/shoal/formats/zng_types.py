@@ -16,6 +16,10 @@ from shoal.model.zcode import Data, Decoder, decode_int, decoder, normal_map, no
 RECORD, ARRAY, SET, MAP, UNION, ENUM, ERROR, NAMED = range(8)
 
 
+class EndlessValue(InvalidInput):
+    """A value that says it is longer than the frame it is in."""
+
+
 class TypeTable:
     """Typedefs so far, with the decoders of their values."""
 
@@ -73,7 +77,7 @@ class TypeTable:
                 continue
             stop = pos + size - 1
             if stop > end:
-                raise InvalidInput("value runs past its frame")
+                raise EndlessValue("value runs past its frame")
             yield Value(found[0], found[1](payload, pos, stop))
             pos = stop
 

@@ -231,11 +231,6 @@ def quote_name(name: str) -> str:
     return name if _IDENTIFIER.fullmatch(name) else quote(name)
 
 
-def is_type_name(name: str) -> bool:
-    """Whether a type name needs no quotes: like an identifier, with dots."""
-    return _TYPE_NAME.fullmatch(name) is not None
-
-
 def quote_type_name(name: str) -> str:
     """A type name, quoted where it must be."""
     return name if _TYPE_NAME.fullmatch(name) else quote(name)

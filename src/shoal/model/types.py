@@ -358,12 +358,6 @@ def is_number(typ: Type) -> bool:
     return isinstance(typ.under, Primitive) and typ.under.id <= FLOAT64.id
 
 
-def type_id(typ: Type) -> int:
-    """The identifier of a primitive, below any names; `FIRST_COMPLEX_ID` for complex types."""
-    under = typ.under
-    return under.id if isinstance(under, Primitive) else FIRST_COMPLEX_ID
-
-
 def compare_types(a: Type, b: Type) -> int:
     """Order types by kind, then by shape, ignoring names: -1, 0 or 1."""
     a, b = a.under, b.under

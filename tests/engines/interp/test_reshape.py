@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.engines.interp.reshape import FuseState, ShapeState, explode, fuse_values, shape_values
+from shoal.engines.interp.reshape import FuseState, ShapeState, explode
 from shoal.model import types as t
 from shoal.model.parse import parse_type, parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value, is_error
 from shoal.model.zcode import decode, encode
 from shoal.testing.strategies import data_of, primitive_types, record_types, types, values
+
+
+def converted(state: FuseState | ShapeState, values: Sequence[Value]) -> list[Value]:
+    """All values as the state makes them, once it has seen them all."""
+    for value in values:
+        state.observe(value)
+    return [state.convert(value) for value in values]
 
 
 def read(texts: str) -> list[Value]:
@@ -48,7 +57,7 @@ FUSED = [
 
 @pytest.mark.parametrize("given_, expected", FUSED)
 def test_fuse_gives_all_values_one_type(given_: str, expected: str) -> None:
-    assert written(list(fuse_values(read(given_)))) == expected
+    assert written(list(converted(FuseState(), read(given_)))) == expected
 
 
 def test_fuse_converts_values_that_were_kept_elsewhere() -> None:
@@ -67,7 +76,7 @@ rows = st.lists(record_types(primitive_types), min_size=1, max_size=3).flatmap(
 
 @given(rows)
 def test_fused_records_keep_all_their_information(given_: tuple[Value, ...]) -> None:
-    fused = list(fuse_values(given_))
+    fused = list(converted(FuseState(), given_))
     assert len({value.type for value in fused}) == 1
     for before, after in zip(given_, fused, strict=True):
         assert after.is_null == before.is_null
@@ -80,7 +89,7 @@ def test_fused_records_keep_all_their_information(given_: tuple[Value, ...]) -> 
 
 @given(st.lists(values(), max_size=4))
 def test_fuse_takes_any_values(given_: list[Value]) -> None:
-    for before, after in zip(given_, fuse_values(given_), strict=True):
+    for before, after in zip(given_, converted(FuseState(), given_), strict=True):
         assert decode(after.type, encode(after.type, after.data)) is not None or after.is_null
         assert after == before or not is_error(before)
 
@@ -117,7 +126,7 @@ SHAPED = [
 
 @pytest.mark.parametrize("given_, expected", SHAPED)
 def test_shape_settles_nulls_and_whole_numbers(given_: str, expected: str) -> None:
-    assert written(list(shape_values(read(given_)))) == expected
+    assert written(list(converted(ShapeState(), read(given_)))) == expected
 
 
 def test_shape_converts_values_that_were_kept_elsewhere() -> None:
@@ -129,7 +138,7 @@ def test_shape_converts_values_that_were_kept_elsewhere() -> None:
 
 @given(st.lists(values(), max_size=5))
 def test_shape_keeps_the_information_of_any_values(given_: list[Value]) -> None:
-    for before, after in zip(given_, shape_values(given_), strict=True):
+    for before, after in zip(given_, converted(ShapeState(), given_), strict=True):
         assert after.data == before.data or encode(before.type, before.data) == encode(after.type, after.data)
 
 

@@ -6,7 +6,7 @@ from the values: observe them all, keep them anywhere, then convert each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from shoal.model import types as t
 from shoal.model.fusion import Fusion, Move, mover
@@ -42,14 +42,6 @@ class FuseState:
         if move is None:
             move = self._moves[value.type] = mover(value.type, to)
         return Value(to, move(value.data))
-
-
-def fuse_values(values: Sequence[Value]) -> Iterator[Value]:
-    """All values in the one type they fuse to."""
-    state = FuseState()
-    for value in values:
-        state.observe(value)
-    return map(state.convert, values)
 
 
 class ShapeState:
@@ -98,14 +90,6 @@ class ShapeState:
         if value.data is None or goal is typ:
             return Value(goal, value.data)
         return Value(goal, tuple(map(_whole, value.data, goal.children())))
-
-
-def shape_values(values: Sequence[Value]) -> Iterator[Value]:
-    """All values as the `shape` operator makes them."""
-    state = ShapeState()
-    for value in values:
-        state.observe(value)
-    return map(state.convert, values)
 
 
 _INT64_END, _UINT64_END = float(2**63), float(2**64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shoal.lang import plan
 from shoal.lang.rules.sequences import rewrite_sequences
 
-_MOST = 100_000
+MOST_HELD = 100_000
 """Above this, sorting everything, on disk if need be, is the safer way."""
 
 
@@ -16,7 +16,7 @@ def top_of_sort(program: plan.Program) -> plan.Program:
         out: list[plan.Op] = []
         for op in seq:
             last = out[-1] if out else None
-            if isinstance(op, plan.Head) and isinstance(last, plan.Sort) and op.count <= _MOST:
+            if isinstance(op, plan.Head) and isinstance(last, plan.Sort) and op.count <= MOST_HELD:
                 out[-1] = plan.TopK(op.count, last)
             else:
                 out.append(op)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from shoal.engines.interp.aggregates.contract import Aggregate, Limits, feed
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.construct import bounded
 from shoal.engines.interp.expressions.logic import is_true
+from shoal.engines.interp.unroll import unroll
 from shoal.model import types as t
 from shoal.model import values
 from shoal.model.values import NULL, TRUE, Value, is_error, structured_error
@@ -88,7 +89,7 @@ def lateral(local: tuple[Eval, ...], this: Value, env: Env) -> Env:
     return scope
 
 
-def subquery(local: tuple[Eval, ...], exprs: tuple[Eval, ...], body: Stream, unroll: Unroll) -> Eval:
+def subquery(local: tuple[Eval, ...], exprs: tuple[Eval, ...], body: Stream) -> Eval:
     """A lateral query as a value: null, the one value that comes out, or an array of all of them."""
 
     def call(this: Value, env: Env) -> Value:
@@ -99,6 +100,3 @@ def subquery(local: tuple[Eval, ...], exprs: tuple[Eval, ...], body: Stream, unr
         return out[0] if len(out) == 1 else bounded(values.array(out))
 
     return call
-
-
-Unroll: TypeAlias = Callable[[tuple[Eval, ...], Value, Env], Iterable[Value]]

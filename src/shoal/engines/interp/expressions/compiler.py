@@ -10,7 +10,6 @@ from shoal.engines.interp.environment import Eval
 from shoal.engines.interp.expressions import access, arithmetic, calls, compare, construct, logic, search
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.engines.interp.functions.table import FUNCTIONS, NEED_NAMES
-from shoal.engines.interp.unroll import unroll
 from shoal.errors import InvalidInput
 from shoal.lang import plan
 from shoal.lang.walk import calls_itself, has_aggregate
@@ -83,7 +82,7 @@ class ExpressionCompiler:
             case plan.MapExpr(entries):
                 return construct.map_of(tuple((self.expr(k), self.expr(v)) for k, v in entries))
             case plan.Subquery(names, exprs, body):
-                return calls.subquery(self.exprs(names), self.exprs(exprs), self._compile_seq(body), unroll)
+                return calls.subquery(self.exprs(names), self.exprs(exprs), self._compile_seq(body))
             case _:
                 assert_never(expr)
 

@@ -14,7 +14,7 @@ from shoal.lang.regexps import Regexp, compile_regexp
 from shoal.model import types as t
 from shoal.model.values import FALSE, TRUE, Value
 
-_MAX_TYPES = 4096
+_MAX_TERMS = 4096
 
 
 def grep(pattern: Value, value: Value) -> Value:
@@ -52,7 +52,7 @@ def _folded(term: str) -> Regexp:
 def _names_contain(typ: t.Record, term: str) -> bool:
     known: dict[str, bool] = typ.memo.setdefault("grep", {})
     if term not in known:
-        if len(known) >= _MAX_TYPES:
+        if len(known) >= _MAX_TERMS:
             known.clear()
         known[term] = any(is_within(term, name) for name in dotted_names(typ))
     return known[term]

@@ -14,13 +14,12 @@ from shoal.engines.interp.expressions.access import path
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.engines.interp.operators.simple import close
 from shoal.engines.interp.spill import Room, SpillFile, merge_runs
+from shoal.lang.rules.top_of_sort import MOST_HELD
 from shoal.model import types as t
 from shoal.model.order import compare_values
 from shoal.model.values import NULL, Value, is_missing
 
 _FLUSH_EVERY = 100
-MOST_HELD = 100_000
-"""The longest top that is kept in memory; a longer one is a sort, which may go to disk."""
 
 
 class Order:
