@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from shoal import version
 
 if TYPE_CHECKING:
+    from shoal.api.opening import create, open  # noqa: A004 - it is `shoal.open`
     from shoal.api.python_values import Error, from_python, to_python
     from shoal.api.query import query
     from shoal.api.results import Results
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from shoal.model.values import Value
 
 __version__ = version.VERSION
-__all__ = ["Error", "Memory", "Results", "ShoalError", "Value", "from_python", "query", "to_python"]
+__all__ = ["Error", "Memory", "Results", "ShoalError", "Value", "create", "from_python", "open", "query", "to_python"]
 
 _PLACES = {
     "Error": "shoal.api.python_values",
@@ -22,7 +23,9 @@ _PLACES = {
     "Results": "shoal.api.results",
     "ShoalError": "shoal.errors",
     "Value": "shoal.model.values",
+    "create": "shoal.api.opening",
     "from_python": "shoal.api.python_values",
+    "open": "shoal.api.opening",
     "query": "shoal.api.query",
     "to_python": "shoal.api.python_values",
 }

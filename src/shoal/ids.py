@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import secrets
 import time
+from typing import NewType
 
 from shoal.errors import InvalidInput
+
+Id = NewType("Id", bytes)
 
 SIZE = 20
 TEXT_SIZE = 27
@@ -17,10 +20,10 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _VALUES = {c: i for i, c in enumerate(_DIGITS)}
 
 
-def new(now: float | None = None) -> bytes:
+def new(now: float | None = None) -> Id:
     """A new identifier: four bytes of seconds, sixteen of chance."""
     seconds = int(time.time() if now is None else now) - _EPOCH
-    return (seconds % 2**32).to_bytes(4, "big") + secrets.token_bytes(16)
+    return Id((seconds % 2**32).to_bytes(4, "big") + secrets.token_bytes(16))
 
 
 def made_at(ident: bytes) -> int:
@@ -40,16 +43,16 @@ def to_text(ident: bytes) -> str:
     return "".join(reversed(out))
 
 
-def parse(text: str) -> bytes:
+def parse(text: str) -> Id:
     """The identifier in 27 characters of base 62, or in `0x` and 40 hexadecimal digits."""
     try:
         if text.startswith("0x") and len(text) == 2 + 2 * SIZE:
-            return bytes.fromhex(text[2:])
+            return Id(bytes.fromhex(text[2:]))
         if len(text) != TEXT_SIZE:
             raise ValueError
         number = 0
         for c in text:
             number = number * 62 + _VALUES[c]
-        return number.to_bytes(SIZE, "big")
+        return Id(number.to_bytes(SIZE, "big"))
     except (ValueError, KeyError, OverflowError):
         raise InvalidInput(f"invalid id: {text!r} (27 letters and digits, or 0x and 40 hexadecimal digits)") from None

@@ -28,6 +28,8 @@ CREATES = [
     (Fault.LOST_ANSWER, Created.UNKNOWN, True),
     (Fault.REFUSED, Created.LOST, False),
     (Fault.LATE, Created.UNKNOWN, False),
+    (Fault.DROPPED, Created.UNKNOWN, False),
+    (Fault.DOUBLED, Created.LOST, True),
 ]
 
 
@@ -57,6 +59,31 @@ def test_a_put_that_fails_may_have_happened(fault: Fault) -> None:
     store.land_late()
     assert len(list(inner.list())) == (fault is not Fault.ERROR)
     assert [name for name, _ in store.calls][:1] == ["put"]
+
+
+def test_a_dropped_request_never_happens_and_a_doubled_one_does_no_harm() -> None:
+    inner = MemoryStore()
+    store = FaultyStore(inner, lambda number, name, key: Fault.DOUBLED if number else Fault.DROPPED)
+    with pytest.raises(StorageFailure, match="on command"):
+        store.put("k", b"x")
+    store.land_late()
+    assert list(inner.list()) == []
+    store.put("k", b"x")
+    assert (store.get("k"), store.size("k"), [item.key for item in store.list()]) == (b"x", 1, ["k"])
+    store.delete("k")
+    assert list(inner.list()) == []
+
+
+def test_a_late_read_of_what_is_gone_harms_nobody() -> None:
+    inner = MemoryStore()
+    store = FaultyStore(inner, on(0, Fault.LATE))
+    with pytest.raises(StorageFailure):
+        store.get("k")
+    store.land_late()
+
+
+def test_every_fault_of_a_create_is_in_the_table() -> None:
+    assert {fault for fault, _, _ in CREATES} == set(Fault)
 
 
 def test_a_late_create_loses_to_one_that_was_faster() -> None:

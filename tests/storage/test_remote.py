@@ -10,10 +10,8 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -32,6 +30,7 @@ from shoal.model.values import Value
 from shoal.storage import http_exchange
 from shoal.storage.ranged import Forward, Ranged
 from shoal.storage.remote import open_url, public_name
+from shoal.testing.moto_s3 import put_unsigned
 from shoal.testing.streams import written
 
 RECORDS = [parse_value(f'{{n:{i},s:"{"x" * (i % 50)}"}}') for i in range(2000)]
@@ -448,41 +447,6 @@ def test_a_stream_knows_how_much_was_read_and_cannot_be_moved_in() -> None:
 # ---- an S3 server
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    """A server of its own process on a free port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean) as server:
-        try:
-            _put_bucket(port)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.terminate()
-
-
-def _put_bucket(port: int, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            return put(port, "/bucket")
-        except ConnectionRefusedError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.05)
-
-
-def put(port: int, path: str, body: bytes = b"", **headers: str) -> None:
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        connection.request("PUT", path, body, {name.replace("_", "-"): value for name, value in headers.items()})
-        assert connection.getresponse().status == 200
-    finally:
-        connection.close()
-
-
 @pytest.fixture
 def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> S3Store:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
@@ -558,7 +522,7 @@ def test_settings_that_cannot_work_are_told(
 
 
 def test_what_is_public_needs_no_credentials(bucket: S3Store, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(int(endpoint.rpartition(":")[2]), "/bucket/public", b"{a:1}", x_amz_acl="public-read")
+    put_unsigned(endpoint, "/bucket/public", b"{a:1}", x_amz_acl="public-read")
     obstore.put(bucket, "private", b"{a:1}")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")

@@ -46,13 +46,15 @@ def query(
     if format != "auto":
         registry.by_name(format).load_reader()
     options = ReadOptions(csv_delimiter=csv_delimiter)
-    run = Run(memory=memory or Memory(), open_scan=scan_opener(options), emit=_emitter(on_debug), measure=statistics)
+    run = Run(memory=memory or Memory(), open_scan=scan_opener(options), emit=emitter(on_debug), measure=statistics)
     _check_inputs(source, compiled, inputs)
     values = iter((NULL,)) if inputs is None else read_inputs(inputs, Reading(format, options))
     return Results(program, run_program(compiled, values, run), run.statistics)
 
 
-def _emitter(on_debug: Callable[[Value], None] | None) -> Callable[[str, Value], None]:
+def emitter(on_debug: Callable[[Value], None] | None) -> Callable[[str, Value], None]:
+    """Sends what leaves a query by the side where it belongs."""
+
     def emit(channel: str, value: Value) -> None:
         if channel == "debug" and on_debug is not None:
             on_debug(value)

@@ -181,11 +181,14 @@ class Writer:
 
     def write(self, value: Value) -> None:
         """Add a value."""
-        typ = value.type
+        self.write_encoded(value.type, encode(value.type, value.data))
+
+    def write_encoded(self, typ: t.Type, body: bytes | None) -> None:
+        """Add a value of which the binary form is at hand."""
         ident = self._id_bytes.get(typ)
         if ident is None:
             ident = self._id_bytes[typ] = uvarint(self._id_of(typ))
-        item = ident + tagged(encode(typ, value.data))
+        item = ident + tagged(body)
         self._values.append(item)
         self._size += len(item)
         if self._size >= self._frame_size:

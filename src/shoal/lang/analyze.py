@@ -29,7 +29,7 @@ def analyze(tree: ast.Seq, source: Source, evaluate: Evaluate, catalog: Catalog 
     analyzer = Analyzer(source, evaluate, catalog or NoLake())
     body = analyzer.program(tree)
     if needs_input(body):
-        body = (plan.DefaultScan(), *body)
+        body = (analyzer.default_scan(), *body)
     return plan.Program(body, tuple(analyzer.funcs), tuple(analyzer.type_names.items()))
 
 
@@ -103,7 +103,7 @@ class Analyzer(SourceAnalyzer):
             case ast.From(trunks):
                 return self._from(trunks)
             case ast.File() | ast.Get() | ast.Pool():
-                return together([(scan,) for scan in self.scans(op)])
+                return together(self.scans(op))
             case ast.Pass():
                 return (plan.Pass(),)
             case ast.Summarize():
@@ -351,7 +351,7 @@ class Analyzer(SourceAnalyzer):
             if trunk.body is not None and isinstance(trunk.source, ast.Pool) and is_pattern(trunk.source):
                 raise self.source.error("=> not allowed after pool pattern in 'from' operator", trunk.span)
             body = () if trunk.body is None else self.seq(trunk.body)
-            legs.extend((scan, *body) for scan in self.scans(trunk.source))
+            legs.extend((*scan, *body) for scan in self.scans(trunk.source))
         return together(legs)
 
     def _assert(self, node: ast.Assert) -> plan.Op:

@@ -9,6 +9,7 @@ from shoal.lang.catalog import Catalog, PoolInfo
 from shoal.lang.regexps import compile_regexp, glob_to_regexp
 from shoal.lang.source import Source
 from shoal.model import types as t
+from shoal.model.order import compare_values
 
 
 class SourceAnalyzer(ExprAnalyzer):
@@ -18,17 +19,25 @@ class SourceAnalyzer(ExprAnalyzer):
         super().__init__(source, evaluate)
         self.catalog = catalog
 
-    def scans(self, node: ast.Source) -> list[plan.Op]:
-        """What to scan; a pattern may name several pools."""
+    def scans(self, node: ast.Source) -> list[plan.Seq]:
+        """What to scan, and through which filter; a pattern may name several pools."""
         match node:
             case ast.File(path, form, key):
-                return [plan.FileScan(self._text(path), form or "auto", self._sort_key(key))]
+                return [(plan.FileScan(self._text(path), form or "auto", self._sort_key(key)),)]
             case ast.Get():
-                return [self._http(node)]
+                return [(self._http(node),)]
             case ast.Pool():
                 return self._pools(node)
             case ast.Pass():
-                return [plan.Pass()]
+                return [(plan.Pass(),)]
+
+    def default_scan(self) -> plan.Op:
+        """What a program without a source reads: the pool that is in use, or its input."""
+        if self.catalog.head is None:
+            return plan.DefaultScan()
+        name, commit = self.catalog.head
+        pool = self.catalog.pool(name)
+        return plan.PoolScan(pool.id, self.catalog.commit(pool, commit), pool.order)
 
     def _text(self, node: ast.Text) -> str:
         """A path or name; a bare one may be the name of a constant."""
@@ -72,10 +81,10 @@ class SourceAnalyzer(ExprAnalyzer):
 
     # ---- pools
 
-    def _pools(self, node: ast.Pool) -> list[plan.Op]:
+    def _pools(self, node: ast.Pool) -> list[plan.Seq]:
         try:
             if node.name is None:
-                return [self._lake_meta(node)]
+                return [(self._lake_meta(node),)]
             if isinstance(node.name, ast.Text):
                 return [self._pool(node, self._text(node.name))]
             return [self._pool(node, name) for name in self._matching(node.name)]
@@ -97,7 +106,7 @@ class SourceAnalyzer(ExprAnalyzer):
             raise self.source.error(f'unknown lake metadata type "{node.meta}" in from operator', node.span)
         return plan.MetaScan(node.meta)
 
-    def _pool(self, node: ast.Pool, name: str) -> plan.Op:
+    def _pool(self, node: ast.Pool, name: str) -> plan.Seq:
         commit = node.commit
         if name == "HEAD":
             if self.catalog.head is None:
@@ -105,9 +114,18 @@ class SourceAnalyzer(ExprAnalyzer):
                 raise self.source.error("cannot scan from unknown HEAD", node.span)
             name, commit = self.catalog.head
         pool = self.catalog.pool(name)
-        if not node.meta:
-            return plan.PoolScan(pool.id, self.catalog.commit(pool, commit), pool.order)
-        return self._pool_meta(node, pool, commit)
+        if node.meta:
+            return (self._pool_meta(node, pool, commit),)
+        scan = plan.PoolScan(pool.id, self.catalog.commit(pool, commit), pool.order)
+        return (scan,) if node.range is None else (scan, self._range(node.range, pool))
+
+    def _range(self, bounds: tuple[ast.Expr, ast.Expr], pool: PoolInfo) -> plan.Op:
+        """The filter that a range over the pool key is; either bound may come first, as in a pool that descends."""
+        key = pool.order[0].expr
+        one, other = (plan.Literal(self.constant(self.expr(bound))) for bound in bounds)
+        if compare_values(one.value, other.value) > 0:
+            one, other = other, one
+        return plan.Filter(plan.Binary("and", plan.Binary(">=", key, one), plan.Binary("<=", key, other)))
 
     def _pool_meta(self, node: ast.Pool, pool: PoolInfo, commit: str) -> plan.Op:
         if node.meta in self.catalog.commit_metas():

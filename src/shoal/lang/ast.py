@@ -420,12 +420,13 @@ class Get(Node):
 
 @dataclass(frozen=True, slots=True)
 class Pool(Node):
-    """`from pool@commit:meta tap`, or `pool ...` inside `from ( )`."""
+    """`from pool@commit:meta tap` or `from pool range x to y`, or `pool ...` inside `from ( )`."""
 
     name: Text | Glob | Regexp | None
     commit: str = ""
     meta: str = ""
     tap: bool = False
+    range: tuple[Expr, Expr] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -344,10 +344,21 @@ class OperatorParser(SearchParser):
                 return None
         meta = self._after(":", _POOL_IDENTIFIER)
         end = self.pos
+        bounds = None if meta else self._range()
+        if bounds is not None:
+            return ast.Pool(name, commit, range=bounds, span=(start, self.pos))
+        self.pos = end
         tap = bool(self.gap() and self.word("tap"))
         if not tap:
             self.pos = end
         return ast.Pool(name, commit, meta, tap, span=(start, self.pos))
+
+    def _range(self) -> tuple[ast.Expr, ast.Expr] | None:
+        """` range x to y`."""
+        if not (self.clause("range") and (low := self.expr()) and self.clause("to")):
+            return None
+        high = self.expr()
+        return None if high is None else (low, high)
 
     def _after(self, mark: str, pattern: re.Pattern[str]) -> str:
         start = self.pos

@@ -351,7 +351,8 @@ def _pool(pool: ast.Pool) -> str:
             name = print_expr(pool.name)
         case _:
             assert_never(pool.name)
-    return f"{name}{_mark('@', pool.commit)}{_mark(':', pool.meta)}{' tap' if pool.tap else ''}"
+    span = "" if pool.range is None else " range {} to {}".format(*map(print_expr, pool.range))
+    return f"{name}{_mark('@', pool.commit)}{_mark(':', pool.meta)}{span}{' tap' if pool.tap else ''}"
 
 
 def _load_options(op: ast.Load) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import Enum
 from typing import TypeVar
 
-from shoal.errors import StorageFailure
+from shoal.errors import NotFound, StorageFailure
 from shoal.storage.store import Created, Listed, ObjectStore
 
 T = TypeVar("T")
@@ -27,6 +28,10 @@ class Fault(Enum):
     """A create is turned down although nobody holds the name, as S3 does with a 409."""
     LATE = "late"
     """The outcome is unknown, and the write happens later (`land_late`)."""
+    DROPPED = "dropped"
+    """The request gets lost on its way: the outcome of a create is unknown, and nothing ever happens."""
+    DOUBLED = "doubled"
+    """Something on the way sends the request again: a create lands and is then turned down by its own object."""
 
 
 class Crash(BaseException):
@@ -75,13 +80,16 @@ class FaultyStore:
             case Fault.LOST_ANSWER:
                 self._store.create(key, data)
                 return Created.UNKNOWN
+            case Fault.DROPPED:
+                return Created.UNKNOWN
         return self._with(fault, key, lambda: self._store.create(key, data))
 
     def land_late(self) -> None:
         """Let the late writes happen."""
         late, self._late = self._late, []
-        for write in late:
-            write()
+        for act in late:
+            with suppress(NotFound):  # a read that comes too late is nobody's any more
+                act()
 
     def _next(self, name: str, key: str) -> Fault | None:
         self.calls.append((name, key))
@@ -97,7 +105,9 @@ class FaultyStore:
             case Fault.CRASH_AFTER:
                 act()
                 raise Crash(key)
-            case Fault.ERROR | Fault.REFUSED:
+            case Fault.DOUBLED:
+                act()
+            case Fault.ERROR | Fault.REFUSED | Fault.DROPPED:
                 raise StorageFailure(f"{self.uri}/{key}: failed on command")
             case Fault.LOST_ANSWER:
                 act()

@@ -10,12 +10,13 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
 from shoal.errors import InvalidInput, NotFound, StorageFailure
 from shoal.storage.store import Created, Listed, check_key
+from shoal.storage.turns import NAME, locked
 
 _ASIDE = ".aside-"
 """How the names of files begin that are not objects yet."""
@@ -134,7 +135,7 @@ class LocalStore:
             for name in names:
                 path = Path(folder, name)
                 key = path.relative_to(self._root).as_posix()
-                if name.startswith(_ASIDE) or not key.startswith(prefix):
+                if name.startswith(_ASIDE) or name == NAME or not key.startswith(prefix):
                     continue
                 with suppress(FileNotFoundError):
                     found = path.stat(follow_symlinks=False)
@@ -148,6 +149,10 @@ class LocalStore:
             return
         except OSError as e:
             raise _failure(path, e) from None
+
+    def turn(self, prefix: str) -> AbstractContextManager[None]:
+        """The turn of one of this machine's writers at a journal."""
+        return locked(self._path(prefix))
 
     def sweep(self, older_than: float) -> int:
         """Remove what crashes left behind, of at least this age in seconds; how many files that were."""

@@ -80,8 +80,11 @@ class Compiler:
         match op:
             case plan.DefaultScan(condition):
                 return default_scan(self._keep(condition))
-            case plan.FileScan() | plan.HttpScan() | plan.PoolScan() | plan.MetaScan():
+            case plan.FileScan() | plan.HttpScan() | plan.PoolScan():
                 return opened_scan(op, self._keep(op.filter))
+            case plan.MetaScan():
+                # The filter of a tap is about the data: it says which objects to list, it does not test them.
+                return opened_scan(op, self._keep(None))
             case plan.Pass() | plan.Merge():
                 return simple.passed
             case plan.Filter(expr):

@@ -1,0 +1,85 @@
+"""Queries over a lake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from shoal.api.authors import default_author
+from shoal.api.lake_catalog import LakeCatalog, Views
+from shoal.api.lake_sources import OnRead, lake_opener
+from shoal.api.programs import read_part, stands_alone
+from shoal.api.query import emitter
+from shoal.api.results import Results
+from shoal.api.sources import Watch
+from shoal.api.writing import write_values
+from shoal.engines.interp.engine import compile_source, run_program
+from shoal.engines.interp.environment import Memory, Run
+from shoal.errors import InvalidInput
+from shoal.formats.options import ReadOptions
+from shoal.lake import changes
+from shoal.lake.branches import MAIN
+from shoal.lake.commits import Note
+from shoal.lake.lake import Lake
+from shoal.lang import plan
+from shoal.lang.parser import parse_source
+from shoal.lang.source import Part, Source
+from shoal.model import types as t
+from shoal.model.parse import parse_value
+from shoal.model.values import NULL, Value
+
+_PLAIN = ReadOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query and how to run it."""
+
+    program: str
+    head: tuple[str, str] | None = None
+    """The pool and commitish that a program without a source reads."""
+    includes: tuple[str, ...] = ()
+    memory: Memory | None = None
+    statistics: bool = False
+    on_debug: Callable[[Value], None] | None = None
+    on_warning: Callable[[str], None] | None = None
+    on_read: OnRead | None = None
+    views: Views | None = None
+    options: ReadOptions = _PLAIN
+    watch: Watch | None = None
+
+
+def ask(lake: Lake, question: Question) -> Results:
+    """The results of a query."""
+    source = Source([*map(read_part, question.includes), Part("", question.program)])
+    compiled = compile_source(source, LakeCatalog(lake, question.head, question.views))
+    if isinstance(compiled.body[0], plan.DefaultScan) and not stands_alone(source, parse_source(source)):
+        raise InvalidInput("query must include a 'from' operator")
+    run = Run(
+        memory=question.memory or Memory(),
+        open_scan=lake_opener(lake, question.options, question.on_warning, question.on_read, question.watch),
+        load=lambda op, values: _load(lake, op, values),
+        emit=emitter(question.on_debug),
+        measure=question.statistics,
+    )
+    return Results(question.program, run_program(compiled, iter((NULL,)), run), run.statistics)
+
+
+def _load(lake: Lake, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:
+    """The operator `load`: all values as one commit, of which the id comes out; no values make no commit."""
+    lake.require_writable()
+    pool = lake.pool(op.pool)
+    branch = op.branch or MAIN
+    pool.refs().branch(branch)
+    note = Note(op.author or default_author(), op.message, parse_value(op.meta) if op.meta else NULL)
+    objects = write_values(pool, values)
+    if objects:
+        yield Value(t.BYTES, changes.load(pool, branch, objects, note))
+
+
+def parse_head(text: str) -> tuple[str, str]:
+    """The pool and the commitish in `pool@commitish`; without the latter it is the main branch."""
+    pool, _, commitish = text.partition("@")
+    if not pool:
+        raise InvalidInput(f"invalid commitish: {text!r} (such as logs@main)")
+    return pool, commitish or MAIN

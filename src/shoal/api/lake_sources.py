@@ -1,0 +1,56 @@
+"""Opens the sources that a query over a lake names: pools, metadata, and files and URLs as any query does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from shoal.api.metas import COMMIT_METAS, LAKE_METAS, POOL_METAS
+from shoal.api.pruning import key_range
+from shoal.api.sources import Watch, scan_opener
+from shoal.formats.options import ReadOptions
+from shoal.ids import Id, parse
+from shoal.lake.fields import NO_ID
+from shoal.lake.keys import KeyRange
+from shoal.lake.lake import Lake
+from shoal.lake.scans import Warn, scan
+from shoal.lang import plan
+from shoal.model.values import Value
+
+OnRead = Callable[[Id, KeyRange], None]
+"""Told which range of which pool a query reads."""
+
+
+def lake_opener(
+    lake: Lake, options: ReadOptions, warn: Warn | None, on_read: OnRead | None = None, watch: Watch | None = None
+) -> Callable[[plan.Scan], Iterator[Value]]:
+    """Opens scans on behalf of a query."""
+    open_other = scan_opener(options, watch)
+
+    def open_scan(source: plan.Scan) -> Iterator[Value]:
+        match source:
+            case plan.PoolScan(name, commit, _, condition):
+                pool = lake.pool(name)
+                wanted = key_range(condition, pool.config.key.paths[0])
+                if on_read is not None:
+                    on_read(pool.config.id, wanted)
+                return scan(pool, _commit(commit), wanted, warn)
+            case plan.MetaScan():
+                return _open_meta(lake, source)
+        return open_other(source)
+
+    return open_scan
+
+
+def _commit(text: str) -> Id | None:
+    ident = parse(text)
+    return None if ident == NO_ID else ident
+
+
+def _open_meta(lake: Lake, source: plan.MetaScan) -> Iterator[Value]:
+    if not source.pool:
+        return LAKE_METAS[source.meta](lake)
+    pool = lake.pool(source.pool)
+    if source.meta in COMMIT_METAS:
+        wanted = key_range(source.filter, pool.config.key.paths[0])
+        return COMMIT_METAS[source.meta](pool, _commit(source.commit), wanted)
+    return POOL_METAS[source.meta](pool)

@@ -1,0 +1,115 @@
+"""A lake that is reached directly, in its store: the Lake protocol over `shoal.lake`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from shoal.api.lake_query import Question, ask, parse_head
+from shoal.api.local_pool import LocalPool, pool_info
+from shoal.api.protocol import LakeStatus, PoolInfo, Vacuumed
+from shoal.api.results import Results
+from shoal.api.sources import Watch
+from shoal.api.stores import create_lake, open_lake
+from shoal.engines.interp.environment import Memory
+from shoal.errors import InvalidInput
+from shoal.ids import new, to_text
+from shoal.lake import lake
+from shoal.lake.keys import SortKey, parse_sort_key
+from shoal.lake.pool_config import DEFAULT_OBJECT_SIZE, DEFAULT_SEEK_STRIDE, PoolConfig
+from shoal.lake.vacuum import DEFAULT_GRACE
+from shoal.model.values import Value
+
+
+def open_local(uri: str) -> LocalLake:
+    """The lake at a path or URI."""
+    return LocalLake(open_lake(uri))
+
+
+def create_local(uri: str) -> LocalLake:
+    """A new lake at a path or URI."""
+    return LocalLake(create_lake(uri))
+
+
+class LocalLake:
+    """A lake in a store that this process can reach."""
+
+    def __init__(self, inner: lake.Lake) -> None:
+        self.inner = inner
+
+    def __repr__(self) -> str:
+        return f"<lake {self.uri}>"
+
+    @property
+    def uri(self) -> str:
+        return self.inner.store.uri
+
+    def status(self) -> LakeStatus:
+        info = self.inner.info
+        features = tuple(sorted(info.features))
+        return LakeStatus(self.uri, to_text(info.id), info.version, features, len(self.inner.configs()))
+
+    def pools(self) -> list[PoolInfo]:
+        return [pool_info(config) for config in self.inner.configs()]
+
+    def pool(self, name: str) -> LocalPool:
+        return LocalPool(self.inner, self.inner.pool(name))
+
+    def create(
+        self,
+        name: str,
+        *,
+        key: str | Iterable[str] = "ts:desc",
+        order: str | None = None,
+        object_size: int | None = None,
+        seek_stride: int | None = None,
+    ) -> LocalPool:
+        config = PoolConfig(
+            new(),
+            name,
+            _sort_key(key, order),
+            DEFAULT_OBJECT_SIZE if object_size is None else object_size,
+            DEFAULT_SEEK_STRIDE if seek_stride is None else seek_stride,
+        )
+        return LocalPool(self.inner, self.inner.create_pool(config))
+
+    def rename(self, old: str, new: str) -> PoolInfo:
+        return pool_info(self.inner.rename_pool(old, new))
+
+    def drop(self, name: str) -> PoolInfo:
+        return pool_info(self.inner.drop_pool(name))
+
+    def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
+        seconds = DEFAULT_GRACE if grace is None else grace
+        done = [self.pool(info.id).vacuum(grace=seconds, dry_run=dry_run) for info in self.pools()]
+        leftovers = self.inner.leftovers(seconds)
+        if not dry_run:
+            self.inner.remove(leftovers)
+        size = sum(each.size for each in done) + sum(listed.size for listed in leftovers)
+        return Vacuumed(sum(each.objects for each in done), size)
+
+    def query(
+        self,
+        program: str,
+        *,
+        head: str | None = None,
+        includes: Sequence[str] = (),
+        memory: Memory | None = None,
+        statistics: bool = False,
+        on_debug: Callable[[Value], None] | None = None,
+        on_warning: Callable[[str], None] | None = None,
+        watch: Watch | None = None,
+    ) -> Results:
+        place = None if head is None else parse_head(head)
+        question = Question(
+            program, place, tuple(includes), memory, statistics, on_debug=on_debug, on_warning=on_warning, watch=watch
+        )
+        return ask(self.inner, question)
+
+
+def _sort_key(key: str | Iterable[str], order: str | None) -> SortKey:
+    text = key if isinstance(key, str) else ",".join(key)
+    if order is not None:
+        if ":" in text:
+            raise InvalidInput(f"the order is given twice: in {text!r} and as {order!r}")
+        text = f"{text}:{order}"
+    return parse_sort_key(text)

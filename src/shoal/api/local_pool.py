@@ -1,0 +1,239 @@
+"""A pool of a lake that is reached directly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from heapq import merge
+from typing import Any
+
+from shoal.api.inputs import Reading, read_inputs
+from shoal.api.local_transaction import LocalTransaction, committed
+from shoal.api.predicates import parse_predicate
+from shoal.api.protocol import CommitInfo, Diff, Isolation, ObjectInfo, PoolInfo, RefInfo, Vacuumed
+from shoal.api.writing import make_note, object_ids, write_values
+from shoal.errors import InvalidInput, NotFound
+from shoal.formats.options import ReadOptions
+from shoal.ids import Id, parse, to_text
+from shoal.lake import changes, pools, rewriting, sessions, vacuum
+from shoal.lake.branches import Ref
+from shoal.lake.commits import Commit
+from shoal.lake.keys import comparer, key_getter
+from shoal.lake.lake import Lake
+from shoal.lake.objects import DataObject, in_order
+from shoal.lake.pool_config import PoolConfig
+from shoal.lake.scans import scan_objects
+from shoal.model.values import Value
+
+
+class LocalPool:
+    """A pool in a store that this process can reach."""
+
+    def __init__(self, lake: Lake, inner: pools.Pool) -> None:
+        self._lake = lake
+        self.inner = inner
+
+    def __repr__(self) -> str:
+        return f"<pool {self.name} of {self._lake.store.uri}>"
+
+    @property
+    def name(self) -> str:
+        return self.inner.config.name
+
+    @property
+    def id(self) -> str:
+        return to_text(self.inner.config.id)
+
+    def info(self) -> PoolInfo:
+        return pool_info(self.inner.config)
+
+    # ---- names
+
+    def branches(self) -> list[RefInfo]:
+        return [_ref_info(ref) for ref in self.inner.refs().branches()]
+
+    def tags(self) -> list[RefInfo]:
+        return [_ref_info(ref) for ref in self.inner.refs().tags()]
+
+    def create_branch(self, name: str, at: str = "main") -> None:
+        self.writable().create_branch(name, self.inner.resolve(at))
+
+    def drop_branch(self, name: str) -> None:
+        self.writable().drop_branch(name)
+
+    def create_tag(self, name: str, at: str = "main") -> None:
+        self.writable().create_tag(name, self.inner.resolve(at))
+
+    def drop_tag(self, name: str) -> None:
+        self.writable().drop_tag(name)
+
+    def resolve(self, commitish: str = "main") -> str | None:
+        return _text(self.inner.resolve(commitish))
+
+    # ---- changes
+
+    def writable(self) -> pools.Pool:
+        """The pool, if the lake can be written to."""
+        self._lake.require_writable()
+        return self.inner
+
+    def load(
+        self,
+        data: Any,
+        *,
+        branch: str = "main",
+        format: str = "auto",  # noqa: A002 - the word for it
+        author: str | None = None,
+        message: str = "",
+        meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
+    ) -> str:
+        pool = self.writable()
+        pool.refs().branch(branch)
+        op = None if id is None else parse(id)
+        if op is not None and (done := pool.done(op, branch)) is not None:
+            return to_text(done)
+        objects = write_values(pool, read_inputs(data, Reading(format, ReadOptions())))
+        return to_text(changes.load(pool, branch, objects, make_note(author, message, meta), op))
+
+    def delete(
+        self,
+        ids: Sequence[str] = (),
+        *,
+        where: str | None = None,
+        branch: str = "main",
+        author: str | None = None,
+        message: str = "",
+        meta: Any = None,
+    ) -> str:
+        pool, note = self.writable(), make_note(author, message, meta)
+        if where is None:
+            return to_text(changes.delete(pool, branch, object_ids(pool, ids), note))
+        if ids:
+            raise InvalidInput("delete by ids or by a filter, not both")
+        predicate = parse_predicate(where)
+        wanted = predicate.key_range(pool.config.key.paths[0])
+        return to_text(rewriting.delete_where(pool, branch, predicate.keep, wanted, note))
+
+    def compact(self, ids: Sequence[str], *, branch: str = "main", author: str | None = None, message: str = "") -> str:
+        pool = self.writable()
+        return to_text(rewriting.compact(pool, branch, object_ids(pool, ids), make_note(author, message, None)))
+
+    def revert(self, commit: str, *, branch: str = "main", author: str | None = None, message: str = "") -> str:
+        pool = self.writable()
+        ident = self._commit(commit)
+        return to_text(changes.revert(pool, branch, ident, make_note(author, message, None)))
+
+    def merge(self, child: str, into: str = "main", *, author: str | None = None, message: str = "") -> str:
+        return to_text(changes.merge(self.writable(), child, into, make_note(author, message, None)))
+
+    def rebase(self, branch: str, onto: str = "main") -> str | None:
+        return _text(changes.rebase(self.writable(), branch, onto))
+
+    def transaction(
+        self,
+        branch: str = "main",
+        *,
+        isolation: Isolation = "snapshot",
+        expires: float | None = None,
+        author: str | None = None,
+        message: str = "",
+        meta: Any = None,
+    ) -> AbstractContextManager[LocalTransaction]:
+        seconds = sessions.DEFAULT_SECONDS if expires is None else expires
+        session = sessions.begin(self.writable(), branch, isolation, seconds)
+        return committed(LocalTransaction(self._lake, self.inner, session), author, message, meta)
+
+    # ---- what there is
+
+    def log(self, at: str = "main") -> Iterator[CommitInfo]:
+        return map(_commit_info, self.inner.log(self.inner.resolve(at)))
+
+    def objects(self, at: str = "main") -> Iterator[ObjectInfo]:
+        return map(_object_info, self.inner.snapshot(self.inner.resolve(at)).objects())
+
+    def diff(self, old: str, new: str) -> Diff:
+        patch = self.inner.snapshots.between(self.inner.resolve(old), self.inner.resolve(new))
+        return Diff(*(tuple(map(_object_info, self._sorted(side))) for side in (patch.adds, patch.deletes)))
+
+    def diff_values(self, old: str, new: str) -> Iterator[tuple[str, Value]]:
+        """Values that are on both sides, as after a compaction, cancel each other out."""
+        patch = self.inner.snapshots.between(self.inner.resolve(old), self.inner.resolve(new))
+        sides = [self._marked("-", patch.deletes), self._marked("+", patch.adds)]
+        return _differences(merge(*sides, key=lambda item: item[0]))
+
+    def _marked(self, mark: str, objects: Sequence[DataObject]) -> Iterator[tuple[Any, str, Value]]:
+        """The values of objects in the order of the pool, each with its sortable key and a mark."""
+        key = self.inner.config.key
+        sortable, key_of = comparer(key.order), key_getter(key)
+        for value in scan_objects(self.inner, self._sorted(objects)):
+            yield sortable(key_of(value)), mark, value
+
+    def _sorted(self, objects: Sequence[DataObject]) -> list[DataObject]:
+        return in_order(self.inner.config.key, list(objects))
+
+    # ---- maintenance
+
+    def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
+        pool = self.writable()
+        garbage = vacuum.find_garbage(pool, vacuum.DEFAULT_GRACE if grace is None else grace)
+        if not dry_run:
+            vacuum.collect(pool, garbage)
+        return Vacuumed(len(garbage.data), garbage.size)
+
+    def vacate(self, commit: str) -> None:
+        vacuum.vacate(self.writable(), self._commit(commit))
+
+    def purge(self, ids: Sequence[str]) -> list[str]:
+        return [to_text(ident) for ident in vacuum.purge(self.writable(), [parse(text) for text in ids])]
+
+    def _commit(self, commitish: str) -> Id:
+        found = self.inner.resolve(commitish)
+        if found is None:
+            raise NotFound(f"{self.name}@{commitish}: nothing has been committed there yet")
+        return found
+
+
+def _differences(items: Iterator[tuple[Any, str, Value]]) -> Iterator[tuple[str, Value]]:
+    """Of values in order, those that are not as often on one side as on the other."""
+    group: list[tuple[str, Value]] = []
+    at: Any = None
+    for place, mark, value in items:
+        if group and at < place:
+            yield from _cancelled(group)
+            group = []
+        at = place
+        group.append((mark, value))
+    yield from _cancelled(group)
+
+
+def _cancelled(group: list[tuple[str, Value]]) -> Iterator[tuple[str, Value]]:
+    left: dict[Value, int] = {}
+    for mark, value in group:
+        left[value] = left.get(value, 0) + (1 if mark == "+" else -1)
+    for value, count in left.items():
+        yield from [("+" if count > 0 else "-", value)] * abs(count)
+
+
+def pool_info(config: PoolConfig) -> PoolInfo:
+    """A pool's configuration as the protocol gives it."""
+    key = tuple(".".join(path) or "this" for path in config.key.paths)
+    return PoolInfo(config.name, to_text(config.id), key, config.key.order, config.object_size, config.seek_stride)
+
+
+def _text(ident: Id | None) -> str | None:
+    return None if ident is None else to_text(ident)
+
+
+def _ref_info(ref: Ref) -> RefInfo:
+    return RefInfo(ref.name, _text(ref.commit))
+
+
+def _object_info(o: DataObject) -> ObjectInfo:
+    return ObjectInfo(to_text(o.id), o.min, o.max, o.count, o.size)
+
+
+def _commit_info(c: Commit) -> CommitInfo:
+    date = datetime.fromtimestamp(c.date / 1e9, UTC)
+    return CommitInfo(to_text(c.id), _text(c.parent), c.note.author, date, c.note.message, c.note.meta, _text(c.merged))

@@ -1,0 +1,16 @@
+"""Lakes by where they are: `shoal.open("logs-lake")`."""
+
+from __future__ import annotations
+
+from shoal.api.local import create_local, open_local
+from shoal.api.protocol import Lake
+
+
+def open(uri: str) -> Lake:  # noqa: A001 - it is `shoal.open`
+    """The lake at a path, or at a file://, s3://, gs://, az:// or memory:// URI."""
+    return open_local(uri)
+
+
+def create(uri: str) -> Lake:
+    """A new lake at a path or URI."""
+    return create_local(uri)

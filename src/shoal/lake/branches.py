@@ -1,0 +1,162 @@
+"""Branches and tags: names for commits, kept in the journal of a pool; and what has been taken out of its history."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shoal.errors import AlreadyExists, InvalidInput, NotFound
+from shoal.ids import TEXT_SIZE, Id, parse, to_text
+from shoal.lake.fields import NO_ID, get_data, get_id, id_value, named, time_value
+from shoal.lake.journal import Changes, State
+from shoal.model.literals import parse_time
+from shoal.model.values import Value, string
+
+MAIN = "main"
+_BRANCH, _TAG, _PURGED, _HORIZON = "branch/", "tag/", "purged/", "horizon"
+_NAME = re.compile(r"[^\s@:'\"`|()\[\]{},;*?/\\]+(?:/[^\s@:'\"`|()\[\]{},;*?/\\]+)*")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A branch or a tag."""
+
+    name: str
+    commit: Id | None
+    """None: the empty beginning."""
+    ts: int
+    """When it was last set, in nanoseconds since 1970."""
+
+
+def check_name(name: str, kind: str) -> str:
+    """The name itself; InvalidInput for one that could be read as something else."""
+    if not _NAME.fullmatch(name) or len(name) > 200:
+        raise InvalidInput(f"invalid {kind} name: {name[:100]!r} (no spaces, quotes or any of @ : | * ? , ;)")
+    if (len(name) == TEXT_SIZE and name.isalnum()) or name.startswith("0x"):
+        raise InvalidInput(f"invalid {kind} name: {name!r} (it could be taken for an id)")
+    if name == "HEAD" or _TIME.match(name):
+        raise InvalidInput(f"invalid {kind} name: {name!r} (it has a meaning of its own)")
+    return name
+
+
+def set_branch(name: str, commit: Id | None, ts: int) -> dict[str, Value | None]:
+    """The change that lets a branch point at a commit."""
+    return {_BRANCH + name: show_ref(Ref(name, commit, ts))}
+
+
+def set_tag(name: str, commit: Id, ts: int) -> dict[str, Value | None]:
+    """The change that lets a tag point at a commit."""
+    return {_TAG + name: show_ref(Ref(name, commit, ts))}
+
+
+def drop_branch(name: str) -> dict[str, Value | None]:
+    """The change that removes a branch."""
+    return {_BRANCH + name: None}
+
+
+def drop_tag(name: str) -> dict[str, Value | None]:
+    """The change that removes a tag."""
+    return {_TAG + name: None}
+
+
+def set_horizon(commit: Id) -> dict[str, Value | None]:
+    """The change that makes a commit the first one."""
+    return {_HORIZON: id_value(commit)}
+
+
+def purge(idents: list[Id]) -> dict[str, Value | None]:
+    """The change that says of objects that they are gone."""
+    return {_PURGED + to_text(ident): id_value(ident) for ident in idents}
+
+
+def commit_set(changes: Changes, branch: str) -> Id:
+    """The commit that an entry of the journal let a branch point at."""
+    value = changes.get(_BRANCH + branch)
+    if value is None:
+        raise InvalidInput(f'this operation was one on another branch than "{branch}" (use a new id)')
+    return get_id(value, "commit", branch)
+
+
+class Refs:
+    """What the journal of a pool says, at one position."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def branches(self) -> list[Ref]:
+        """All branches, by name."""
+        return sorted(self._all(_BRANCH), key=lambda ref: ref.name)
+
+    def tags(self) -> list[Ref]:
+        """All tags, by name."""
+        return sorted(self._all(_TAG), key=lambda ref: ref.name)
+
+    def _all(self, kind: str) -> Iterator[Ref]:
+        return (_parse(v, k) for k, v in self._state.entries.items() if k.startswith(kind))
+
+    def branch(self, name: str) -> Ref:
+        """A branch by its name."""
+        found = self._state.entries.get(_BRANCH + name)
+        if found is None:
+            raise NotFound(f'"{name}": branch not found')
+        return _parse(found, name)
+
+    def tag(self, name: str) -> Ref:
+        """A tag by its name."""
+        found = self._state.entries.get(_TAG + name)
+        if found is None:
+            raise NotFound(f'"{name}": tag not found')
+        return _parse(found, name)
+
+    def named(self, name: str) -> Ref | None:
+        """A branch or tag by its name."""
+        found = self._state.entries.get(_BRANCH + name) or self._state.entries.get(_TAG + name)
+        return None if found is None else _parse(found, name)
+
+    def require_free(self, name: str) -> None:
+        """AlreadyExists if a branch or tag has this name."""
+        if _BRANCH + name in self._state.entries:
+            raise AlreadyExists(f'"{name}": branch already exists')
+        if _TAG + name in self._state.entries:
+            raise AlreadyExists(f'"{name}": a tag of this name already exists')
+
+    @property
+    def horizon(self) -> Id | None:
+        """The commit that history begins with, if its beginning was taken away."""
+        found = self._state.entries.get(_HORIZON)
+        return None if found is None else Id(found.data)
+
+    def is_purged(self, ident: Id) -> bool:
+        """Whether a data object was purged."""
+        return _PURGED + to_text(ident) in self._state.entries
+
+    def purged(self) -> list[Id]:
+        """All data objects that were purged."""
+        return [Id(v.data) for k, v in self._state.entries.items() if k.startswith(_PURGED)]
+
+
+def as_time(text: str) -> int | None:
+    """The nanoseconds of an RFC 3339 time; None if the text is none."""
+    return parse_time(text) if _TIME.match(text) else None
+
+
+def as_id(text: str) -> Id | None:
+    """An id, if a text is one."""
+    try:
+        return parse(text)
+    except InvalidInput:
+        return None
+
+
+def show_ref(ref: Ref) -> Value:
+    """A branch or tag as meta-queries show it."""
+    fields = (("ts", time_value(ref.ts)), ("name", string(ref.name)), ("commit", id_value(ref.commit or NO_ID)))
+    return named("branches.Config", *fields)
+
+
+def _parse(value: Value, where: str) -> Ref:
+    commit = get_id(value, "commit", where)
+    name, ts = get_data(value, "name", where), get_data(value, "ts", where)
+    return Ref(name, None if commit == NO_ID else commit, ts)

@@ -1,0 +1,159 @@
+"""What changes a branch beside loading: delete, revert, merge, rebase. Each is checked against the tip it lands on.
+
+All of them deal in whole objects. An object that a change removes has to be there still: if another commit removed
+or rewrote it meanwhile, its records may live on elsewhere, and the change is refused as a Conflict.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shoal.errors import Conflict, InvalidInput, NotFound
+from shoal.ids import Id, new, to_text
+from shoal.lake import branches
+from shoal.lake.branches import Refs
+from shoal.lake.commits import Note
+from shoal.lake.fields import NO_ID
+from shoal.lake.journal import Changes, State
+from shoal.lake.objects import DataObject
+from shoal.lake.pools import Pool
+from shoal.lake.snapshots import Patch, describe
+
+_MOST_LISTED = 10
+
+
+def with_message(note: Note, message: str) -> Note:
+    """The note, with this message if it has none."""
+    return note if note.message else replace(note, message=message)
+
+
+def list_objects(verb: str, objects: Sequence[DataObject]) -> str:
+    """A message that tells what happened to objects."""
+    lines = [f"{verb} {len(objects)} data object{'' if len(objects) == 1 else 's'}", ""]
+    lines += [
+        f"  {to_text(o.id)} {o.count} record{'' if o.count == 1 else 's'} in {o.size} data bytes"
+        for o in objects[:_MOST_LISTED]
+    ]
+    if len(objects) > _MOST_LISTED:
+        lines.append("  ...")
+    return "\n".join(lines) + "\n"
+
+
+def load(
+    pool: Pool,
+    branch: str,
+    objects: Sequence[DataObject],
+    note: Note,
+    op: Id | None = None,
+    after: int | None = None,
+) -> Id:
+    """Add objects that were just written. Others cannot be in their way, so this never conflicts."""
+    if not objects:
+        raise InvalidInput("empty transaction")
+    patch = Patch(tuple(objects))
+    note = with_message(note, list_objects("loaded", objects))
+
+    def build(tip: Id | None) -> Patch:
+        pool.require_data(objects)
+        return patch
+
+    return pool.commit(branch, build, note, op=op, after=after)
+
+
+def delete(pool: Pool, branch: str, idents: Sequence[Id], note: Note) -> Id:
+    """Remove objects by their ids; the id of a commit stands for the objects that it added."""
+    base = pool.refs().branch(branch).commit
+    objects = find_objects(pool, base, idents)
+    patch = Patch((), tuple(objects))
+    note = with_message(note, list_objects("deleted", objects))
+    return pool.commit(branch, lambda tip: pool.checked(patch, base, tip, "delete"), note)
+
+
+def find_objects(pool: Pool, tip: Id | None, idents: Sequence[Id]) -> list[DataObject]:
+    """Objects at a commit by their ids."""
+    if not idents:
+        raise InvalidInput("no data objects named (see: shoal query 'from POOL:objects')")
+    found = pool.snapshot(tip).find(idents)
+    for ident in idents:
+        if ident not in found:
+            raise NotFound(
+                f"{to_text(ident)}: not found (no such data object here; see: shoal query 'from POOL:objects')"
+            )
+    return [found[ident] for ident in dict.fromkeys(idents)]
+
+
+def rewrite(pool: Pool, branch: str, base: Id | None, patch: Patch, note: Note, what: str) -> Id:
+    """Replace objects by others, as a compaction or a deletion of records does."""
+    if patch.is_empty:
+        raise InvalidInput("empty transaction")
+    return pool.commit(branch, lambda tip: pool.checked(patch, base, tip, what), note)
+
+
+def revert(pool: Pool, branch: str, ident: Id, note: Note) -> Id:
+    """Take a commit back by a new one that does the opposite."""
+    commit = pool.commits.read(ident)
+    patch = Patch(commit.adds, commit.deletes).inverse()
+    if patch.is_empty:
+        raise InvalidInput(f"{to_text(ident)}: revert commit is empty (this commit changed no data)")
+    purged = pool.refs()
+    lost = [o for o in patch.adds if purged.is_purged(o.id)]
+    if lost:
+        raise NotFound(f"{to_text(ident)}: what this commit deleted has been purged: {describe(lost)}")
+
+    def build(tip: Id | None) -> Patch:
+        now = pool.snapshot(tip)
+        back = [o for o in patch.adds if now.has(o)]
+        if back:
+            raise Conflict(f"revert: {describe(back)}, which commit {to_text(ident)} deleted, is there again")
+        return pool.checked(patch, ident, tip, "revert")
+
+    return pool.commit(branch, build, with_message(note, f"reverted commit {to_text(ident)}"))
+
+
+def merge(pool: Pool, child: str, parent: str, note: Note) -> Id:
+    """Bring what a branch has done since it last met another into that other one, as one commit."""
+    if child == parent:
+        raise InvalidInput("cannot merge branch into itself")
+    source = pool.refs().branch(child).commit
+
+    def build(tip: Id | None) -> Patch:
+        base = pool.commits.common_ancestor(source, tip)
+        theirs = pool.snapshots.between(base, source)
+        now = pool.snapshot(tip)
+        patch = Patch(tuple(o for o in theirs.adds if not now.has(o)), theirs.deletes)
+        if patch.is_empty:
+            raise InvalidInput(f'error merging "{child}" into "{parent}": nothing to merge')
+        return pool.checked(patch, base, tip, f'error merging "{child}" into "{parent}"')
+
+    note = with_message(note, f'merged "{child}" into "{parent}"')
+    return pool.commit(parent, build, note, merged=source)
+
+
+def rebase(pool: Pool, branch: str, onto: str) -> Id | None:
+    """Replay the commits that a branch has of its own on the tip of another; the new tip of the branch."""
+    if branch == onto:
+        raise InvalidInput("cannot rebase branch onto itself")
+
+    def plan(state: State) -> Changes:
+        refs = Refs(state)
+        tip, target = refs.branch(branch).commit, refs.branch(onto).commit
+        return branches.set_branch(branch, _replay(pool, branch, tip, target), time.time_ns())
+
+    entry = pool.journal.change(new(), plan)
+    landed = branches.commit_set(entry.changes, branch)
+    return None if landed == NO_ID else landed
+
+
+def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | None:
+    """New commits on a target for those that a tip has beyond it; the last one."""
+    base = pool.commits.common_ancestor(tip, target)
+    for commit in pool.commits.own(tip, target):
+        now = pool.snapshot(target)
+        patch = Patch(tuple(o for o in commit.adds if not now.has(o)), commit.deletes)
+        checked = pool.checked(patch, base, target, f'rebase of "{branch}" at {to_text(commit.id)}')
+        made = replace(pool.new_commit(target, checked, commit.note, commit.merged), date=commit.date)
+        pool.commits.write(made)
+        target = made.id
+    return target

@@ -1,0 +1,195 @@
+"""Checkpoints: the objects of a pool at a commit, as a tree of pages that checkpoints share.
+
+A page lists objects, or pages, by the first key of each in the order of the pool. A new checkpoint writes the pages
+that changed and its root, so its cost does not grow with the pool, and a scan of a key range reads the pages
+that it needs. A checkpoint can always be built anew from the commits: one that is damaged is passed over.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.errors import NotFound
+from shoal.ids import Id, new, to_text
+from shoal.lake.fields import get, get_data, get_id, id_value, named, uint64
+from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, comparer
+from shoal.lake.objects import DataObject, format_object, in_order, parse_object
+from shoal.lake.sealed import seal, unseal
+from shoal.model.order import compare_values
+from shoal.model.values import Value
+from shoal.storage.store import ObjectStore
+
+PAGE = 128
+"""How many items a page has on average; it is split at twice as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRef:
+    """A page: where it is, how high above the objects, and what it covers."""
+
+    id: Id
+    level: int
+    min: Value
+    max: Value
+    count: int
+    """Objects below it."""
+
+    def first(self, key: SortKey) -> Value:
+        """The key that a scan in the order of the pool meets first."""
+        return self.min if key.order == "asc" else self.max
+
+
+Item = DataObject | PageRef
+
+
+class Checkpoints:
+    """The checkpoints of a pool."""
+
+    def __init__(self, store: ObjectStore, pool: str, key: SortKey) -> None:
+        self._store = store
+        self._pool = pool
+        self._key = key
+        self._sortable = comparer(key.order)
+
+    def _root_key(self, commit: Id) -> str:
+        return f"{self._pool}/checkpoints/{to_text(commit)}.zng"
+
+    def _page_key(self, page: Id) -> str:
+        return f"{self._pool}/pages/{to_text(page)}.zng"
+
+    def open(self, commit: Id) -> tuple[Item, ...]:
+        """The top items of a commit's checkpoint; NotFound or CorruptData if there is no good one."""
+        return self._read(self._root_key(commit))
+
+    def exists(self, commit: Id) -> bool:
+        """Whether there is a checkpoint of a commit."""
+        try:
+            self._store.size(self._root_key(commit))
+        except NotFound:
+            return False
+        return True
+
+    def write(self, commit: Id, items: Sequence[Item]) -> None:
+        """Store a checkpoint by its top items."""
+        self._store.put(self._root_key(commit), seal(map(_format, items)))
+
+    def objects(self, items: Iterable[Item], wanted: KeyRange = EVERYTHING) -> Iterator[DataObject]:
+        """The objects below some items that may hold something in the range, by the first key of each."""
+        for item in items:
+            if not wanted.may_hold(item.min, item.max):
+                continue
+            if isinstance(item, DataObject):
+                yield item
+            else:
+                yield from self.objects(self._read(self._page_key(item.id)), wanted)
+
+    def pages(self, items: Iterable[Item]) -> Iterator[Id]:
+        """All pages below some items."""
+        for item in items:
+            if isinstance(item, PageRef):
+                yield item.id
+                if item.level > 0:
+                    yield from self.pages(self._read(self._page_key(item.id)))
+
+    def _read(self, key: str) -> tuple[Item, ...]:
+        return tuple(_parse(value, key) for value in unseal(self._store.get(key), key))
+
+    # ---- changing
+
+    def changed(self, items: Sequence[Item], adds: Iterable[DataObject], deletes: Iterable[DataObject]) -> list[Item]:
+        """The top items after changes; writes the pages that are new."""
+        made = self._change(list(items), in_order(self._key, list(adds)), {o.id: o for o in deletes})
+        while len(made) > 2 * PAGE:
+            made = [self._write_page(part) for part in _split(made)]
+        while len(made) == 1 and isinstance(made[0], PageRef):
+            made = list(self._read(self._page_key(made[0].id)))
+        return made
+
+    def _change(self, items: list[Item], adds: list[DataObject], deletes: dict[Id, DataObject]) -> list[Item]:
+        """A page's items after changes; below, pages are replaced by one or several, or go when they are empty."""
+        if not items or isinstance(items[0], DataObject):
+            kept = [item for item in items if item.id not in deletes]
+            return self._merged(kept, adds)
+        pages = [item for item in items if isinstance(item, PageRef)]
+        shares = self._shares(pages, adds, deletes)
+        out: list[Item] = []
+        for page, (its_adds, its_deletes) in zip(pages, shares, strict=True):
+            if not its_adds and not its_deletes:
+                out.append(page)
+                continue
+            below = self._change(list(self._read(self._page_key(page.id))), its_adds, its_deletes)
+            out.extend(self._write_page(part) for part in _split(below))
+        return out
+
+    def _merged(self, kept: list[Item], adds: list[DataObject]) -> list[Item]:
+        if not adds:
+            return kept
+        return list(in_order(self._key, [*kept, *adds]))  # type: ignore[list-item]
+
+    def _shares(
+        self, pages: list[PageRef], adds: list[DataObject], deletes: dict[Id, DataObject]
+    ) -> list[tuple[list[DataObject], dict[Id, DataObject]]]:
+        """Which changes concern which page: by the first key. Objects of equal first keys may be on several pages."""
+        firsts = [self._sortable((page.first(self._key),)) for page in pages]
+        shares: list[tuple[list[DataObject], dict[Id, DataObject]]] = [([], {}) for _ in pages]
+        for o in adds:
+            place = bisect_right(firsts, self._sortable((o.first(self._key),))) - 1
+            shares[max(place, 0)][0].append(o)
+        for o in deletes.values():
+            first = self._sortable((o.first(self._key),))
+            place = max(bisect_right(firsts, first) - 1, 0)
+            shares[place][1][o.id] = o
+            while place > 0 and not firsts[place] < first:
+                place -= 1
+                shares[place][1][o.id] = o
+        return shares
+
+    def _write_page(self, items: list[Item]) -> PageRef:
+        ident = new()
+        self._store.put(self._page_key(ident), seal(map(_format, items)))
+        level = 0 if isinstance(items[0], DataObject) else items[0].level + 1
+        count = sum(1 if isinstance(item, DataObject) else item.count for item in items)
+        low, high = items[0].min, items[0].max
+        for item in items[1:]:
+            low = item.min if compare_values(item.min, low) < 0 else low
+            high = item.max if compare_values(item.max, high) > 0 else high
+        return PageRef(ident, level, low, high, count)
+
+
+def _split(items: list[Any]) -> list[list[Any]]:
+    """Parts of a page that has become too large; none of an empty one."""
+    if not items:
+        return []
+    if len(items) <= 2 * PAGE:
+        return [items]
+    count = -(-len(items) // PAGE)
+    size = -(-len(items) // count)
+    return [items[i : i + size] for i in range(0, len(items), size)]
+
+
+def _format(item: Item) -> Value:
+    if isinstance(item, DataObject):
+        return format_object(item)
+    fields = [
+        ("id", id_value(item.id)),
+        ("level", uint64(item.level)),
+        ("min", item.min),
+        ("max", item.max),
+        ("count", uint64(item.count)),
+    ]
+    return named("Page", *fields)
+
+
+def _parse(value: Value, where: str) -> Item:
+    if value.field("level") is None:
+        return parse_object(value, where)
+    return PageRef(
+        get_id(value, "id", where),
+        get_data(value, "level", where),
+        get(value, "min", where),
+        get(value, "max", where),
+        get_data(value, "count", where),
+    )

@@ -1,0 +1,86 @@
+"""Fields of metadata records: built by name, read by name. Fields that are not known are left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from shoal.errors import CorruptData
+from shoal.ids import SIZE, Id
+from shoal.model import types as t
+from shoal.model.values import NULL, Value, record
+
+KSUID = t.named("ksuid.KSUID", t.BYTES)
+NO_ID = Id(bytes(SIZE))
+"""Stands where there is no commit, as the parent of the first one."""
+
+
+def id_value(ident: Id) -> Value:
+    """An id."""
+    return Value(KSUID, ident)
+
+
+def uint64(n: int) -> Value:
+    """A count."""
+    return Value(t.UINT64, n)
+
+
+def time_value(ns: int) -> Value:
+    """A time in nanoseconds since 1970."""
+    return Value(t.TIME, ns)
+
+
+def id_list(idents: Iterable[Id]) -> Value:
+    """Ids in their order."""
+    return Value(t.array(KSUID), tuple(idents))
+
+
+def named(name: str, *fields: tuple[str, Value]) -> Value:
+    """A record of a named type."""
+    made = record(fields)
+    return Value(t.named(name, made.type), made.data)
+
+
+def name_of(value: Value) -> str:
+    """The name of a record's type; "" if it has none."""
+    return value.type.name if isinstance(value.type, t.Named) else ""
+
+
+def get(value: Value, name: str, where: str) -> Value:
+    """A field that has to be there."""
+    found = value.field(name)
+    if found is None:
+        raise CorruptData(f"{where}: a record lacks its field {name!r}")
+    return found
+
+
+def get_data(value: Value, name: str, where: str) -> Any:
+    """The plain data of a field that has to be there and not to be null."""
+    found = get(value, name, where).data
+    if found is None:
+        raise CorruptData(f"{where}: the field {name!r} of a record is null")
+    return found
+
+
+def get_id(value: Value, name: str, where: str) -> Id:
+    """A field that is an id."""
+    found = get(value, name, where)
+    if found.type.under is not t.BYTES or len(found.data or b"") != SIZE:
+        raise CorruptData(f"{where}: the field {name!r} of a record is no id")
+    return Id(found.data)
+
+
+def get_or(value: Value, name: str, default: Any) -> Any:
+    """The plain data of a field; the default if it is not there or null."""
+    found = value.field(name)
+    return default if found is None or found.data is None else found.data
+
+
+def optional_id(ident: Id | None) -> Value:
+    """An id or a null."""
+    return Value(KSUID, ident)
+
+
+def optional(value: Value | None) -> Value:
+    """The value or a null."""
+    return NULL if value is None else value

@@ -1,0 +1,324 @@
+"""The journal: the only thing in a lake that changes, a map from keys to values as numbered, immutable entries.
+
+A slot is claimed by put-if-missing. HEAD is only a hint: readers probe past it. An entry carries the id of
+the operation that wrote it, so that a writer who lost the answer recognises its own entry. The loop in
+`Journal.change` is the one retry loop of the lake; whatever must be true of the newest state is checked
+inside the function it is given.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+
+from shoal.errors import CorruptData, NotFound, OutcomeUnknown, ShoalError, StorageFailure
+from shoal.ids import Id, to_text
+from shoal.lake.fields import get_data, get_id, id_value, named, time_value, uint64
+from shoal.lake.sealed import seal, unseal
+from shoal.model.values import NULL, Value, record, string
+from shoal.storage.store import Created, ObjectStore
+from shoal.storage.turns import turn
+
+HEAD_EVERY = 8
+SNAPSHOT_EVERY = 32
+_FIRST_PAUSE = 0.002
+_LONGEST_PAUSE = 0.5
+
+Changes = Mapping[str, Value | None]
+"""New values by key; None takes a key away."""
+Plan = Callable[["State"], Changes]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The map after a number of entries."""
+
+    position: int
+    at: int
+    """When the last entry was made, in nanoseconds since 1970; never less than that of the entry before."""
+    entries: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry: which operation, when, and what it changed."""
+
+    position: int
+    op: Id
+    at: int
+    changes: Changes
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to go on when the store fails, in seconds, and how often when it contradicts itself."""
+
+    deadline: float = 120.0
+    refusals: int = 20
+
+
+class _Claim(Enum):
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+EMPTY = State(0, 0, {})
+
+
+class Journal:
+    """One journal of a lake. A handle remembers how far it has read; handles need not know of each other."""
+
+    def __init__(self, store: ObjectStore, prefix: str, patience: Patience = Patience()) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._patience = patience
+        self._known = EMPTY
+
+    # ---- reading
+
+    def read(self) -> State:
+        """The newest state."""
+        if self._known.position == 0:
+            self._known = self._open_at(self._find_end())
+        self._known = self._follow(self._known)
+        return self._known
+
+    def at_position(self, position: int) -> State:
+        """The state after an entry of the past."""
+        return EMPTY if position == 0 else self._open_at(position)
+
+    def at_time(self, ns: int) -> State:
+        """The state at a moment. Entries never go back in time, so a binary search finds it."""
+        low, high = 0, self.read().position
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.entry(middle).at <= ns else (low, middle - 1)
+        return self.at_position(low)
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """All entries after a position, oldest first."""
+        position = after + 1
+        while (found := self._entry(position)) is not None:
+            yield found
+            position += 1
+
+    def entry(self, position: int) -> Entry:
+        """One entry, which has to be there."""
+        found = self._entry(position)
+        if found is None:
+            raise CorruptData(f"{self._slot(position)}: this entry of the journal is gone (restore it from a copy)")
+        return found
+
+    def _slot(self, position: int) -> str:
+        return f"{self._prefix}/{position:020d}.zng"
+
+    def _snapshot(self, position: int) -> str:
+        return f"{self._prefix}/{position:020d}.snap.zng"
+
+    @property
+    def _head(self) -> str:
+        return f"{self._prefix}/HEAD"
+
+    def _entry(self, position: int) -> Entry | None:
+        try:
+            return _parse_entry(self._store.get(self._slot(position)), position, self._slot(position))
+        except NotFound:
+            return None
+
+    def _exists(self, position: int) -> bool:
+        try:
+            self._store.size(self._slot(position))
+        except NotFound:
+            return False
+        return True
+
+    def _find_end(self) -> int:
+        """The last position: from the hint, if it is one, by doubling steps and then by halves."""
+        start = self._read_head()
+        if start and not self._exists(start):
+            start = 0
+        step = 1
+        while self._exists(start + step):
+            start, step = start + step, step * 2
+        low, high = start, start + step
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._exists(middle) else (low, middle)
+        return low
+
+    def _read_head(self) -> int:
+        try:
+            head = unseal(self._store.get(self._head), self._head)
+            return int(get_data(head[0], "position", self._head))
+        except (NotFound, CorruptData, IndexError):
+            return 0
+
+    def _open_at(self, position: int) -> State:
+        """The state at a position: the nearest snapshot that can be read, and the entries since."""
+        state, at = EMPTY, position - position % SNAPSHOT_EVERY
+        while at > 0:
+            with suppress(NotFound, CorruptData):
+                state = self._read_snapshot(at)
+                break
+            at -= SNAPSHOT_EVERY
+        entries = dict(state.entries)
+        last = state.at
+        for i in range(state.position + 1, position + 1):
+            entry = self.entry(i)
+            _apply(entries, entry.changes)
+            last = entry.at
+        return State(position, last, entries)
+
+    def _read_snapshot(self, position: int) -> State:
+        key = self._snapshot(position)
+        values = unseal(self._store.get(key), key)
+        if not values or get_data(values[0], "position", key) != position:
+            raise CorruptData(f"{key}: not a snapshot of this position")
+        entries: dict[str, Value] = {}
+        _apply(entries, dict(_parse_change(v, key) for v in values[1:]))
+        return State(position, get_data(values[0], "at", key), entries)
+
+    def _follow(self, state: State, op: Id | None = None, found: Callable[[Entry], None] | None = None) -> State:
+        """The state after the entries that came since; `found` gets the entry of an operation if it is among them."""
+        entries: dict[str, Value] | None = None
+        position, at = state.position, state.at
+        while (entry := self._entry(position + 1)) is not None:
+            entries = dict(state.entries) if entries is None else entries
+            _apply(entries, entry.changes)
+            position, at = entry.position, entry.at
+            if entry.op == op and found is not None:
+                found(entry)
+        return state if entries is None else State(position, at, entries)
+
+    # ---- writing
+
+    def change(self, op: Id, plan: Plan, after: int | None = None) -> Entry:
+        """Claim the next slot with what `plan` wants of the newest state; the entry that did it.
+
+        `plan` is called again whenever another writer was first; it raises if it no longer can. Where the
+        operation may have been tried before, `after` is a position from before that: if its entry is
+        found since, that is the answer. OutcomeUnknown names the operation.
+        """
+        state = self.read()
+        if after is not None:
+            # Up to the state and no further: what lands later takes the slot that is claimed next, and is met there.
+            for position in range(after + 1, state.position + 1):
+                if (earlier := self.entry(position)).op == op:
+                    return earlier
+        pauses = _pauses()
+        while True:
+            seen: list[Entry] = []
+            with turn(self._store, self._prefix):
+                state = self._known = self._follow(state, op, seen.append)
+                if seen:
+                    return seen[0]
+                entry = Entry(state.position + 1, op, max(time.time_ns(), state.at), plan(state))
+                claim = self._claim(entry)
+            if claim is _Claim.OURS:
+                self._remember(state, entry)
+                return entry
+            time.sleep(next(pauses))
+
+    def _claim(self, entry: Entry) -> _Claim:
+        """Write an entry into its slot, once, whatever the store says; never leaves before it is known whose it is."""
+        slot, body = self._slot(entry.position), _format_entry(entry)
+        until = time.monotonic() + self._patience.deadline
+        refusals, may_have_landed = 0, False
+        pauses = _pauses()
+        while True:
+            try:
+                outcome = self._store.create(slot, body)
+            except StorageFailure as e:
+                raise (self._unknown(entry, e) if may_have_landed else e) from e
+            if outcome is Created.LANDED:
+                return _Claim.OURS
+            may_have_landed = True
+            holder = self._holder(entry, until)
+            if holder is not None:
+                return _Claim.OURS if holder == entry.op else _Claim.THEIRS
+            refusals += outcome is Created.LOST
+            if refusals > self._patience.refusals or time.monotonic() > until:
+                raise self._unknown(entry, None)
+            time.sleep(next(pauses))
+
+    def _holder(self, entry: Entry, until: float) -> Id | None:
+        """The operation whose entry is in the slot; None if nothing is there."""
+        pauses = _pauses()
+        while True:
+            try:
+                found = self._entry(entry.position)
+            except StorageFailure as e:
+                if time.monotonic() > until:
+                    raise self._unknown(entry, e) from e
+                time.sleep(next(pauses))
+            else:
+                return None if found is None else found.op
+
+    def _unknown(self, entry: Entry, cause: Exception | None) -> OutcomeUnknown:
+        why = f": {cause}" if cause is not None else ""
+        return OutcomeUnknown(
+            f"{self._store.uri}/{self._slot(entry.position)}: it is not known whether operation {to_text(entry.op)} "
+            f"was done{why} (to repeat it with the same id is safe)"
+        )
+
+    def _remember(self, state: State, entry: Entry) -> None:
+        """Keep the new state; now and then leave hints for others. Failing to leave one is no error."""
+        entries = dict(state.entries)
+        _apply(entries, entry.changes)
+        self._known = State(entry.position, entry.at, entries)
+        with suppress(ShoalError):
+            if entry.position % SNAPSHOT_EVERY == 0:
+                self._store.put(self._snapshot(entry.position), _format_snapshot(self._known))
+            if entry.position % HEAD_EVERY == 0:
+                head = record([("position", uint64(entry.position))])
+                self._store.put(self._head, seal([head]))
+
+
+def _apply(entries: dict[str, Value], changes: Changes) -> None:
+    for key, value in changes.items():
+        if value is None:
+            entries.pop(key, None)
+        else:
+            entries[key] = value
+
+
+def _pauses() -> Iterator[float]:
+    """Ever longer pauses, each cut by chance so that writers who met once do not meet again."""
+    pause = _FIRST_PAUSE
+    while True:
+        yield random.uniform(0, pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+# ---- entries as values
+
+
+def _format_entry(entry: Entry) -> bytes:
+    head = named("Entry", ("op", id_value(entry.op)), ("at", time_value(entry.at)))
+    return seal([head, *(_change(key, value) for key, value in entry.changes.items())])
+
+
+def _change(key: str, value: Value | None) -> Value:
+    return record([("key", string(key)), ("value", NULL if value is None else value)])
+
+
+def _parse_entry(data: bytes, position: int, where: str) -> Entry:
+    values = unseal(data, where)
+    if not values:
+        raise CorruptData(f"{where}: an entry without a head")
+    changes = dict(_parse_change(v, where) for v in values[1:])
+    return Entry(position, get_id(values[0], "op", where), get_data(values[0], "at", where), changes)
+
+
+def _parse_change(value: Value, where: str) -> tuple[str, Value | None]:
+    found = value.field("value")
+    return get_data(value, "key", where), None if found is None or found.data is None else found
+
+
+def _format_snapshot(state: State) -> bytes:
+    head = named("Snapshot", ("position", uint64(state.position)), ("at", time_value(state.at)))
+    return seal([head, *(_change(key, value) for key, value in state.entries.items())])

@@ -1,0 +1,221 @@
+"""A lake: a store with `lake.zng` in it, and the journal of its pools. There is nothing else to know of a lake."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from shoal.errors import AlreadyExists, CorruptData, NotFound, ReadOnly, Unsupported
+from shoal.ids import Id, new, to_text
+from shoal.lake import branches
+from shoal.lake.branches import MAIN, as_id
+from shoal.lake.fields import get_data, get_id, get_or, id_value, time_value, uint64
+from shoal.lake.journal import Changes, Journal, State
+from shoal.lake.pool_config import PoolConfig, check_config, parse_config, show_config
+from shoal.lake.pools import Pool
+from shoal.lake.sealed import seal, unseal
+from shoal.model import types as t
+from shoal.model.values import Value, record, string
+from shoal.storage.probe import check_creates
+from shoal.storage.store import Created, Listed, ObjectStore
+
+MAGIC = "SHOAL LAKE"
+VERSION = 1
+FEATURES: frozenset[str] = frozenset()
+"""What this version knows beyond the first format; a lake that needs more is not written to."""
+_ROOT = "lake.zng"
+
+
+@dataclass(frozen=True, slots=True)
+class LakeInfo:
+    """What `lake.zng` says."""
+
+    id: Id
+    version: int
+    features: frozenset[str]
+    created: int
+
+
+def create(store: ObjectStore) -> Lake:
+    """Make a store a lake."""
+    check_creates(store)
+    info = LakeInfo(new(), VERSION, FEATURES, time.time_ns())
+    outcome = store.create(_ROOT, seal([_format(info)]))
+    if outcome is not Created.LANDED:
+        there = open_lake(store)
+        if there.info.id != info.id:
+            raise AlreadyExists(f"{store.uri}: lake already exists")
+    return Lake(store, info)
+
+
+def open_lake(store: ObjectStore) -> Lake:
+    """The lake in a store."""
+    try:
+        values = unseal(store.get(_ROOT), f"{store.uri}/{_ROOT}")
+    except NotFound:
+        raise NotFound(f"{store.uri}: lake does not exist (create it with: shoal init)") from None
+    info = _parse(values[0] if values else record([]), f"{store.uri}/{_ROOT}")
+    if info.version > VERSION:
+        raise Unsupported(f"{store.uri}: lake of format version {info.version} (this Shoal knows {VERSION}: update it)")
+    return Lake(store, info)
+
+
+def is_lake(store: ObjectStore) -> bool:
+    """Whether there is a lake in a store."""
+    try:
+        store.size(_ROOT)
+    except NotFound:
+        return False
+    return True
+
+
+class Lake:
+    """The pools of a lake."""
+
+    def __init__(self, store: ObjectStore, info: LakeInfo) -> None:
+        self.store = store
+        self.info = info
+        self._journal = Journal(store, "pools")
+        self._pools: dict[Id, Pool] = {}
+        self._may_write = False
+
+    def require_writable(self) -> None:
+        """ReadOnly if the lake has features that are not known; and, once, whether the store can be trusted."""
+        unknown = self.info.features - FEATURES
+        if unknown:
+            raise ReadOnly(
+                f"{self.store.uri}: this lake uses {', '.join(sorted(unknown))}, unknown here (update Shoal)"
+            )
+        if not self._may_write:
+            check_creates(self.store)
+            self._may_write = True
+
+    def configs(self) -> list[PoolConfig]:
+        """All pools, by name."""
+        return sorted(_configs(self._journal.read()), key=lambda config: config.name)
+
+    def pool(self, name: str) -> Pool:
+        """A pool by its name or id."""
+        ident = as_id(name)
+        for config in self.configs():
+            if config.name == name or config.id == ident:
+                return self._handle(config)
+        raise NotFound(f"{name}: pool not found")
+
+    def _handle(self, config: PoolConfig) -> Pool:
+        known = self._pools.get(config.id)
+        if known is None:
+            known = self._pools[config.id] = Pool(self.store, config)
+        known.config = config
+        return known
+
+    def create_pool(self, config: PoolConfig) -> Pool:
+        """A new pool with an empty branch `main`."""
+        self.require_writable()
+        check_config(config)
+        pool = Pool(self.store, replace(config, ts=time.time_ns()))
+        # The branch first: a pool that is listed can be used.
+        pool.journal.change(new(), lambda state: branches.set_branch(MAIN, None, time.time_ns()))
+
+        def plan(state: State) -> Changes:
+            _require_free(state, config.name)
+            return {to_text(config.id): show_config(pool.config)}
+
+        self._journal.change(new(), plan)
+        return self._handle(pool.config)
+
+    def rename_pool(self, old: str, name: str) -> PoolConfig:
+        """Give a pool another name."""
+        self.require_writable()
+        return self._change(old, lambda state, found: _renamed(state, found, name))
+
+    def drop_pool(self, name: str) -> PoolConfig:
+        """Remove a pool and all that is in it."""
+        self.require_writable()
+        dropped: list[PoolConfig] = []
+
+        def plan(state: State) -> Changes:
+            dropped[:] = [_find(state, name)]
+            return {to_text(dropped[0].id): None}
+
+        self._journal.change(new(), plan)
+        self._pools.pop(dropped[0].id, None)
+        self.remove(list(self.store.list(f"{to_text(dropped[0].id)}/")))
+        return dropped[0]
+
+    def remove(self, objects: Iterable[Listed]) -> None:
+        """Delete objects that nothing needs. It can be done again after a crash."""
+        for listed in objects:
+            self.store.delete(listed.key)
+
+    def leftovers(self, grace: float) -> list[Listed]:
+        """What crashes left outside of all pools: folders of pools that were dropped or never listed, and probes.
+
+        A folder goes as a whole, and only if nothing in it is younger than the grace period in seconds.
+        """
+        folders: dict[str, list[Listed]] = {}
+        for listed in self.store.list():
+            folder, slash, _ = listed.key.partition("/")
+            if slash and (folder == "probe" or as_id(folder) is not None):
+                folders.setdefault(folder, []).append(listed)
+        for config in self.configs():
+            folders.pop(to_text(config.id), None)
+        until = time.time() - grace
+        return [each for found in folders.values() if max(x.modified for x in found) <= until for each in found]
+
+    def _change(self, name: str, change: Callable[[State, PoolConfig], PoolConfig]) -> PoolConfig:
+        made: list[PoolConfig] = []
+
+        def plan(state: State) -> Changes:
+            made[:] = [change(state, _find(state, name))]
+            return {to_text(made[0].id): show_config(made[0])}
+
+        self._journal.change(new(), plan)
+        return made[0]
+
+
+def _configs(state: State) -> Iterable[PoolConfig]:
+    return (parse_config(value, key) for key, value in state.entries.items())
+
+
+def _find(state: State, name: str) -> PoolConfig:
+    ident = as_id(name)
+    for config in _configs(state):
+        if config.name == name or config.id == ident:
+            return config
+    raise NotFound(f"{name}: pool not found")
+
+
+def _require_free(state: State, name: str) -> None:
+    if any(config.name == name for config in _configs(state)):
+        raise AlreadyExists(f"{name}: pool already exists")
+
+
+def _renamed(state: State, found: PoolConfig, name: str) -> PoolConfig:
+    if found.name == name:
+        return found
+    _require_free(state, name)
+    return check_config(replace(found, name=name, ts=time.time_ns()))
+
+
+def _format(info: LakeInfo) -> Value:
+    features = Value(t.array(t.STRING), tuple(sorted(info.features)))
+    return record([
+        ("magic", string(MAGIC)),
+        ("version", uint64(info.version)),
+        ("features", features),
+        ("id", id_value(info.id)),
+        ("created", time_value(info.created)),
+    ])  # fmt: skip
+
+
+def _parse(value: Value, where: str) -> LakeInfo:
+    if get_or(value, "magic", "") != MAGIC:
+        raise CorruptData(f"{where}: not the root of a lake")
+    return LakeInfo(
+        get_id(value, "id", where),
+        get_data(value, "version", where),
+        frozenset(get_or(value, "features", ())),
+        get_data(value, "created", where),
+    )

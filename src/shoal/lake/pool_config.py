@@ -1,0 +1,68 @@
+"""The configuration of a pool: what the journal of the lake holds of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shoal.errors import InvalidInput
+from shoal.ids import Id
+from shoal.lake.fields import get, get_data, get_id, id_value, named, time_value
+from shoal.lake.keys import SortKey
+from shoal.model import types as t
+from shoal.model.values import Value, int64, string
+
+DEFAULT_OBJECT_SIZE = 500 << 20
+DEFAULT_SEEK_STRIDE = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class PoolConfig:
+    """What is fixed of a pool, but for its name."""
+
+    id: Id
+    name: str
+    key: SortKey
+    object_size: int = DEFAULT_OBJECT_SIZE
+    seek_stride: int = DEFAULT_SEEK_STRIDE
+    ts: int = 0
+    """When it was created or renamed, in nanoseconds since 1970."""
+
+
+def check_config(config: PoolConfig) -> PoolConfig:
+    """The configuration itself, if it makes sense."""
+    if not config.name or len(config.name) > 500 or not config.name.isprintable() or config.name.strip() != config.name:
+        raise InvalidInput(f"invalid pool name: {config.name[:100]!r}")
+    if any(c in config.name for c in "@:") or config.name == "HEAD":
+        raise InvalidInput(f"invalid pool name: {config.name!r} (@, : and HEAD have a meaning of their own)")
+    if config.object_size < 1 or config.seek_stride < 1:
+        raise InvalidInput("the size of objects and the seek stride have to be positive")
+    return config
+
+
+def show_config(config: PoolConfig) -> Value:
+    """The configuration of a pool as it is stored and as meta-queries show it."""
+    order = Value(t.named("order.Which", t.STRING), config.key.order)
+    paths = t.named("field.List", t.array(t.named("field.Path", t.array(t.STRING))))
+    layout = named("order.SortKey", ("order", order), ("keys", Value(paths, config.key.paths)))
+    return named(
+        "pools.Config",
+        ("ts", time_value(config.ts)),
+        ("name", string(config.name)),
+        ("id", id_value(config.id)),
+        ("layout", layout),
+        ("seek_stride", int64(config.seek_stride)),
+        ("threshold", int64(config.object_size)),
+    )
+
+
+def parse_config(value: Value, where: str) -> PoolConfig:
+    """The configuration in a stored record."""
+    layout = get(value, "layout", where)
+    return PoolConfig(
+        get_id(value, "id", where),
+        get_data(value, "name", where),
+        SortKey(get_data(layout, "keys", where), get_data(layout, "order", where)),
+        get_data(value, "threshold", where),
+        get_data(value, "seek_stride", where),
+        get_data(value, "ts", where),
+    )

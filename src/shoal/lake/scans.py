@@ -1,0 +1,80 @@
+"""Reading a pool in the order of its key: objects one after the other, and merged where they overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from heapq import merge
+
+from shoal.errors import CorruptData
+from shoal.ids import Id, to_text
+from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, compare_in, comparer, key_getter
+from shoal.lake.objects import DataObject, Purged, read_object
+from shoal.lake.pools import Pool
+from shoal.model.values import NULL, Value
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Objects that overlap, and so have to be read together; those of the next partition come after them."""
+
+    objects: tuple[DataObject, ...]
+
+    def bounds(self) -> tuple[Value, Value]:
+        """The least and the greatest key."""
+        low, high = self.objects[0].min, self.objects[0].max
+        for o in self.objects[1:]:
+            low = o.min if compare_in("asc", o.min, low) < 0 else low
+            high = o.max if compare_in("asc", o.max, high) > 0 else high
+        return low, high
+
+
+def partitions(key: SortKey, objects: Iterable[DataObject], touching: bool = True) -> Iterator[Partition]:
+    """Objects in the order of the pool, cut where none overlaps the next.
+
+    Objects that share just one key at their ends are `touching`: with several keys they may still have to be merged.
+    """
+    limit = 0 if touching else -1
+    group: list[DataObject] = []
+    end = NULL
+    for o in objects:
+        if group and compare_in(key.order, o.first(key), end) > limit:
+            yield Partition(tuple(group))
+            group = []
+        if not group or compare_in(key.order, o.last(key), end) > 0:
+            end = o.last(key)
+        group.append(o)
+    if group:
+        yield Partition(tuple(group))
+
+
+def scan(pool: Pool, commit: Id | None, wanted: KeyRange = EVERYTHING, warn: Warn | None = None) -> Iterator[Value]:
+    """All values at a commit that may be in a range, in the order of the pool; more may come than the range has."""
+    return scan_objects(pool, pool.snapshot(commit).objects(wanted), wanted, warn)
+
+
+def scan_objects(
+    pool: Pool, objects: Iterable[DataObject], wanted: KeyRange = EVERYTHING, warn: Warn | None = None
+) -> Iterator[Value]:
+    """The values of objects, given in the order of the pool, in that order."""
+    key = pool.config.key
+    sortable, key_of = comparer(key.order), key_getter(key)
+    for partition in partitions(key, objects, touching=len(key.paths) > 1):
+        streams = [_read(pool, o, wanted, warn) for o in partition.objects]
+        if len(streams) == 1:
+            yield from streams[0]
+        else:
+            yield from merge(*streams, key=lambda value: sortable(key_of(value)))
+
+
+def _read(pool: Pool, o: DataObject, wanted: KeyRange, warn: Warn | None) -> Iterator[Value]:
+    """The values of an object; one that was purged gives none, and a warning."""
+    try:
+        yield from read_object(pool.store, pool.prefix, pool.config.key, o, wanted)
+    except Purged as e:
+        if not pool.refs().is_purged(o.id):
+            raise CorruptData(f"{e}, and was not purged (restore it from a copy)") from None
+        if warn is not None:
+            warn(f"{pool.config.name}: data object {to_text(o.id)} ({o.count} records) was purged and is left out")

@@ -1,0 +1,49 @@
+"""Metadata objects: a ZNG stream and, as a control message at its end, the checksum of all that comes before.
+
+Any reader of ZNG reads the values and skips the seal. Bytes that do not fit their seal are never believed.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Iterable
+
+from shoal.errors import CorruptData, InvalidInput
+from shoal.formats import zng
+from shoal.model.values import Value
+
+_SEAL = b"shoal crc32 "
+_TEXT = 3
+_SEAL_SIZE = len(_SEAL) + 8
+_TAIL = 3 + 2 + _SEAL_SIZE
+"""The control frame: its code and length (2 bytes), encoding and size of the message (2 bytes), an end of stream."""
+
+
+def seal(values: Iterable[Value]) -> bytes:
+    """The bytes of a metadata object."""
+    out = io.BytesIO()
+    writer = zng.Writer(out)
+    for value in values:
+        writer.write(value)
+    writer.end_stream()
+    return out.getvalue() + _tail(zlib.crc32(out.getvalue()))
+
+
+def unseal(data: bytes, key: str) -> list[Value]:
+    """The values of a metadata object; CorruptData if they are not those that were written."""
+    body = data[:-_TAIL]
+    if data[len(body) :] != _tail(zlib.crc32(body)):
+        raise CorruptData(f"{key}: the checksum does not fit (restore this object from a copy)")
+    try:
+        return list(zng.read(io.BytesIO(body)))
+    except InvalidInput as e:
+        raise CorruptData(f"{key}: {e}") from e
+
+
+def _tail(checksum: int) -> bytes:
+    out = io.BytesIO()
+    writer = zng.Writer(out)
+    writer.control(zng.Control(_TEXT, _SEAL + b"%08x" % checksum))
+    writer.end_stream()
+    return out.getvalue()

@@ -1,0 +1,127 @@
+"""Sessions: a base commit, staged changes that only the session sees, and one commit at the end.
+
+A session is plain data: it can be pickled, so that several processes write into copies of it, whose changes
+are taken over before the commit. What it staged is read through a commit that no branch points at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from shoal.errors import Conflict, InvalidInput, ReadOnly
+from shoal.ids import Id, new, to_text
+from shoal.lake.commits import Note
+from shoal.lake.keys import KeyRange
+from shoal.lake.pools import Pool
+from shoal.lake.snapshots import NOTHING, Patch, fold
+
+Isolation = Literal["snapshot", "serializable"]
+DEFAULT_SECONDS = 24 * 3600
+LONGEST_SECONDS = 7 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a transaction has done so far."""
+
+    id: Id
+    branch: str
+    base: Id | None
+    position: int
+    """Where the journal stood: its entry, if it lost the answer, can only be after that."""
+    expires: float
+    """In seconds since 1970."""
+    isolation: Isolation = "snapshot"
+    staged: Patch = NOTHING
+    reads: tuple[KeyRange, ...] = ()
+    """What was read from the branch; only `serializable` keeps it."""
+
+
+def begin(
+    pool: Pool, branch: str, isolation: Isolation = "snapshot", seconds: float = DEFAULT_SECONDS, op: Id | None = None
+) -> Session:
+    """A session on the tip of a branch."""
+    if not 0 < seconds <= LONGEST_SECONDS:
+        raise InvalidInput(f"a session lasts from 0 to {LONGEST_SECONDS} seconds, not {seconds}")
+    if isolation not in ("snapshot", "serializable"):
+        raise InvalidInput(f"unknown isolation {isolation!r} (snapshot or serializable)")
+    base = pool.refs().branch(branch).commit
+    position = pool.journal.read().position
+    return Session(op or new(), branch, base, position, time.time() + seconds, isolation)
+
+
+def check_open(session: Session) -> None:
+    """ReadOnly if the session has expired."""
+    if time.time() > session.expires:
+        raise ReadOnly(f"session {to_text(session.id)} has expired (begin a new one)")
+
+
+def stage(session: Session, patch: Patch) -> Session:
+    """The session with more changes."""
+    check_open(session)
+    return replace(session, staged=fold([session.staged, patch]))
+
+
+def emptied(session: Session) -> Session:
+    """The session without its changes, which are lost."""
+    return replace(session, staged=NOTHING)
+
+
+def take_over(session: Session, others: Iterable[Session]) -> Session:
+    """The session with what copies of it staged in other processes."""
+    staged = session.staged
+    for other in others:
+        if other.id != session.id:
+            raise InvalidInput(f"{to_text(other.id)} is not a copy of session {to_text(session.id)}")
+        known = {o.id for o in (*staged.adds, *staged.deletes)}
+        news = Patch(
+            tuple(o for o in other.staged.adds if o.id not in known),
+            tuple(o for o in other.staged.deletes if o.id not in known),
+        )
+        staged = fold([staged, news])
+    return replace(session, staged=staged)
+
+
+def note_read(session: Session, wanted: KeyRange) -> Session:
+    """The session, which has read a range."""
+    if session.isolation == "snapshot" or wanted in session.reads:
+        return session
+    return replace(session, reads=(*session.reads, wanted))
+
+
+def view(pool: Pool, session: Session) -> Id | None:
+    """A commit with all that the session sees."""
+    if session.staged.is_empty:
+        return session.base
+    commit = pool.new_commit(session.base, session.staged, Note(message=f"session {to_text(session.id)}"))
+    pool.commits.write(commit)
+    return commit.id
+
+
+def commit(pool: Pool, session: Session, note: Note) -> Id:
+    """Put what was staged onto the branch, if nobody else is in the way. It can be called again after an error."""
+    check_open(session)
+    if session.staged.is_empty:
+        raise InvalidInput("empty transaction")
+
+    def build(tip: Id | None) -> Patch:
+        pool.require_data(session.staged.adds)
+        _check_reads(pool, session, tip)
+        return pool.checked(session.staged, session.base, tip, f"session {to_text(session.id)}")
+
+    return pool.commit(session.branch, build, note, op=session.id, after=session.position)
+
+
+def _check_reads(pool: Pool, session: Session, tip: Id | None) -> None:
+    if not session.reads or tip == session.base:
+        return
+    for other in pool.commits.walk(tip, session.base):
+        for o in (*other.adds, *other.deletes):
+            if any(wanted.may_hold(o.min, o.max) for wanted in session.reads):
+                raise Conflict(
+                    f"session {to_text(session.id)}: commit {to_text(other.id)} has changed what it read "
+                    f"(data object {to_text(o.id)}; begin again)"
+                )

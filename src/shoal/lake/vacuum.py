@@ -1,0 +1,151 @@
+"""Taking things out of the store: what nothing reaches (vacuum), the beginning of history (vacate), named data (purge).
+
+An object goes only if it is older than the grace period and no branch, tag or commit that is kept reaches it. The
+listing comes first and the references are read after it, so that what a writer is about to commit is either too
+young to go or already referenced.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from shoal.errors import Conflict, CorruptData, InvalidInput, NotFound
+from shoal.ids import Id, new, parse, to_text
+from shoal.lake import branches
+from shoal.lake.branches import Refs
+from shoal.lake.commits import Commit
+from shoal.lake.journal import Changes, State
+from shoal.lake.objects import data_key
+from shoal.lake.pools import Pool
+from shoal.storage.store import Listed
+
+DEFAULT_GRACE = 7 * 24 * 3600.0
+"""In seconds; no less than the longest session, so that what it staged is there when it commits."""
+_FOLDERS = ("data", "commits", "checkpoints", "pages")
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """What a vacuum found: data objects, and the pieces of metadata that go with them."""
+
+    data: tuple[Listed, ...]
+    metadata: tuple[Listed, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return sum(listed.size for listed in (*self.data, *self.metadata))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """What must stay."""
+
+    objects: frozenset[Id]
+    commits: frozenset[Id]
+    pages: frozenset[Id]
+
+
+def find_garbage(pool: Pool, grace: float = DEFAULT_GRACE, now: float | None = None) -> Garbage:
+    """What can go: old enough, and not reached."""
+    if grace < 0:
+        raise InvalidInput("the grace period cannot be negative")
+    until = (time.time() if now is None else now) - grace
+    folders = {kind: list(pool.store.list(f"{pool.prefix}/{kind}/")) for kind in _FOLDERS}
+    reached = _reached(pool)
+    keep = {"data": reached.objects, "commits": reached.commits, "checkpoints": reached.commits, "pages": reached.pages}
+    dead = {
+        kind: tuple(listed for listed in found if listed.modified <= until and _ident(listed) not in keep[kind])
+        for kind, found in folders.items()
+    }
+    return Garbage(dead["data"], (*dead["commits"], *dead["checkpoints"], *dead["pages"]))
+
+
+def collect(pool: Pool, garbage: Garbage) -> None:
+    """Remove what was found. It can be done again after a crash."""
+    for listed in (*garbage.data, *garbage.metadata):
+        pool.store.delete(listed.key)
+
+
+def _ident(listed: Listed) -> Id | None:
+    """The id in the name of an object; None for a name that is not ours, which then stays."""
+    with suppress(InvalidInput):
+        return parse(listed.key.rpartition("/")[2].partition(".")[0])
+    return None
+
+
+def _reached(pool: Pool) -> _Reached:
+    refs = pool.refs()
+    commits: dict[Id, Commit] = {}
+    for tip in {ref.commit for ref in (*refs.branches(), *refs.tags())}:
+        history = pool.commits.ancestors(tip) if refs.horizon is None else pool.log(tip)
+        commits.update((commit.id, commit) for commit in history)
+    objects = {o.id for commit in commits.values() for o in (*commit.adds, *commit.deletes)}
+    if refs.horizon is not None:
+        objects.update(o.id for o in pool.snapshot(refs.horizon).objects())
+    pages: set[Id] = set()
+    for ident in commits:
+        with suppress(NotFound, CorruptData):
+            pages.update(pool.checkpoints.pages(pool.checkpoints.open(ident)))
+    # The commit of a first attempt tells whoever repeats the operation where to look for its entry.
+    kept = {each for commit in commits.values() for each in (commit.id, commit.op)}
+    return _Reached(frozenset(objects), frozenset(kept), frozenset(pages))
+
+
+def vacate(pool: Pool, ident: Id) -> None:
+    """Let history begin with a commit. What came before can no longer be read, and goes with the next vacuum."""
+    pool.commits.read(ident)
+    pool.snapshots.write_checkpoint(ident)
+
+    def plan(state: State) -> Changes:
+        refs = Refs(state)
+        for kind, ref in [*(("branch", b) for b in refs.branches()), *(("tag", x) for x in refs.tags())]:
+            if not pool.descends(ref.commit, ident):
+                raise Conflict(
+                    f'{kind} "{ref.name}" does not descend from {to_text(ident)}, so its history would be cut '
+                    f"(remove it, or choose an older commit)"
+                )
+        if refs.horizon is not None and not pool.descends(ident, refs.horizon):
+            raise InvalidInput(f"{to_text(ident)}: history begins with a later commit already")
+        return branches.set_horizon(ident)
+
+    pool.journal.change(new(), plan)
+
+
+def purge(pool: Pool, idents: Sequence[Id]) -> list[Id]:
+    """Remove data objects for good, in all of history; the id of a commit stands for what it added. Their ids.
+
+    The journal says so before they go: a scan that misses one knows why.
+    """
+    if not idents:
+        raise InvalidInput("no data objects named")
+    wanted = list(dict.fromkeys(each for ident in idents for each in _named(pool, ident)))
+
+    def plan(state: State) -> Changes:
+        for ref in Refs(state).branches():
+            live = pool.snapshot(ref.commit).find(wanted)
+            if live:
+                raise Conflict(f'{to_text(next(iter(live)))}: still in branch "{ref.name}" (delete it there first)')
+        return branches.purge(wanted)
+
+    pool.journal.change(new(), plan)
+    for ident in wanted:
+        pool.store.delete(data_key(pool.prefix, ident))
+    return wanted
+
+
+def _named(pool: Pool, ident: Id) -> Iterable[Id]:
+    """The data object of this id, or those that the commit of this id added."""
+    with suppress(NotFound):
+        pool.store.size(data_key(pool.prefix, ident))
+        return [ident]
+    try:
+        added = [o.id for o in pool.commits.read(ident).adds]
+    except NotFound:
+        raise NotFound(f"{to_text(ident)}: no data object or commit has this id") from None
+    if not added:
+        raise InvalidInput(f"{to_text(ident)}: this commit added no data")
+    return added
