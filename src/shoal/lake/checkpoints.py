@@ -22,7 +22,7 @@ from shoal.model.order import compare_values
 from shoal.model.values import Value
 from shoal.storage.store import ObjectStore
 
-PAGE = 128
+PAGE = 32
 """How many items a page has on average; it is split at twice as many."""
 
 

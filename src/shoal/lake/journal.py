@@ -208,14 +208,14 @@ class Journal:
             # Up to the state and no further: what lands later takes the slot that is claimed next, and is met there.
             for position in range(after + 1, state.position + 1):
                 if (earlier := self.entry(position)).op == op:
-                    return earlier
+                    return self._confirmed(earlier)
         pauses = _pauses()
         while True:
             seen: list[Entry] = []
             with turn(self._store, self._prefix):
                 state = self._known = self._follow(state, op, seen.append)
                 if seen:
-                    return seen[0]
+                    return self._confirmed(seen[0])
                 entry = Entry(state.position + 1, op, max(time.time_ns(), state.at), plan(state))
                 claim = self._claim(entry)
             if claim is _Claim.OURS:
@@ -238,12 +238,28 @@ class Journal:
                 return _Claim.OURS
             may_have_landed = True
             holder = self._holder(entry, until)
+            if holder is not None and holder != entry.op:
+                return _Claim.THEIRS
             if holder is not None:
-                return _Claim.OURS if holder == entry.op else _Claim.THEIRS
+                self._confirmed(entry)
+                return _Claim.OURS
             refusals += outcome is Created.LOST
             if refusals > self._patience.refusals or time.monotonic() > until:
                 raise self._unknown(entry, None)
             time.sleep(next(pauses))
+
+    def _confirmed(self, entry: Entry) -> Entry:
+        """An own entry that was found by reading, once the store says that the slot is taken for good.
+
+        That it can be read does not mean that it survives a loss of power: who wrote it may have died before its sync.
+        """
+        try:
+            outcome = self._store.create(self._slot(entry.position), _format_entry(entry))
+        except StorageFailure as e:
+            raise self._unknown(entry, e) from e
+        if outcome is Created.UNKNOWN:
+            raise self._unknown(entry, None)
+        return entry
 
     def _holder(self, entry: Entry, until: float) -> Id | None:
         """The operation whose entry is in the slot; None if nothing is there."""

@@ -114,6 +114,7 @@ class Lake:
         """A new pool with an empty branch `main`."""
         self.require_writable()
         check_config(config)
+        _require_free(self._journal.read(), config.name)
         pool = Pool(self.store, replace(config, ts=time.time_ns()))
         # The branch first: a pool that is listed can be used.
         pool.journal.change(new(), lambda state: branches.set_branch(MAIN, None, time.time_ns()))

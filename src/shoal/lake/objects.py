@@ -10,10 +10,11 @@ import io
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
-from shoal.errors import CorruptData, InvalidInput, NotFound
+from shoal.errors import CorruptData, InvalidInput, NotFound, ShoalError
 from shoal.formats import zng
 from shoal.ids import Id, new, to_text
 from shoal.lake.fields import KSUID, get, get_data, get_id, get_or, uint64
@@ -138,6 +139,11 @@ class ObjectWriter:
         """Write what is left; all objects written."""
         return [made for run in self._runs.values() for made in run.close()]
 
+    def discard(self) -> None:
+        """Remove what was written, as far as that can be done: no commit has named it."""
+        for run in self._runs.values():
+            run.discard()
+
 
 class _Run:
     """Values on the way into one object after the other."""
@@ -169,6 +175,11 @@ class _Run:
         if self._rows:
             self._flush()
         return self._made
+
+    def discard(self) -> None:
+        for made in self._made:
+            with suppress(ShoalError):
+                self._store.delete(data_key(self._pool, made.id))
 
     def _flush(self) -> None:
         keys, rows = self._keys, self._rows

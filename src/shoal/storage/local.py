@@ -28,6 +28,9 @@ class LocalStore:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = Path(os.path.realpath(root))
+        self._lasting: set[Path] = set()
+        """Directories whose own entries this process has synced; another may have made one and died before that."""
+        self._broken: StorageFailure | None = None
 
     @property
     def uri(self) -> str:
@@ -77,9 +80,11 @@ class LocalStore:
         aside = self._write_aside(path, data)
         try:
             os.rename(aside, path)
-            _sync(path.parent)
         except OSError as e:
             raise _failure(path, e) from None
+        else:
+            if self._seen_to_last(path, Created.LANDED) is not Created.LANDED:
+                raise StorageFailure(f"{self._broken}")
         finally:
             _remove(aside)
 
@@ -89,21 +94,31 @@ class LocalStore:
         try:
             os.link(aside, path)
         except FileExistsError:
-            return Created.LOST
+            return self._seen_to_last(path, Created.LOST)
         except OSError as e:
             raise _failure(path, e) from None
         else:
-            try:
-                _sync(path.parent)
-            except OSError:
-                return Created.UNKNOWN
-            return Created.LANDED
+            return self._seen_to_last(path, Created.LANDED)
         finally:
             _remove(aside)
+
+    def _seen_to_last(self, path: Path, outcome: Created) -> Created:
+        """The outcome, once the object that is there is sure to stay, whoever put it there.
+
+        After a sync that failed a later one may succeed without having written anything: no promises after that.
+        """
+        try:
+            _sync(path.parent)
+        except OSError as e:
+            self._broken = _failure(path, e)
+            return Created.UNKNOWN
+        return outcome
 
     def _write_aside(self, path: Path, data: bytes) -> Path:
         """A synced file beside the place of an object."""
         aside = path.parent / f"{_ASIDE}{os.getpid()}-{token_hex(8)}"
+        if self._broken is not None:
+            raise StorageFailure(f"{self._broken} (an earlier sync failed: check the disk and start again)")
         try:
             self._make_directory(path.parent)
             file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -118,14 +133,23 @@ class LocalStore:
         return aside
 
     def _make_directory(self, directory: Path) -> None:
-        """Make a directory and those above it, each synced into the one above."""
-        if directory.is_dir():
+        """Make a directory and those above it, each synced into the one above; once a process, if they are there."""
+        is_inside = directory == self._root or self._root in directory.parents
+        if directory in self._lasting or (not is_inside and directory.is_dir()):
             return
-        if directory != directory.parent:
-            self._make_directory(directory.parent)
+        self._make_directory(directory.parent)
+        is_new = False
         with suppress(FileExistsError):
             os.mkdir(directory, 0o700)
-        _sync(directory.parent)
+            is_new = True
+        try:
+            _sync(directory.parent)
+        except OSError:
+            if is_new:
+                with suppress(OSError):
+                    os.rmdir(directory)
+            raise
+        self._lasting.add(directory)
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
         """Walks the directories below the last one that the prefix names whole."""

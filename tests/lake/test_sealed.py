@@ -1,0 +1,32 @@
+"""Sealed objects: read back, read by anyone, and never believed when damaged."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from shoal.errors import CorruptData
+from shoal.formats import zng
+from shoal.lake.sealed import seal, unseal
+from shoal.model.values import int64, string
+
+VALUES = [string("a"), int64(7)]
+
+
+def test_values_come_back() -> None:
+    assert unseal(seal(VALUES), "key") == VALUES
+    assert unseal(seal([]), "key") == []
+
+
+def test_any_reader_of_zng_reads_the_values() -> None:
+    assert list(zng.read(io.BytesIO(seal(VALUES)))) == VALUES
+
+
+def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
+    data = seal(VALUES)
+    damaged = [data[:i] for i in range(len(data))]
+    damaged += [data[:i] + bytes([data[i] ^ 1 << bit]) + data[i + 1 :] for i in range(len(data)) for bit in range(8)]
+    for bad in damaged:
+        with pytest.raises(CorruptData, match="some/key"):
+            unseal(bad, "some/key")

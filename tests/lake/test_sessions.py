@@ -1,0 +1,110 @@
+"""Sessions: nothing is seen before the commit, all of it after, and nobody is overwritten."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import pytest
+from tests.lake.conftest import Load, Read
+
+from shoal.errors import Conflict, InvalidInput, ReadOnly
+from shoal.ids import Id
+from shoal.lake import changes, sessions
+from shoal.lake.commits import Note
+from shoal.lake.keys import EVERYTHING, Bound, KeyRange
+from shoal.lake.pools import Pool
+from shoal.lake.sessions import Session
+from shoal.lake.snapshots import Patch
+from shoal.model.values import int64
+from shoal.testing.queries import parse_values
+
+ME = Note("me")
+
+
+def staged(pool: Pool, session: Session, text: str) -> Session:
+    writer = pool.writer()
+    for value in parse_values(text):
+        writer.write(value)
+    return sessions.stage(session, Patch(tuple(writer.close())))
+
+
+def journal_ops(pool: Pool) -> list[Id]:
+    return [entry.op for entry in pool.journal.entries()]
+
+
+def test_what_is_staged_is_seen_by_the_session_alone(pool: Pool, load: Load, read: Read) -> None:
+    load("{k:1}")
+    session = staged(pool, sessions.begin(pool, "main"), "{k:2}")
+    assert read(sessions.view(pool, session)) == ["{k:1}", "{k:2}"]
+    assert read() == ["{k:1}"]
+    sessions.commit(pool, session, ME)
+    assert read() == ["{k:1}", "{k:2}"]
+
+
+def test_a_commit_that_is_repeated_happens_once(pool: Pool, read: Read) -> None:
+    session = staged(pool, sessions.begin(pool, "main"), "{k:2}")
+    first = sessions.commit(pool, session, ME)
+    assert sessions.commit(pool, session, ME) == first
+    assert journal_ops(pool).count(session.id) == 1
+    assert read() == ["{k:2}"]
+
+
+def test_additions_go_onto_what_others_did(pool: Pool, load: Load, read: Read) -> None:
+    session = staged(pool, sessions.begin(pool, "main"), "{k:2}")
+    load("{k:1}")
+    sessions.commit(pool, session, ME)
+    assert read() == ["{k:1}", "{k:2}"]
+
+
+def test_deleting_what_another_deleted_conflicts(pool: Pool, load: Load, read: Read) -> None:
+    base = load("{k:1}")
+    (o,) = pool.snapshot(base).objects()
+    session = sessions.stage(sessions.begin(pool, "main"), Patch((), (o,)))
+    changes.delete(pool, "main", [o.id], ME)
+    with pytest.raises(Conflict):
+        sessions.commit(pool, session, ME)
+    assert session.id not in journal_ops(pool)
+
+
+def test_serializable_checks_what_was_read(pool: Pool, load: Load) -> None:
+    load("{k:1}")
+    everything = sessions.note_read(sessions.begin(pool, "main", "serializable"), EVERYTHING)
+    below = sessions.note_read(sessions.begin(pool, "main", "serializable"), KeyRange(upper=Bound(int64(5))))
+    loose = sessions.note_read(sessions.begin(pool, "main"), EVERYTHING)
+    load("{k:9}")
+    with pytest.raises(Conflict, match="has changed what it read"):
+        sessions.commit(pool, staged(pool, everything, "{k:2}"), ME)
+    sessions.commit(pool, staged(pool, below, "{k:3}"), ME)
+    sessions.commit(pool, staged(pool, loose, "{k:4}"), ME)
+
+
+def test_copies_in_other_processes_are_taken_over(pool: Pool, read: Read) -> None:
+    session = staged(pool, sessions.begin(pool, "main"), "{k:0}")
+    copies = [pickle.loads(pickle.dumps(session)) for _ in range(3)]
+    copies = [staged(pool, copy, f"{{k:{i + 1}}}") for i, copy in enumerate(copies)]
+    session = sessions.take_over(session, copies)
+    sessions.commit(pool, session, ME)
+    assert read() == ["{k:0}", "{k:1}", "{k:2}", "{k:3}"]
+    with pytest.raises(InvalidInput, match="not a copy"):
+        sessions.take_over(session, [sessions.begin(pool, "main")])
+
+
+def test_an_expired_session_writes_nothing(pool: Pool, read: Read) -> None:
+    session = replace(staged(pool, sessions.begin(pool, "main"), "{k:0}"), expires=0.0)
+    with pytest.raises(ReadOnly, match="has expired"):
+        sessions.commit(pool, session, ME)
+    with pytest.raises(ReadOnly):
+        sessions.stage(session, Patch())
+    assert read() == []
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 8 * 24 * 3600])
+def test_how_long_a_session_lasts_is_bounded(pool: Pool, seconds: float) -> None:
+    with pytest.raises(InvalidInput, match="lasts"):
+        sessions.begin(pool, "main", seconds=seconds)
+
+
+def test_an_empty_session_has_nothing_to_commit(pool: Pool) -> None:
+    with pytest.raises(InvalidInput, match="empty transaction"):
+        sessions.commit(pool, sessions.begin(pool, "main"), ME)

@@ -1,0 +1,148 @@
+"""Vacuum, vacate, purge: what goes, what stays, and what a reader is told."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.lake.conftest import Load, Read
+
+from shoal.errors import Conflict, CorruptData, InvalidInput, NotFound
+from shoal.ids import Id, new, to_text
+from shoal.lake import changes, rewriting, sessions, vacuum
+from shoal.lake.commits import Note
+from shoal.lake.objects import data_key
+from shoal.lake.pools import Pool
+from shoal.lake.scans import scan
+from shoal.lake.snapshots import Patch
+from shoal.model.text import format_value
+from shoal.storage.memory import MemoryStore
+from shoal.testing.queries import parse_values
+
+ME = Note("me")
+
+
+def objects(pool: Pool, commit: Id | str = "main") -> list[Id]:
+    at = pool.resolve(commit) if isinstance(commit, str) else commit
+    return [o.id for o in pool.snapshot(at).objects()]
+
+
+def orphan(pool: Pool) -> Id:
+    writer = pool.writer()
+    for value in parse_values("{k:99}"):
+        writer.write(value)
+    return writer.close()[0].id
+
+
+def test_only_what_nothing_reaches_goes(pool: Pool, load: Load, read: Read, store: MemoryStore) -> None:
+    first = load("{k:1}")
+    changes.delete(pool, "main", objects(pool), ME)
+    load("{k:2}")
+    pool.create_branch("side", first)
+    load("{k:3}", "side")
+    pool.create_tag("v1", pool.resolve("side"))
+    pool.drop_branch("side")
+    lost = orphan(pool)
+    garbage = vacuum.find_garbage(pool, 0)
+    assert [listed.key for listed in garbage.data] == [data_key(pool.prefix, lost)]
+    vacuum.collect(pool, garbage)
+    assert (read(first), read(), read("v1")) == (["{k:1}"], ["{k:2}"], ["{k:1}", "{k:3}"])
+    assert vacuum.find_garbage(pool, 0).size == 0
+
+
+def test_what_is_young_stays(pool: Pool, load: Load) -> None:
+    load("{k:1}")
+    orphan(pool)
+    assert vacuum.find_garbage(pool).data == ()
+    assert len(vacuum.find_garbage(pool, now=time.time() + 8 * 24 * 3600).data) == 1
+    with pytest.raises(InvalidInput):
+        vacuum.find_garbage(pool, -1)
+
+
+def test_a_dropped_branch_is_garbage(pool: Pool, load: Load) -> None:
+    load("{k:1}")
+    pool.create_branch("side", pool.resolve())
+    load("{k:2}", "side")
+    pool.drop_branch("side")
+    assert len(vacuum.find_garbage(pool, 0).data) == 1
+
+
+def test_a_commit_of_data_that_was_vacuumed_is_refused(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = pool.writer()
+    for value in parse_values("{k:1}"):
+        writer.write(value)
+    session = sessions.stage(sessions.begin(pool, "main"), Patch(tuple(writer.close())))
+    vacuum.collect(pool, vacuum.find_garbage(pool, 0))
+    monkeypatch.setattr("shoal.lake.pools._LONG_AGO", -1.0)
+    with pytest.raises(Conflict, match="a vacuum has removed"):
+        sessions.commit(pool, session, ME)
+    assert pool.resolve() is None
+
+
+def test_a_repeated_operation_is_recognised_after_a_vacuum(pool: Pool, load: Load, read: Read) -> None:
+    op = new()
+    landed = load("{k:1}", op=op)
+    vacuum.collect(pool, vacuum.find_garbage(pool, 0))
+    assert load("{k:1}", op=op) == landed
+    assert read() == ["{k:1}"]
+
+
+def test_vacate_lets_history_begin_later(pool: Pool, load: Load, read: Read, store: MemoryStore) -> None:
+    first = load("{k:1}")
+    rest = [load(f"{{k:{i}}}") for i in range(2, 6)]
+    rewriting.compact(pool, "main", objects(pool), ME)
+    after = load("{k:6}")
+    everything = read()
+    vacuum.vacate(pool, after)
+    vacuum.collect(pool, vacuum.find_garbage(pool, 0))
+    fresh = Pool(store, pool.config)
+    assert read("main", fresh) == everything
+    assert [c.id for c in fresh.log(fresh.resolve())] == [after]
+    for gone in (first, *rest):
+        with pytest.raises(NotFound):
+            fresh.resolve(to_text(gone))
+    assert len(list(store.list(f"{pool.prefix}/data/"))) == 2
+    last = load("{k:7}", into=fresh)
+    assert read(last, Pool(store, pool.config)) == [*everything, "{k:7}"]
+    changes.revert(fresh, "main", last, ME)
+    assert read("main", fresh) == everything
+
+
+def test_vacate_refuses_to_cut_off_a_branch_or_a_tag(pool: Pool, load: Load) -> None:
+    first = load("{k:1}")
+    pool.create_tag("v1", first)
+    second = load("{k:2}")
+    with pytest.raises(Conflict, match='tag "v1"'):
+        vacuum.vacate(pool, second)
+    pool.drop_tag("v1")
+    vacuum.vacate(pool, second)
+    with pytest.raises(InvalidInput, match="later commit"):
+        vacuum.vacate(pool, first)
+
+
+def test_a_scan_goes_on_without_what_was_purged_and_says_so(pool: Pool, load: Load) -> None:
+    first = load("{k:1} {k:2}")
+    load("{k:3}")
+    (o,) = objects(pool, first)
+    with pytest.raises(Conflict, match='still in branch "main"'):
+        vacuum.purge(pool, [o])
+    changes.delete(pool, "main", [o], ME)
+    assert vacuum.purge(pool, [first]) == [o]
+    warnings: list[str] = []
+    assert [format_value(v) for v in scan(pool, first, warn=warnings.append)] == []
+    assert warnings == [f"logs: data object {to_text(o)} (2 records) was purged and is left out"]
+    with pytest.raises(NotFound, match="purged"):
+        changes.revert(pool, "main", next(iter(pool.log(pool.resolve()))).id, ME)
+
+
+def test_data_that_is_gone_and_was_not_purged_is_an_error(pool: Pool, load: Load, store: MemoryStore) -> None:
+    load("{k:1}")
+    (o,) = objects(pool)
+    store.delete(data_key(pool.prefix, o))
+    with pytest.raises(CorruptData, match=to_text(o)):
+        list(scan(pool, pool.resolve()))
+
+
+def test_purge_of_something_unknown_is_not_found(pool: Pool) -> None:
+    with pytest.raises(NotFound, match="no data object or commit"):
+        vacuum.purge(pool, [new()])
