@@ -24,7 +24,7 @@ from shoal.storage.store import Created, ObjectStore
 from shoal.storage.turns import turn
 
 HEAD_EVERY = 8
-SNAPSHOT_EVERY = 32
+SNAPSHOT_EVERY = 16
 _FIRST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.5
 

@@ -13,7 +13,7 @@ from shoal.lake.commits import Commit, Commits
 from shoal.lake.keys import EVERYTHING, Bound, KeyRange, SortKey, comparer
 from shoal.lake.objects import DataObject, in_order
 
-CHECKPOINT_EVERY = 32
+CHECKPOINT_EVERY = 16
 
 
 @dataclass(frozen=True, slots=True)
