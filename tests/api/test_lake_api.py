@@ -81,7 +81,7 @@ def test_pools_are_renamed_and_dropped(lake: Lake, pool: Pool) -> None:
     assert zson(lake, "from events") == ["{ts:1}"]
     lake.drop("events")
     assert lake.pools() == []
-    with pytest.raises(NotFound, match="events: pool not found"):
+    with pytest.raises(InvalidInput, match="events: pool not found"):
         lake.query("from events")
 
 
@@ -351,5 +351,5 @@ def test_vacate(lake: Lake, pool: Pool) -> None:
     pool.vacuum(grace=0)
     assert zson(lake, "from logs") == ["{ts:1}", "{ts:2}"]
     assert [c.id for c in pool.log()] == [second]
-    with pytest.raises(NotFound):
+    with pytest.raises(InvalidInput, match="where history begins"):
         lake.query(f"from logs@{first}")
