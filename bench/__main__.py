@@ -11,7 +11,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import interpreter, logs, rates
+from bench import commits, interpreter, logs, rates
 
 ROUNDS = 3
 
@@ -55,17 +55,39 @@ def language(records: int) -> None:
         print(f"{name:>18} {rate:>10,.0f} {share:>9.0%}")
 
 
+def lake() -> None:
+    """Commits, openings, branches."""
+    print("\nCommits of one record on one branch of a durable local lake")
+    print(f"{'processes':>10} {'commits':>8} {'per second':>11} {'lost':>5}")
+    for rate in commits.rates():
+        print(f"{rate.processes:>10} {rate.commits:>8} {rate.commits / rate.seconds:>11.0f} {rate.lost:>5}")
+    print("\nA branch as its history grows: to open it and run `head 1`, and to make another branch, in ms")
+    print(f"{'commits':>10} {'head 1':>8} {'branch':>8}")
+    for opening in commits.openings():
+        print(f"{opening.commits:>10,} {opening.head:>8.1f} {opening.branch:>8.2f}")
+    print(f"\n`shoal ls`, cold: {commits.cold_command():.2f} s")
+
+
+PARTS = ("ndjson", "formats", "language", "lake")
+
+
 def main() -> None:
-    """Run everything."""
+    """Run everything, or the parts that are named."""
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("parts", nargs="*", default=PARTS, help=", ".join(PARTS))
     args = parser.parse_args()
     versions = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "pyspark"))
     print(f"Python {platform.python_version()}, {versions}, {os.cpu_count()} cores")
     source = logs.path(args.records)
-    ndjson(source, args.records)
-    formats(source)
-    language(args.records)
+    runs = {
+        "ndjson": lambda: ndjson(source, args.records),
+        "formats": lambda: formats(source),
+        "language": lambda: language(args.records),
+        "lake": lake,
+    }
+    for part in args.parts:
+        runs[part]()
 
 
 if __name__ == "__main__":

@@ -353,3 +353,16 @@ def test_vacate(lake: Lake, pool: Pool) -> None:
     assert [c.id for c in pool.log()] == [second]
     with pytest.raises(InvalidInput, match="where history begins"):
         lake.query(f"from logs@{first}")
+
+
+def test_vacuum_of_a_lake_sweeps_what_crashes_left(tmp_path: Path) -> None:
+    lake = shoal.create(str(tmp_path))
+    pool = lake.create("logs", key="ts")
+    left = tmp_path / pool.id / "branches" / ".aside-1-2"
+    left.write_bytes(b"half an entry")
+    lake.vacuum()
+    assert left.exists()
+    lake.vacuum(grace=0)
+    assert not left.exists()
+    pool.load([{"ts": 1}])
+    assert zson(lake, "from logs") == ["{ts:1}"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.cli.flags import Flag, parse, usage
+from shoal.cli.flags import Flag, parse, split_leading, usage
 from shoal.errors import InvalidInput
 
 FLAGS = (
@@ -12,6 +12,7 @@ FLAGS = (
     Flag("n", int, 0, "number"),
     Flag("S", "size", 0, "size"),
     Flag("I", str, [], "includes"),
+    Flag("grace", "duration", None, "time"),
 )
 
 
@@ -43,11 +44,26 @@ def test_sizes_have_units(text: str, size: int) -> None:
     assert parse(FLAGS, ["-S", text])["S"] == size
 
 
-@pytest.mark.parametrize("argv", [["-x"], ["-f"], ["-n", "x"], ["-q=maybe"], ["-S", "10 parrots"]])
+@pytest.mark.parametrize("text, seconds", [("168h", 604_800.0), ("1m30.5s", 90.5), ("0s", 0.0), ("250ms", 0.25)])
+def test_durations_have_units(text: str, seconds: float) -> None:
+    assert parse(FLAGS, ["-grace", text])["grace"] == seconds
+
+
+def test_flags_in_front_of_the_first_word_are_split_off_with_their_values() -> None:
+    leading = ["-q", "-f", "csv", "-n=1"]
+    assert split_leading(FLAGS, [*leading, "word", "-q"]) == (leading, ["word", "-q"])
+    assert split_leading(FLAGS, ["word", "-q"]) == ([], ["word", "-q"])
+    assert split_leading(FLAGS, ["-x", "word"]) == (["-x"], ["word"])
+    assert split_leading(FLAGS, ["--", "-q"]) == ([], ["--", "-q"])
+    assert split_leading(FLAGS, ["-f"]) == (["-f"], [])
+
+
+@pytest.mark.parametrize("argv", [["-x"], ["-f"], ["-n", "x"], ["-q=maybe"], ["-S", "10 parrots"], ["-grace", "3"]])
 def test_what_makes_no_sense_is_refused(argv: list[str]) -> None:
     with pytest.raises(InvalidInput, match="flag"):
         parse(FLAGS, argv)
 
 
 def test_usage_has_a_line_for_each_flag() -> None:
-    assert usage(FLAGS).split("\n")[0] == "  -f S     format (default zng)"
+    assert usage(FLAGS).split("\n")[0] == "  -f S      format (default zng)"
+    assert usage(FLAGS).split("\n")[-1] == "  -grace D  time"

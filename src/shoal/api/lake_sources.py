@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from shoal.api.metas import COMMIT_METAS, LAKE_METAS, POOL_METAS
 from shoal.api.pruning import key_range
@@ -12,7 +12,9 @@ from shoal.ids import Id, parse
 from shoal.lake.fields import NO_ID
 from shoal.lake.keys import KeyRange
 from shoal.lake.lake import Lake
-from shoal.lake.scans import Warn, scan
+from shoal.lake.objects import DataObject
+from shoal.lake.pools import Pool
+from shoal.lake.scans import Warn, scan, scan_objects
 from shoal.lang import plan
 from shoal.model.values import Value
 
@@ -33,12 +35,35 @@ def lake_opener(
                 wanted = key_range(condition, pool.config.key.paths[0])
                 if on_read is not None:
                     on_read(pool.config.id, wanted)
-                return scan(pool, _commit(commit), wanted, warn)
+                return _scan(pool, _commit(commit), wanted, warn, watch)
             case plan.MetaScan():
                 return _open_meta(lake, source)
         return open_other(source)
 
     return open_scan
+
+
+def _scan(pool: Pool, commit: Id | None, wanted: KeyRange, warn: Warn | None, watch: Watch | None) -> Iterator[Value]:
+    if watch is None:
+        return scan(pool, commit, wanted, warn)
+    objects = _Begun(pool.snapshot(commit).objects(wanted))
+    return watch(objects, scan_objects(pool, objects, wanted, warn))
+
+
+class _Begun:
+    """Data objects on their way into a scan, and how many bytes those have that it has begun with."""
+
+    def __init__(self, objects: Iterable[DataObject]) -> None:
+        self._objects = objects
+        self._size = 0
+
+    def __iter__(self) -> Iterator[DataObject]:
+        for o in self._objects:
+            self._size += o.size
+            yield o
+
+    def tell(self) -> int:
+        return self._size
 
 
 def _commit(text: str) -> Id | None:

@@ -18,6 +18,7 @@ from shoal.lake.keys import SortKey, parse_sort_key
 from shoal.lake.pool_config import DEFAULT_OBJECT_SIZE, DEFAULT_SEEK_STRIDE, PoolConfig
 from shoal.lake.vacuum import DEFAULT_GRACE
 from shoal.model.values import Value
+from shoal.storage.leftovers import sweep
 
 
 def open_local(uri: str) -> LocalLake:
@@ -84,6 +85,7 @@ class LocalLake:
         leftovers = self.inner.leftovers(seconds)
         if not dry_run:
             self.inner.remove(leftovers)
+            sweep(self.inner.store, seconds)
         size = sum(each.size for each in done) + sum(listed.size for listed in leftovers)
         return Vacuumed(sum(each.objects for each in done), size)
 

@@ -116,17 +116,47 @@ class LocalPool:
         wanted = predicate.key_range(pool.config.key.paths[0])
         return to_text(rewriting.delete_where(pool, branch, predicate.keep, wanted, note))
 
-    def compact(self, ids: Sequence[str], *, branch: str = "main", author: str | None = None, message: str = "") -> str:
+    def compact(
+        self,
+        ids: Sequence[str],
+        *,
+        branch: str = "main",
+        author: str | None = None,
+        message: str = "",
+        meta: Any = None,
+    ) -> str:
         pool = self.writable()
-        return to_text(rewriting.compact(pool, branch, object_ids(pool, ids), make_note(author, message, None)))
+        return to_text(rewriting.compact(pool, branch, object_ids(pool, ids), make_note(author, message, meta)))
 
-    def revert(self, commit: str, *, branch: str = "main", author: str | None = None, message: str = "") -> str:
+    def compact_runs(self, branch: str = "main") -> list[list[str]]:
+        pool = self.inner
+        objects = pool.snapshot(pool.refs().branch(branch).commit).objects()
+        runs = rewriting.choose_runs(pool.config.key, objects, pool.config.object_size)
+        return [[to_text(o.id) for o in run] for run in runs]
+
+    def revert(
+        self,
+        commit: str,
+        *,
+        branch: str = "main",
+        author: str | None = None,
+        message: str = "",
+        meta: Any = None,
+    ) -> str:
         pool = self.writable()
         ident = self._commit(commit)
-        return to_text(changes.revert(pool, branch, ident, make_note(author, message, None)))
+        return to_text(changes.revert(pool, branch, ident, make_note(author, message, meta)))
 
-    def merge(self, child: str, into: str = "main", *, author: str | None = None, message: str = "") -> str:
-        return to_text(changes.merge(self.writable(), child, into, make_note(author, message, None)))
+    def merge(
+        self,
+        child: str,
+        into: str = "main",
+        *,
+        author: str | None = None,
+        message: str = "",
+        meta: Any = None,
+    ) -> str:
+        return to_text(changes.merge(self.writable(), child, into, make_note(author, message, meta)))
 
     def rebase(self, branch: str, onto: str = "main") -> str | None:
         return _text(changes.rebase(self.writable(), branch, onto))

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, Self
 
 from shoal.api.results import Results
+from shoal.api.sources import Watch
 from shoal.engines.interp.environment import Memory
 from shoal.model.values import NULL, Value
 
@@ -186,13 +187,40 @@ class Pool(Protocol):
     ) -> str:
         """Remove data objects, or the records that a filter is true for, from a branch; the id of the commit."""
 
-    def compact(self, ids: Sequence[str], *, branch: str = "main", author: str | None = None, message: str = "") -> str:
+    def compact(
+        self,
+        ids: Sequence[str],
+        *,
+        branch: str = "main",
+        author: str | None = None,
+        message: str = "",
+        meta: Any = None,
+    ) -> str:
         """Rewrite data objects as sorted ones without overlaps; the id of the commit."""
 
-    def revert(self, commit: str, *, branch: str = "main", author: str | None = None, message: str = "") -> str:
+    def compact_runs(self, branch: str = "main") -> list[list[str]]:
+        """Which data objects of a branch are worth compacting, each list together."""
+
+    def revert(
+        self,
+        commit: str,
+        *,
+        branch: str = "main",
+        author: str | None = None,
+        message: str = "",
+        meta: Any = None,
+    ) -> str:
         """Take a commit back; the id of the commit that does it."""
 
-    def merge(self, child: str, into: str = "main", *, author: str | None = None, message: str = "") -> str:
+    def merge(
+        self,
+        child: str,
+        into: str = "main",
+        *,
+        author: str | None = None,
+        message: str = "",
+        meta: Any = None,
+    ) -> str:
         """Bring the changes of a branch into another; the id of the commit there."""
 
     def rebase(self, branch: str, onto: str = "main") -> str | None:
@@ -278,5 +306,9 @@ class Lake(Protocol):
         statistics: bool = False,
         on_debug: Callable[[Value], None] | None = None,
         on_warning: Callable[[str], None] | None = None,
+        watch: Watch | None = None,
     ) -> Results:
-        """What a program makes of the lake. `head` is the `pool@branch` that a program without a source reads."""
+        """What a program makes of the lake. `head` is the `pool@branch` that a program without a source reads.
+
+        `watch` is given what each source reads, to tell how far it has come; a lake that is elsewhere may not use it.
+        """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from typing import Protocol
 
 from shoal.errors import InvalidInput, ShoalError, StorageFailure, Unsupported
 from shoal.formats import registry
@@ -14,7 +15,16 @@ from shoal.model.values import Value
 from shoal.storage.inputs import Input, open_input, open_request
 
 Warn = Callable[[str], None]
-Watch = Callable[[Input, Iterator[Value]], Iterator[Value]]
+
+
+class Position(Protocol):
+    """Something that is being read."""
+
+    def tell(self) -> int:
+        """How many bytes of it were read."""
+
+
+Watch = Callable[[Position, Iterator[Value]], Iterator[Value]]
 """Passes the values of an open file on, and may look at how far it was read."""
 
 

@@ -16,11 +16,15 @@ from shoal.model.values import NULL, Value
 
 
 def write_values(pool: Pool, values: Iterator[Value]) -> list[DataObject]:
-    """Values as data objects that nobody sees yet."""
+    """Values as data objects that nobody sees yet. If that fails, none of them stay."""
     writer = pool.writer()
-    for value in values:
-        writer.write(value)
-    return writer.close()
+    try:
+        for value in values:
+            writer.write(value)
+        return writer.close()
+    except BaseException:
+        writer.discard()
+        raise
 
 
 def object_ids(pool: Pool, texts: Sequence[str]) -> list[Id]:

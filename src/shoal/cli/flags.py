@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.errors import InvalidInput
+from shoal.model.literals import parse_duration
 
 _TRUE = {"1", "t", "T", "true", "TRUE", "True"}
 _FALSE = {"0", "f", "F", "false", "FALSE", "False"}
@@ -52,10 +53,10 @@ def parse(flags: Sequence[Flag], argv: Sequence[str]) -> Parsed:
         if word == "--":
             out.words += rest
             break
-        if len(word) < 2 or not word.startswith("-") or word[1].isdigit():
+        if not _is_flag(word):
             out.words.append(word)
             continue
-        name, equals, text = word.removeprefix("-").removeprefix("-").partition("=")
+        name, equals, text = _split(word)
         if name not in known:
             raise InvalidInput(f"flag provided but not defined: -{name} (see -help)")
         flag = known[name]
@@ -74,6 +75,26 @@ def parse(flags: Sequence[Flag], argv: Sequence[str]) -> Parsed:
     return out
 
 
+def split_leading(flags: Sequence[Flag], argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The flags in front of the first word, with their values, and all that follows."""
+    known = {f.name: f for f in flags}
+    at = 0
+    while at < len(argv) and _is_flag(argv[at]) and argv[at] != "--":
+        name, equals, _ = _split(argv[at])
+        takes_next = name in known and known[name].kind is not bool and not equals
+        at += 2 if takes_next else 1
+    return list(argv[:at]), list(argv[at:])
+
+
+def _is_flag(word: str) -> bool:
+    return len(word) > 1 and word.startswith("-") and not word[1].isdigit()
+
+
+def _split(word: str) -> tuple[str, str, str]:
+    """The name of a flag, whether an equal sign follows it, and the text after that."""
+    return word.removeprefix("-").removeprefix("-").partition("=")
+
+
 def convert(flag: Flag, text: str) -> Any:
     """The value of a flag from its text."""
     try:
@@ -82,8 +103,14 @@ def convert(flag: Flag, text: str) -> Any:
         if flag.kind in _CHECKED:
             return _CHECKED[str(flag.kind)](text)
         return flag.kind(text) if callable(flag.kind) else text
-    except (ValueError, KeyError):
-        raise InvalidInput(f"invalid value {text!r} for flag -{flag.name}") from None
+    except (ValueError, KeyError, InvalidInput):
+        raise InvalidInput(f"invalid value {text!r} for flag -{flag.name}{_such_as(flag)}") from None
+
+
+def _such_as(flag: Flag) -> str:
+    """The way out, for kinds that are not plain."""
+    example = {"size": "500MiB", "duration": "1h30m"}.get(str(flag.kind))
+    return f" (such as {example})" if example else ""
 
 
 def parse_size(text: str) -> int:
@@ -107,7 +134,17 @@ def _parse_character(text: str) -> str:
     return text
 
 
-_CHECKED: dict[str, Callable[[str], Any]] = {"size": parse_size, "count": _parse_count, "character": _parse_character}
+def _parse_seconds(text: str) -> float:
+    return parse_duration(text) / 1e9
+
+
+_CHECKED: dict[str, Callable[[str], Any]] = {
+    "size": parse_size,
+    "count": _parse_count,
+    "character": _parse_character,
+    "duration": _parse_seconds,
+}
+"""A duration is written as in `1h30m` and kept in seconds."""
 
 
 def usage(flags: Sequence[Flag]) -> str:
@@ -118,7 +155,7 @@ def usage(flags: Sequence[Flag]) -> str:
 
 
 def _placeholder(flag: Flag) -> str:
-    return flag.placeholder or {bool: "", str: "S", int: "N", "size": "SIZE", "count": "N"}[flag.kind]
+    return flag.placeholder or {bool: "", str: "S", int: "N", "size": "SIZE", "count": "N", "duration": "D"}[flag.kind]
 
 
 def _default(value: Any) -> str:

@@ -7,11 +7,17 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from shoal.cli.flags import parse, split_leading, usage
+from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.output import print_error
-from shoal.errors import ShoalError, StorageFailure
-from shoal.version import VERSION
+from shoal.cli.verbs import version_line
+from shoal.errors import InvalidInput, ShoalError, StorageFailure
 
-_VERBS = {"zq": "run a query over files of any format"}
+VERBS = (
+    "init", "create", "drop", "rename", "ls", "use", "branch", "tag", "load", "query", "log", "diff", "merge", "rebase",
+    "revert", "delete", "compact", "manage", "vacuum", "vacate", "purge", "info", "version", "zq",
+)  # fmt: skip
+"""Each is a module with its `SUMMARY` and `run`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,23 +45,32 @@ def _drop_output() -> None:
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "-help", "--help", "help"):
+    leading, rest = split_leading(LAKE_FLAGS, words)
+    args = parse(LAKE_FLAGS, leading)
+    if args["version"]:
+        print(version_line())
+        return 0
+    if rest[:1] == ["help"] and len(rest) > 1:
+        return _run(rest[1], ["-help"])
+    if not rest or rest[0] == "help" or args["help"] or args["h"]:
         print(_usage())
         return 0
-    if words[0] in ("-version", "--version", "version"):
-        print(f"Version: v{VERSION}")
-        return 0
-    if words[0] not in _VERBS:
-        print_error(ShoalError(f"shoal: unknown command {words[0]!r} (see shoal -help)"))
-        return 1
-    status: int = import_module(f"shoal.cli.{words[0]}").run(words[1:])
+    return _run(rest[0], [*leading, *rest[1:]])
+
+
+def _run(verb: str, argv: list[str]) -> int:
+    if verb not in VERBS:
+        raise InvalidInput(f"shoal: unknown command {verb!r} (see shoal -help)")
+    status: int = import_module(f"shoal.cli.{verb}").run(argv)
     return status
 
 
 def _usage() -> str:
-    verbs = "\n".join(f"  {name.ljust(8)} {text}" for name, text in _VERBS.items())
+    summaries = {verb: import_module(f"shoal.cli.{verb}").SUMMARY for verb in VERBS}
+    verbs = "\n".join(f"  {verb.ljust(8)} {summary}" for verb, summary in summaries.items())
     return (
         "shoal: a Git-like data lake for data of any shape\n\n"
-        f"usage: shoal COMMAND [flags] [arguments]\n\n{verbs}\n\n"
-        "`shoal COMMAND -help` tells more. `shoal --version` prints the version."
+        f"usage: shoal [flags] COMMAND [flags] [arguments]\n\n{verbs}\n\n"
+        f"{usage(LAKE_FLAGS)}\n\n"
+        "`shoal COMMAND -help` tells more of a command."
     )

@@ -18,8 +18,8 @@ from shoal.model.types import Type
 from shoal.model.values import Value
 
 _FORMATS = ", ".join(registry.writable())
-OUTPUT_FLAGS = (
-    Flag("f", str, "", f"format of the output: {_FORMATS} (default zson on a terminal, else zng)", "FMT"),
+_BY_PLACE = " (default zson on a terminal, else zng)"
+_OTHER_FLAGS = (
     Flag("z", bool, False, "write ZSON, one line a value"),
     Flag("Z", bool, False, "write ZSON, indented"),
     Flag("j", bool, False, "write JSON, one line a value"),
@@ -35,6 +35,15 @@ OUTPUT_FLAGS = (
     Flag("zng.compress", bool, True, "compress ZNG frames"),
     Flag("zng.framethresh", "size", 512 * 1024, "size of a ZNG frame before compression"),
 )
+
+
+def output_flags(default: str = "") -> tuple[Flag, ...]:
+    """The flags that say how and where to write; a format that is the default even where no terminal is."""
+    format_flag = Flag("f", str, default, f"format of the output: {_FORMATS}{'' if default else _BY_PLACE}", "FMT")
+    return (format_flag, *_OTHER_FLAGS)
+
+
+OUTPUT_FLAGS = output_flags()
 _BINARY = {"zng", "vng", "parquet", "arrows"}
 
 
@@ -43,7 +52,7 @@ def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
     is_zson, is_json = args["z"] or args["Z"], args["j"] or args["J"]
     if is_json and (is_zson or "f" in args.given):
         raise InvalidInput("cannot use -j or -J with -f, -z, or -Z")
-    if is_zson and args["f"] not in ("", "zng"):
+    if is_zson and "f" in args.given and args["f"] not in ("", "zng"):
         raise InvalidInput("cannot use -z or -Z with -f")
     if is_zson or is_json:
         is_pretty = args["Z"] or args["J"]
@@ -53,8 +62,8 @@ def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
 
 
 @contextmanager
-def open_writer(args: Parsed) -> Iterator[Writer]:
-    """The writer that the flags ask for. What was written before an error stays."""
+def open_writer(args: Parsed, head: str = "") -> Iterator[Writer]:
+    """The writer that the flags ask for, which may mark what HEAD is. What was written before an error stays."""
     if args["o"] and args["split"]:
         raise InvalidInput("cannot use -o with -split")
     to_terminal = not args["o"] and not args["split"] and _stdout().isatty()
@@ -68,6 +77,7 @@ def open_writer(args: Parsed) -> Iterator[Writer]:
         color=to_terminal and args["color"] and "NO_COLOR" not in os.environ,
         zng_compress=args["zng.compress"],
         zng_frame_size=args["zng.framethresh"],
+        head=head,
     )
     if args["split"]:
         splitter = Splitter(Path(args["split"]), found, options, args["splitsize"])

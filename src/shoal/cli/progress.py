@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import ParamSpec, TextIO
 
+from shoal.api.sources import Position
 from shoal.cli.flags import Parsed
 from shoal.model.values import Value
-from shoal.storage.inputs import Input
 
 _AFTER = 2.0
 _EVERY = 0.2
@@ -42,7 +42,7 @@ class Progress:
         self._began = self._asked = clock()
         self._next = self._began + _AFTER
         self._values = self._bytes = 0
-        self._files: list[Input] = []
+        self._files: list[Position] = []
         self._shown = 0
 
     def __enter__(self) -> Progress:
@@ -51,11 +51,11 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         self.erase()
 
-    def watch(self, file: Input, values: Iterator[Value]) -> Iterator[Value]:
+    def watch(self, file: Position, values: Iterator[Value]) -> Iterator[Value]:
         """The values of a file, counted as they pass."""
         return values if self._stream is None else self._watch(file, values)
 
-    def _watch(self, file: Input, values: Iterator[Value]) -> Iterator[Value]:
+    def _watch(self, file: Position, values: Iterator[Value]) -> Iterator[Value]:
         self._files.append(file)
         try:
             yield from self._count(values)

@@ -2,57 +2,44 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from shoal.api.programs import read_part, stands_alone
 from shoal.api.sources import read_files, scan_opener
-from shoal.cli.flags import Flag, Parsed, parse, usage
+from shoal.cli.flags import Flag, Parsed
+from shoal.cli.inputs import check_input
 from shoal.cli.output import OUTPUT_FLAGS, open_writer
 from shoal.cli.progress import Progress, ended_by_first, open_progress, shares_terminal
+from shoal.cli.query_flags import (
+    INPUT_FLAGS,
+    MEMORY_FLAGS,
+    QUERY_FLAGS,
+    memory_of,
+    print_aside,
+    print_statistics,
+    print_warning,
+    read_options,
+)
+from shoal.cli.verbs import Verb
 from shoal.engines.interp.engine import compile_source, run_program
-from shoal.engines.interp.environment import Memory, Run, Statistics
+from shoal.engines.interp.environment import Memory, Run
 from shoal.errors import InvalidInput
-from shoal.formats import registry
-from shoal.formats.options import MAX_VALUE_SIZE, ReadOptions
 from shoal.lang import ast, plan
 from shoal.lang.parser import parse_source
 from shoal.lang.printer import print_program
 from shoal.lang.source import Part, ProgramError, Source
-from shoal.model import types as t
-from shoal.model import values
-from shoal.model.text import format_value
 from shoal.model.values import NULL, Value
-from shoal.storage.inputs import STDIN, is_url, open_input
-from shoal.version import VERSION
+from shoal.storage.inputs import STDIN, is_url
 
 SUMMARY = "run a query over files of any format"
 
-INPUT_FLAGS = (
-    Flag("i", str, "auto", f"format of the input: {', '.join(registry.readable())}", "FMT"),
-    Flag("csv.delim", "character", None, "CSV field delimiter", "C"),
-    Flag("zng.validate", bool, True, "validate ZNG input (always done; accepted for scripts)"),
-    Flag("zng.threads", int, 0, "accepted for scripts"),
-    Flag("zng.readmax", "size", MAX_VALUE_SIZE, "longest value or frame to take in one piece"),
-    Flag("zng.readsize", "size", 512 * 1024, "accepted for scripts"),
-)
-QUERY_FLAGS = (
-    Flag("I", str, [], "a file with query text to put in front; may be given several times", "FILE"),
-    Flag("s", bool, False, "print what was read to standard error at the end"),
-)
-MEMORY_FLAGS = (
-    Flag("aggmem", "size", Memory().aggregate, "memory for one collected value, and for groups"),
-    Flag("sortmem", "size", Memory().sort, "memory for a sort before it goes to disk"),
-    Flag("fusemem", "size", Memory().fuse, "memory for fuse and shape before they go to disk"),
-)
 FLAGS = (
     *INPUT_FLAGS,
     *OUTPUT_FLAGS,
     *QUERY_FLAGS,
     *MEMORY_FLAGS,
-    Flag("C", bool, False, "print the query in canonical form and do not run it"),
     Flag("e", bool, True, "stop on an input error; with -e=false warn and go on to the next file"),
     Flag("q", bool, False, "do not print warnings"),
     Flag("version", bool, False, "print the version"),
@@ -61,28 +48,32 @@ FLAGS = (
     Flag("cpuprofile", str, "", "accepted for scripts", "FILE"),
     Flag("memprofile", str, "", "accepted for scripts", "FILE"),
 )
-_NOTES = (
+VERB = Verb(
+    "zq [flags] [query] file...",
+    SUMMARY,
+    FLAGS,
     "A file may be a path, `-` for standard input, or an http, https or s3 URL. If the first argument is a file,\n"
-    "the query is `*`. A lone argument is a query that begins with a source or a yield."
+    "the query is `*`. A lone argument is a query that begins with a source or a yield.",
+    ("shoal zq -z 'count() by status' access.json", "curl -s host/data.csv | shoal zq -f table 'sort -r size' -"),
 )
 
 
 def run(argv: Sequence[str]) -> int:
     """Run the command; the exit status."""
-    args = parse(FLAGS, argv)
-    if args["version"]:
-        print(f"Version: v{VERSION}")
-        return 0
-    if args["help"] or args["h"] or not (args.words or args["I"]):
-        print(f"shoal zq [flags] [query] file...\n\n{SUMMARY}\n{_NOTES}\n\n{usage(FLAGS)}")
-        return 0
+    return VERB.run(argv, _zq)
+
+
+def _zq(args: Parsed) -> None:
+    if not args.words and not args["I"]:
+        print(VERB.help())
+        return
     memory = memory_of(args)
     source, paths, is_lone = _question(args)
     tree = _parse(source, is_lone)
     if args["C"]:
         print(print_program(tree))
-        return 0
-    return _answer(source, tree, paths, is_lone, args, memory)
+    else:
+        _answer(source, tree, paths, is_lone, args, memory)
 
 
 def _question(args: Parsed) -> tuple[Source, list[str], bool]:
@@ -124,13 +115,13 @@ def _lone_error(text: str, problem: str) -> InvalidInput:
     )
 
 
-def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args: Parsed, memory: Memory) -> int:
+def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args: Parsed, memory: Memory) -> None:
     if is_lone:
         _check_lone(source, tree)
     program = compile_source(source)
     with ExitStack() as stack:
         for path in paths:
-            _check_input(path, args["o"], must_exist=args["e"])
+            check_input(path, args["o"], must_exist=args["e"])
         progress = stack.enter_context(open_progress(args, paths))
         open_scan = scan_opener(read_options(args), progress.watch)
         run_state = Run(memory=memory, open_scan=open_scan, emit=progress.above(_emit), measure=args["s"])
@@ -141,9 +132,7 @@ def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args
             results = ended_by_first(results, progress)
         for value in results:
             writer.write(value)
-    if args["s"]:
-        print(format_value(statistics_value(run_state.statistics)), file=sys.stderr)
-    return 0
+    print_statistics(args, run_state.statistics)
 
 
 def _check_lone(source: Source, tree: ast.Seq) -> None:
@@ -163,44 +152,11 @@ def _inputs(program: plan.Program, paths: list[str], args: Parsed, progress: Pro
         return iter(())
     if not paths:
         return iter((NULL,))
-    warn = None if args["e"] else (lambda text: None) if args["q"] else progress.above(_warn)
+    warn = None if args["e"] else (lambda text: None) if args["q"] else progress.above(print_warning)
     return read_files(paths, args["i"], read_options(args), warn, progress.watch)
-
-
-def _warn(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 def _emit(channel: str, value: Value) -> None:
     """Values that leave the query by the side: those of `debug` are shown, others are for programs."""
     if channel == "debug":
-        print(format_value(value), file=sys.stderr)
-
-
-def read_options(args: Parsed) -> ReadOptions:
-    """How to read, from the flags."""
-    return ReadOptions(csv_delimiter=args["csv.delim"], max_value_size=args["zng.readmax"])
-
-
-def memory_of(args: Parsed) -> Memory:
-    """The limits of memory, from the flags."""
-    for name in ("sortmem", "aggmem", "fusemem"):
-        if args[name] <= 0:
-            raise InvalidInput(f"{name} value must be greater than zero")
-    return Memory(sort=args["sortmem"], aggregate=args["aggmem"], fuse=args["fusemem"])
-
-
-def statistics_value(statistics: Statistics) -> Value:
-    """What was read, as a record."""
-    names = ("bytes_read", "bytes_matched", "records_read", "records_matched")
-    return values.record((name, Value(t.INT64, getattr(statistics, name))) for name in names)
-
-
-def _check_input(path: str, output: str, must_exist: bool) -> None:
-    """An input that cannot be read is no reason to begin an output, least of all onto itself."""
-    if path == STDIN or is_url(path):
-        return
-    if must_exist and (Path(path).is_file() or not Path(path).exists()):
-        open_input(path)[1].close()
-    if output and Path(output).exists() and Path(output).samefile(path):
-        raise InvalidInput(f"{path}: is the output, too (write to another file)")
+        print_aside(value)

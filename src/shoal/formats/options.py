@@ -32,3 +32,5 @@ class WriteOptions:
     csv_delimiter: str | None = None
     zng_compress: bool = True
     zng_frame_size: int = 512 * 1024
+    head: str = ""
+    """For metadata of a lake: the branch, or the commit, that is in use."""

@@ -98,7 +98,6 @@ def _reached(pool: Pool) -> _Reached:
 def vacate(pool: Pool, ident: Id) -> None:
     """Let history begin with a commit. What came before can no longer be read, and goes with the next vacuum."""
     pool.commits.read(ident)
-    pool.snapshots.write_checkpoint(ident)
 
     def plan(state: State) -> Changes:
         refs = Refs(state)
@@ -112,6 +111,8 @@ def vacate(pool: Pool, ident: Id) -> None:
             raise InvalidInput(f"{to_text(ident)}: history begins with a later commit already")
         return branches.set_horizon(ident)
 
+    plan(pool.journal.read())  # what is refused leaves no checkpoint behind
+    pool.snapshots.write_checkpoint(ident)
     pool.journal.change(new(), plan)
 
 

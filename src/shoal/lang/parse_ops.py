@@ -8,7 +8,9 @@ from shoal.lang import ast
 from shoal.lang.parse_search import SearchParser
 
 _PATH = re.compile(r"[0-9a-zA-Z!@$%^&*_=<>,./?:\[\]{}~+-]+")
-_POOL_IDENTIFIER = re.compile(r"(?:[^\W\d]|[$.])[\w$.]*")
+_META = re.compile(r"(?:[^\W\d]|[$.])[\w$.]*")
+_POOL_IDENTIFIER = re.compile(r"(?:[^\W\d]|[$.])[\w$.]*(?:-[\w$.]+)*")
+_COMMIT_NAME = re.compile(r"[\w$.]+(?:[-/][\w$.]+)*")
 _POOL_ID = re.compile(r"[0-9a-zA-Z]+")
 _COMMIT_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 _UINT = re.compile(r"\d{1,18}")
@@ -334,15 +336,15 @@ class OperatorParser(SearchParser):
     def _pool_spec(self, start: int) -> ast.Pool | None:
         name = self._pool_name()
         if name is None:
-            meta = self._after(":", _POOL_IDENTIFIER)
+            meta = self._after(":", _META)
             return ast.Pool(None, "", meta, span=(start, self.pos)) if meta else None
         commit = ""
         if self.at("@"):
             self.pos += 1
-            commit = self.match(_COMMIT_TIME) or self._pool_text() or ""
+            commit = self.match(_COMMIT_TIME) or self._commit_name()
             if not commit:
                 return None
-        meta = self._after(":", _POOL_IDENTIFIER)
+        meta = self._after(":", _META)
         end = self.pos
         bounds = None if meta else self._range()
         if bounds is not None:
@@ -388,6 +390,10 @@ class OperatorParser(SearchParser):
             if found is not None:
                 return found
         return self.quoted()
+
+    def _commit_name(self) -> str:
+        """A branch, a tag or an id; "" if there is none."""
+        return self.match(_COMMIT_NAME) or self.quoted() or ""
 
     def pass_(self, start: int) -> ast.Pass | None:
         """`pass`."""
@@ -460,7 +466,7 @@ class OperatorParser(SearchParser):
         name = ast.Text(pool, quoted, span=(begin, self.pos))
         branch = ""
         if self.mark("@"):
-            branch = self._pool_text() or ""
+            branch = self._commit_name()
         author, message, meta = self._named("author"), self._named("message"), self._named("meta")
         return ast.Load(name, branch, author, message, meta, span=(start, self.pos))
 

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+from shoal.storage.leftovers import sweep
 from shoal.storage.store import Created, Listed, ObjectStore
 from shoal.storage.turns import turn
 
@@ -82,6 +83,10 @@ class CachedStore:
     def turn(self, prefix: str) -> AbstractContextManager[None]:
         """The turn at the store below."""
         return turn(self._store, prefix)
+
+    def sweep(self, older_than: float) -> int:
+        """Sweep the store below."""
+        return sweep(self._store, older_than)
 
     def delete(self, key: str) -> None:
         try:

@@ -1,0 +1,32 @@
+"""`shoal compact`: rewrite data objects as sorted ones without overlaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.cli.flags import Flag, Parsed
+from shoal.cli.lake import open_pool, read_note
+from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
+from shoal.cli.verbs import Verb, say
+
+SUMMARY = "rewrite data objects as sorted ones without overlaps"
+VERB = Verb(
+    "compact [flags] ID ID...",
+    SUMMARY,
+    (Flag("vectors", bool, False, "accepted for scripts"), *COMMIT_FLAGS, *USE_FLAGS, *LAKE_FLAGS),
+    "The id of a commit stands for the data objects that it added. Results of queries stay the same. `shoal manage`\n"
+    "chooses by itself what to compact.",
+    ("shoal compact 2Z8NPvEDsqN6ZWjNUWxv9PzxvzV 2Z8NPy8MkZlbTfXIBUSZJLNhuG5",),
+)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command; the exit status."""
+    return VERB.run(argv, _compact)
+
+
+def _compact(args: Parsed) -> None:
+    note = read_note(args)
+    pool, branch = open_pool(args)
+    commit = pool.compact(args.words, branch=branch, **note)
+    say(args, f"{commit} compaction committed")

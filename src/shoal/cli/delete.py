@@ -1,0 +1,43 @@
+"""`shoal delete`: remove data from a branch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.cli.flags import Flag, Parsed
+from shoal.cli.lake import open_pool, read_note
+from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
+from shoal.cli.verbs import Verb, say
+from shoal.errors import InvalidInput
+
+SUMMARY = "remove data from a branch: data objects, or records that a filter is true for"
+VERB = Verb(
+    "delete [flags] ID... | -where FILTER",
+    SUMMARY,
+    (
+        Flag("where", str, None, "remove the records that this filter is true for", "FILTER"),
+        *COMMIT_FLAGS,
+        *USE_FLAGS,
+        *LAKE_FLAGS,
+    ),
+    "The id of a commit stands for the data objects that it added. History keeps what was deleted: revert brings it\n"
+    "back, purge takes it away for good.",
+    ("shoal delete 2Z8NPvEDsqN6ZWjNUWxv9PzxvzV", "shoal delete -where 'ts < 2024-01-01T00:00:00Z'"),
+)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command; the exit status."""
+    return VERB.run(argv, _delete)
+
+
+def _delete(args: Parsed) -> None:
+    where = args["where"]
+    if where is not None and args.words:
+        raise InvalidInput("too many arguments: delete by ids or by -where, not both")
+    if where is None and not args.words:
+        raise InvalidInput("no data object IDs specified (see: shoal query -f lake 'from HEAD:objects')")
+    note = read_note(args)
+    pool, branch = open_pool(args)
+    commit = pool.delete(args.words, where=where, branch=branch, **note)
+    say(args, f"{commit} delete committed")

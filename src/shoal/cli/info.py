@@ -1,0 +1,41 @@
+"""`shoal info`: what a lake says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.api.protocol import LakeStatus
+from shoal.cli.flags import Parsed
+from shoal.cli.lake import open_lake
+from shoal.cli.lake_flags import LAKE_FLAGS
+from shoal.cli.output import open_writer, output_flags
+from shoal.cli.verbs import Verb
+from shoal.errors import InvalidInput
+from shoal.model import types as t
+from shoal.model.values import Value, int64, record, string
+
+SUMMARY = "tell where the lake is, its id, its format and how many pools it has"
+VERB = Verb("info [flags]", SUMMARY, (*output_flags("zson"), *LAKE_FLAGS), examples=("shoal info",))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command; the exit status."""
+    return VERB.run(argv, _info)
+
+
+def _info(args: Parsed) -> None:
+    if args.words:
+        raise InvalidInput("no arguments allowed (name a lake with -lake)")
+    status = open_lake(args).status()
+    with open_writer(args) as writer:
+        writer.write(_value(status))
+
+
+def _value(status: LakeStatus) -> Value:
+    return record([
+        ("uri", string(status.uri)),
+        ("id", string(status.id)),
+        ("version", int64(status.version)),
+        ("features", Value(t.array(t.STRING), status.features)),
+        ("pools", int64(status.pools)),
+    ])  # fmt: skip

@@ -1,0 +1,30 @@
+"""`shoal init`: create a lake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.api import opening
+from shoal.cli.flags import Parsed
+from shoal.cli.lake_flags import LAKE_FLAGS, lake_location
+from shoal.cli.verbs import Verb, optional_word, say
+
+SUMMARY = "create a lake"
+VERB = Verb(
+    "init [flags] [PATH]",
+    SUMMARY,
+    LAKE_FLAGS,
+    "Without a path the lake is created where -lake or SHOAL_LAKE says, else in ~/.local/share/shoal.",
+    ("shoal init logs-lake", "SHOAL_LAKE=s3://bucket/lake shoal init"),
+)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command; the exit status."""
+    return VERB.run(argv, _init)
+
+
+def _init(args: Parsed) -> None:
+    path = optional_word(args)
+    lake = opening.create(path or lake_location(args))
+    say(args, f"lake created: {path or lake.uri}")

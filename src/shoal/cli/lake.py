@@ -1,0 +1,45 @@
+"""The lake and the pool that the flags of a command name, and what they say of a commit."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from shoal.api import opening
+from shoal.api.protocol import Lake, Pool
+from shoal.cli.flags import Parsed
+from shoal.cli.head import head_of
+from shoal.cli.lake_flags import lake_location
+from shoal.errors import InvalidInput
+from shoal.model.parse import parse_value
+from shoal.model.values import Value
+
+
+class Note(TypedDict):
+    """What is said of a commit, as methods of a pool take it."""
+
+    author: str | None
+    message: str
+    meta: Value | None
+
+
+def open_lake(args: Parsed) -> Lake:
+    """The lake."""
+    return opening.open(lake_location(args))
+
+
+def open_pool(args: Parsed) -> tuple[Pool, str]:
+    """The pool to work on, and the branch or commit in it, which may not be there."""
+    head = head_of(args)
+    return open_lake(args).pool(head.pool), head.commitish
+
+
+def read_note(args: Parsed) -> Note:
+    """What the flags say of a commit."""
+    return Note(author=args["user"], message=args["message"], meta=_meta(args["meta"]))
+
+
+def _meta(text: str | None) -> Value | None:
+    try:
+        return None if text is None else parse_value(text)
+    except InvalidInput as e:
+        raise InvalidInput(f"-meta: {e}") from None

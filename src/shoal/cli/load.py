@@ -1,0 +1,51 @@
+"""`shoal load`: bring data into a branch, as one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.api.sources import read_files
+from shoal.cli.flags import Flag, Parsed
+from shoal.cli.inputs import check_input
+from shoal.cli.lake import open_pool, read_note
+from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
+from shoal.cli.progress import open_progress
+from shoal.cli.query_flags import INPUT_FLAGS, MEMORY_FLAGS, memory_of, read_options
+from shoal.cli.verbs import Verb, say
+from shoal.errors import InvalidInput
+
+SUMMARY = "load files of any format into a branch, as one commit"
+VERB = Verb(
+    "load [flags] FILE...",
+    SUMMARY,
+    (
+        Flag("id", str, None, "an id for this load: repeated with it, the load happens once", "ID"),
+        *INPUT_FLAGS,
+        *COMMIT_FLAGS,
+        *USE_FLAGS,
+        *LAKE_FLAGS,
+        *MEMORY_FLAGS,
+    ),
+    "A file may be a path, `-` for standard input, or an http, https or s3 URL. If one of them cannot be read,\n"
+    "nothing is loaded.",
+    ("shoal load access.json errors.csv.gz", "generate | shoal load -use logs@live -message 'by hand' -"),
+)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command; the exit status."""
+    return VERB.run(argv, _load)
+
+
+def _load(args: Parsed) -> None:
+    if not args.words:
+        raise InvalidInput("load: at least one input file must be specified (- for stdin)")
+    memory_of(args)
+    note = read_note(args)
+    pool, branch = open_pool(args)
+    for path in args.words:
+        check_input(path)
+    with open_progress(args, args.words) as progress:
+        values = read_files(args.words, args["i"], read_options(args), watch=progress.watch)
+        commit = pool.load(values, branch=branch, id=args["id"], **note)
+    say(args, f"{commit} committed")

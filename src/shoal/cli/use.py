@@ -1,0 +1,48 @@
+"""`shoal use`: choose the pool and branch that commands work on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.cli.flags import Parsed
+from shoal.cli.head import parse_head, read_head, write_head
+from shoal.cli.lake import open_lake
+from shoal.cli.lake_flags import LAKE_FLAGS, lake_location
+from shoal.cli.verbs import Verb, optional_word, say
+from shoal.errors import InvalidInput
+from shoal.storage.uris import canonical_uri
+
+SUMMARY = "choose the pool and branch that commands work on, or tell which they are"
+VERB = Verb(
+    "use [flags] [[POOL][@BRANCH]]",
+    SUMMARY,
+    LAKE_FLAGS,
+    "A pool alone means its branch main, @BRANCH one of the pool that is in use. In place of a branch there may be a\n"
+    "tag, the id of a commit or a time, and then nothing can be loaded. The choice is kept in .shoal_head in the\n"
+    "directory SHOAL_HEAD_DIR, else at home; -use overrides it for one command.",
+    ("shoal use logs", "shoal use @experiment"),
+)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command; the exit status."""
+    return VERB.run(argv, _use)
+
+
+def _use(args: Parsed) -> None:
+    word = optional_word(args)
+    if word is None:
+        _tell(args)
+        return
+    head = parse_head(word)
+    open_lake(args).pool(head.pool).resolve(head.commitish)
+    write_head(head)
+    say(args, f'Switched to branch "{head.commitish}" on pool "{head.pool}"')
+
+
+def _tell(args: Parsed) -> None:
+    head = read_head()
+    if head is None:
+        raise InvalidInput("default pool and branch unset")
+    print(f"HEAD at {head}")
+    print(f"Lake at {canonical_uri(lake_location(args))}")

@@ -1,0 +1,116 @@
+"""Commands of the lake on a terminal: questions before what cannot be undone, progress of what takes long."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shoal.cli import progress
+from shoal.cli.main import main
+from shoal.testing.shell import Shell
+
+
+class Terminal:
+    """Standard input, and where errors go, is a terminal; output is not."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ours, self._theirs = pty.openpty()
+        self._monkeypatch = monkeypatch
+        settings = termios.tcgetattr(self._theirs)
+        settings[3] &= ~termios.ECHO
+        termios.tcsetattr(self._theirs, termios.TCSANOW, settings)
+
+    def call(self, *argv: str, typed: str = "") -> tuple[int, str]:
+        """Exit status of a call, and what it showed."""
+        os.write(self._ours, typed.encode())
+        with (
+            self._monkeypatch.context() as patch,
+            open(self._theirs, closefd=False) as stdin,
+            open(self._theirs, "w", closefd=False) as stderr,
+        ):
+            patch.setattr(sys, "stdin", stdin)
+            patch.setattr(sys, "stderr", stderr)
+            status = main(argv)
+        os.write(self._theirs, b"\0")
+        shown = b""
+        while not shown.endswith(b"\0"):
+            shown += os.read(self._ours, 65536)
+        return status, shown.decode().rstrip("\0").replace("\r\n", "\n")
+
+    def close(self) -> None:
+        os.close(self._ours)
+        os.close(self._theirs)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    made = Terminal(monkeypatch)
+    yield made
+    made.close()
+
+
+QUESTIONS = {
+    ("drop", "logs"): 'delete pool "logs"',
+    ("vacuum", "-grace", "0s"): 'vacuum data objects from "logs@main"',
+    ("vacate", "main"): 'remove the history of pool "logs" before {second}',
+    ("purge", "{first}"): 'purge {first} from all history of pool "logs"',
+}
+
+
+@pytest.mark.parametrize("argv, what", QUESTIONS.items(), ids=[argv[0] for argv in QUESTIONS])
+def test_what_cannot_be_undone_is_done_after_a_yes_and_after_nothing_else(
+    argv: tuple[str, ...], what: str, shell: Shell, terminal: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = shell.load("{ts:1}")
+    second = shell.run("delete", first).split(" ")[0]
+    shell.run("branch", "-q", "b1")
+    shell.load("{ts:2}", "-use", "@b1")
+    shell.run("branch", "-q", "-d", "b1")
+    places = {"first": first, "second": second}
+    words = [word.format(**places) for word in argv]
+    question = f"Are you sure you want to {what.format(**places)}? There is no going back... [y|n]\n"
+    before = shell.stored()
+    for answer in ("n\n", "\n", "yess\n", "\x04"):
+        status, shown = terminal.call(*words, typed=answer)
+        assert (status, shown) == (1, f"{question}operation canceled\n"), answer
+        assert capsys.readouterr().out == ""
+        assert shell.stored() == before
+    assert terminal.call(*words, typed="Y\n") == (0, question)
+    assert capsys.readouterr().out
+    assert shell.stored() != before
+
+
+def test_with_f_nothing_is_asked(shell: Shell, terminal: Terminal) -> None:
+    assert terminal.call("drop", "-q", "-f", "logs") == (0, "")
+
+
+def test_a_terminal_on_one_side_only_is_none_to_ask_on(
+    shell: Shell, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert shell.call("drop", "logs")[0] == 1
+
+
+def test_a_load_and_a_query_show_their_progress_and_erase_it(
+    shell: Shell, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(progress, "_AFTER", 0.0)
+    (tmp_path / "a.zson").write_text("".join(f"{{ts:{i}}}\n" for i in range(5000)))
+    status, shown = terminal.call("load", "a.zson")
+    assert status == 0
+    assert re.match(r"\r[\d.]+ k?B of 48\.9 kB read \(\d+%\), \d+ values, 0 s", shown)
+    assert shown.endswith("\r")
+    status, shown = terminal.call("query", "-z", "count()")
+    assert status == 0
+    assert re.match(r"\r[\d.]+ k?B read, \d+ values, 0 s", shown)
+    assert shown.endswith("\r")
+    assert terminal.call("load", "-q", "a.zson") == (0, "")
+    assert terminal.call("query", "-q", "-z", "count()") == (0, "")
