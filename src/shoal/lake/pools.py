@@ -166,20 +166,22 @@ class Pool:
         ident = new() if op is None else op
         if op is not None and after is None:
             after = self._began_after(op)
-        attempts = 0
+        written: list[Commit] = []
 
         def plan(state: State) -> Changes:
-            nonlocal attempts
             tip = Refs(state).branch(branch).commit
-            made = self.new_commit(tip, build(tip), note, merged)
-            commit = replace(made, op=ident, retries=attempts, position=state.position)
-            first = replace(commit, id=ident)
-            if attempts == 0 and after is None and self.commits.create(first):
-                commit = first
-            else:
-                self.commits.write(commit)
-            attempts += 1
-            return branches.set_branch(branch, commit.id, commit.date)
+            if not written or written[-1].parent != tip:
+                # Where just another branch of the pool moved, the commit is good as it is.
+                made = self.new_commit(tip, build(tip), note, merged)
+                commit = replace(made, op=ident, retries=len(written), position=state.position)
+                first = replace(commit, id=ident)
+                is_first = not written and after is None
+                if is_first and self.commits.create(first):
+                    commit = first
+                else:
+                    self.commits.write(commit)
+                written.append(commit)
+            return branches.set_branch(branch, written[-1].id, written[-1].date)
 
         entry = self.journal.change(ident, plan, after)
         landed = branches.commit_set(entry.changes, branch)
