@@ -132,6 +132,50 @@ def test_merging_what_both_sides_rewrote_conflicts(pool: Pool, load: Load, read:
     assert read() == ["{k:0}", "{k:1}"]
 
 
+def merged_both_ways(pool: Pool, load: Load) -> None:
+    """Two branches that are merged into each other at the same time."""
+    load("{k:0}")
+    load("{k:1}")
+    pool.create_branch("child", pool.resolve())
+    load("{k:2}")
+    changes.delete(pool, "child", ids(pool, "child")[:1], ME)
+    load("{k:3}", "child")
+    pool.create_branch("old", pool.resolve("child"))
+    changes.merge(pool, "main", "child", ME)
+    changes.merge(pool, "old", "main", ME)
+
+
+def test_branches_that_were_merged_into_each_other_merge_again(pool: Pool, load: Load, read: Read) -> None:
+    merged_both_ways(pool, load)
+    assert read() == read("child") == ["{k:1}", "{k:2}", "{k:3}"]
+    load("{k:4}", "child")
+    changes.merge(pool, "child", "main", ME)
+    assert read() == ["{k:1}", "{k:2}", "{k:3}", "{k:4}"]
+
+
+def test_what_was_deleted_after_such_a_merge_does_not_come_back(pool: Pool, load: Load, read: Read) -> None:
+    merged_both_ways(pool, load)
+    for key in (2, 3):
+        (o,) = [o for o in pool.snapshot(pool.resolve()).objects() if o.min.data == key]
+        changes.delete(pool, "main", [o.id], ME)
+    load("{k:4}", "child")
+    changes.merge(pool, "child", "main", ME)
+    assert read() == ["{k:1}", "{k:4}"]
+
+
+def test_rebase_leaves_out_merges_of_the_branch_it_goes_onto(pool: Pool, load: Load, read: Read) -> None:
+    load("{k:0}")
+    pool.create_branch("child", pool.resolve())
+    load("{k:1}", "child")
+    load("{k:2}")
+    changes.merge(pool, "main", "child", ME)
+    load("{k:3}", "child")
+    (o,) = [o for o in pool.snapshot(pool.resolve()).objects() if o.min.data == 2]
+    changes.delete(pool, "main", [o.id], ME)
+    changes.rebase(pool, "child", "main")
+    assert read("child") == ["{k:0}", "{k:1}", "{k:3}"]
+
+
 def test_a_branch_of_an_empty_branch_merges(pool: Pool, load: Load, read: Read) -> None:
     pool.create_branch("child", None)
     load("{k:1}", "child")

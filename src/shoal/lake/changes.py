@@ -16,6 +16,7 @@ from shoal.lake import branches
 from shoal.lake.branches import Refs
 from shoal.lake.commits import Note
 from shoal.lake.fields import NO_ID
+from shoal.lake.history import common_ancestors, knows, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
@@ -119,16 +120,28 @@ def merge(pool: Pool, child: str, parent: str, note: Note) -> Id:
     source = pool.refs().branch(child).commit
 
     def build(tip: Id | None) -> Patch:
-        base = pool.commits.common_ancestor(source, tip)
-        theirs = pool.snapshots.between(base, source)
-        now = pool.snapshot(tip)
-        patch = Patch(tuple(o for o in theirs.adds if not now.has(o)), theirs.deletes)
+        base, patch = _news(pool, source, tip)
         if patch.is_empty:
             raise InvalidInput(f'error merging "{child}" into "{parent}": nothing to merge')
         return pool.checked(patch, base, tip, f'error merging "{child}" into "{parent}"')
 
     note = with_message(note, f'merged "{child}" into "{parent}"')
     return pool.commit(parent, build, note, merged=source)
+
+
+def _news(pool: Pool, source: Id | None, tip: Id | None) -> tuple[Id | None, Patch]:
+    """What a tip does not know yet of what was done up to a source; and the commit where both last met.
+
+    If they met in several commits, none of which knows of the other, an object is new only if none of them has it, and
+    is to be deleted only if all of them have it: what one of them has done already is known on both sides.
+    """
+    met = common_ancestors(pool.commits, source, tip)
+    base = met[0] if met else None
+    theirs = pool.snapshots.between(base, source)
+    now = pool.snapshot(tip)
+    others = [pool.snapshot(ident) for ident in met[1:]]
+    adds = tuple(o for o in theirs.adds if not now.has(o) and not any(other.has(o) for other in others))
+    return base, Patch(adds, tuple(o for o in theirs.deletes if all(other.has(o) for other in others)))
 
 
 def rebase(pool: Pool, branch: str, onto: str) -> Id | None:
@@ -148,8 +161,11 @@ def rebase(pool: Pool, branch: str, onto: str) -> Id | None:
 
 def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | None:
     """New commits on a target for those that a tip has beyond it; the last one."""
-    base = pool.commits.common_ancestor(tip, target)
-    for commit in pool.commits.own(tip, target):
+    met = common_ancestors(pool.commits, tip, target)
+    base, begin = (met[0] if met else None), target
+    for commit in own_commits(pool.commits, tip, target):
+        if commit.merged is not None and knows(pool.commits, begin, commit.merged):
+            continue  # what it brought in came from the very branch that is rebased onto
         now = pool.snapshot(target)
         patch = Patch(tuple(o for o in commit.adds if not now.has(o)), commit.deletes)
         checked = pool.checked(patch, base, target, f'rebase of "{branch}" at {to_text(commit.id)}')

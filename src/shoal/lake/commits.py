@@ -6,11 +6,9 @@ branch takes a few reads and not a walk. Both are hints: the parents alone say w
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
 from shoal.errors import CorruptData, NotFound
@@ -137,56 +135,6 @@ class Commits:
             commit = self.read(tip)
             yield commit
             tip = commit.parent
-
-    def own(self, tip: Id | None, other: Id | None) -> list[Commit]:
-        """The commits of a tip's chain, oldest first, that another tip does not know of."""
-        known = self.ancestors(other)
-        seen: set[Id] = set()
-        ahead = next(known, None)
-        out: list[Commit] = []
-        for commit in self.walk(tip):
-            while ahead is not None and ahead.generation >= commit.generation:
-                seen.add(ahead.id)
-                ahead = next(known, None)
-            if commit.id in seen:
-                break
-            out.append(commit)
-        return out[::-1]
-
-    def ancestors(self, tip: Id | None) -> Iterator[Commit]:
-        """All that a tip knows of, through parents and merges, the highest generation first."""
-        queue: list[tuple[int, Id]] = []
-        seen: set[Id] = set()
-        todo: tuple[Id, ...] = () if tip is None else (tip,)
-        while True:
-            for ident in todo:
-                if ident not in seen:
-                    seen.add(ident)
-                    with suppress(NotFound) if self.is_cut else nullcontext():
-                        heapq.heappush(queue, (-self.read(ident).generation, ident))
-            if not queue:
-                return
-            commit = self.read(heapq.heappop(queue)[1])
-            yield commit
-            todo = commit.parents
-
-    def common_ancestor(self, a: Id | None, b: Id | None) -> Id | None:
-        """The newest commit that both know of; None if it is the empty beginning.
-
-        Both histories are followed by generation, newest first: the first commit that is met in both is it.
-        """
-        sides = [self.ancestors(a), self.ancestors(b)]
-        fronts = [next(side, None) for side in sides]
-        met: list[set[Id]] = [set(), set()]
-        while any(front is not None for front in fronts):
-            generations = [-1 if front is None else front.generation for front in fronts]
-            i = generations.index(max(generations))
-            commit = fronts[i]
-            if commit is None or commit.id in met[1 - i]:
-                return None if commit is None else commit.id
-            met[i].add(commit.id)
-            fronts[i] = next(sides[i], None)
-        return None
 
 
 # ---- as values

@@ -17,6 +17,7 @@ from shoal.ids import Id, new, parse, to_text
 from shoal.lake import branches
 from shoal.lake.branches import Refs
 from shoal.lake.commits import Commit
+from shoal.lake.history import ancestors
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import data_key
 from shoal.lake.pools import Pool
@@ -81,7 +82,7 @@ def _reached(pool: Pool) -> _Reached:
     refs = pool.refs()
     commits: dict[Id, Commit] = {}
     for tip in {ref.commit for ref in (*refs.branches(), *refs.tags())}:
-        history = pool.commits.ancestors(tip) if refs.horizon is None else pool.log(tip)
+        history = ancestors(pool.commits, tip) if refs.horizon is None else pool.log(tip)
         commits.update((commit.id, commit) for commit in history)
     objects = {o.id for commit in commits.values() for o in (*commit.adds, *commit.deletes)}
     if refs.horizon is not None:
