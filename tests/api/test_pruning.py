@@ -9,8 +9,9 @@ import shoal
 from shoal.model.text import format_value
 
 KEYS = ["1", "2", "3", "2.5", "NaN", "null", "null(int64)", '"a"', '"b"', "10.0.0.1", "10.0.0.2", "3(port=uint16)",
-        "2024-01-01T00:00:00Z", "true", "[1]", "-5", "1((int64,string))", '"a"((int64,string))']  # fmt: skip
-LITERALS = ["1", "2", "2.5", "3(uint8)", '"a"', "10.0.0.1", "2024-01-01T00:00:00Z", "null", "true", "NaN", "-1."]
+        "2024-01-01T00:00:00Z", "true", "[1]", "-5", "%b(enum(a,b,c))",
+        "1((int64,string))", '"a"((int64,string))']  # fmt: skip
+LITERALS = ["1", "2", "2.5", "uint8(3)", '"a"', "10.0.0.1", "2024-01-01T00:00:00Z", "null", "true", "NaN", "-1."]
 
 comparisons = st.builds(
     lambda op, literal, flipped: f"{literal} {op} k" if flipped else f"k {op} {literal}",
@@ -39,3 +40,14 @@ def test_a_pruned_scan_finds_what_a_filter_keeps(loads: list[list[str]], conditi
     expected = shoal.query(f"where {condition}", everything, format="zson") if loads else ()
     found = lake.query(f"from p | where {condition}")
     assert sorted(map(format_value, found)) == sorted(map(format_value, expected))
+
+
+def test_keys_inside_of_unions_and_maps_are_found() -> None:
+    lake = shoal.create("memory://")
+    pool = lake.create("p", key="a.b", object_size=1)
+    pool.load(b'{a:{b:1}} {a:{b:2}((int64,{b:int64}))} {a:|{"b":3}|} {a:5}', format="zson")
+    for n in (1, 2, 3):
+        assert len(lake.query(f"from p | a.b == {n}").to_list()) == 1
+    whole = lake.create("q", key="k")
+    whole.load(b'|{"k":1}|', format="zson")
+    assert len(lake.query("from q | k == 1").to_list()) == 1

@@ -163,6 +163,17 @@ def test_what_was_deleted_after_such_a_merge_does_not_come_back(pool: Pool, load
     assert read() == ["{k:1}", "{k:4}"]
 
 
+def test_what_one_side_deletes_after_such_a_merge_is_deleted(pool: Pool, load: Load, read: Read) -> None:
+    merged_both_ways(pool, load)
+    (o,) = [o for o in pool.snapshot(pool.resolve("child")).objects() if o.min.data == 2]
+    changes.delete(pool, "child", [o.id], ME)
+    changes.merge(pool, "child", "main", ME)
+    assert read() == ["{k:1}", "{k:3}"]
+    rewriting.compact(pool, "child", ids(pool, "child"), ME)
+    changes.merge(pool, "child", "main", ME)
+    assert read() == ["{k:1}", "{k:3}"]
+
+
 def test_rebase_leaves_out_merges_of_the_branch_it_goes_onto(pool: Pool, load: Load, read: Read) -> None:
     load("{k:0}")
     pool.create_branch("child", pool.resolve())

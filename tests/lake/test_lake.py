@@ -55,7 +55,11 @@ def test_rename_and_drop(store: MemoryStore, made: Lake) -> None:
         made.rename_pool("b", "x")
     made.drop_pool("c")
     assert [c.name for c in lake.open_lake(store).configs()] == ["a"]
-    assert list(store.list(pool.prefix)) == []
+    # The journal stays for a while, so that whoever holds on to the pool learns of it.
+    assert {listed.key.split("/")[1] for listed in store.list(pool.prefix)} == {"branches"}
+    with pytest.raises(NotFound, match="dropped"):
+        pool.create_branch("x", None)
+    assert {listed.key for listed in made.leftovers(0)} == {listed.key for listed in store.list(pool.prefix)}
 
 
 def test_a_lake_with_unknown_features_is_read_and_not_written(store: MemoryStore, made: Lake) -> None:

@@ -81,7 +81,7 @@ def test_serializable_checks_what_was_read(pool: Pool, load: Load) -> None:
 
 def test_copies_in_other_processes_are_taken_over(pool: Pool, read: Read) -> None:
     session = staged(pool, sessions.begin(pool, "main"), "{k:0}")
-    copies = [pickle.loads(pickle.dumps(session)) for _ in range(3)]
+    copies = [sessions.forked(pickle.loads(pickle.dumps(session))) for _ in range(3)]
     copies = [staged(pool, copy, f"{{k:{i + 1}}}") for i, copy in enumerate(copies)]
     session = sessions.take_over(session, copies)
     sessions.commit(pool, session, ME)
@@ -108,3 +108,23 @@ def test_how_long_a_session_lasts_is_bounded(pool: Pool, seconds: float) -> None
 def test_an_empty_session_has_nothing_to_commit(pool: Pool) -> None:
     with pytest.raises(InvalidInput, match="empty transaction"):
         sessions.commit(pool, sessions.begin(pool, "main"), ME)
+
+
+def test_copies_that_remove_what_was_staged_or_is_in_the_branch_remove_it(pool: Pool, load: Load, read: Read) -> None:
+    base = load("{k:9}")
+    (o,) = pool.snapshot(base).objects()
+    session = staged(pool, sessions.begin(pool, "main"), "{k:0}")
+    (mine,) = session.staged.adds
+    one = sessions.stage(sessions.forked(session), Patch((), (mine,)))
+    other = sessions.stage(sessions.forked(session), Patch((), (o,)))
+    both = staged(pool, sessions.take_over(session, [one, other]), "{k:5}")
+    sessions.commit(pool, both, ME)
+    assert read() == ["{k:5}"]
+    with pytest.raises(Conflict, match="two copies"):
+        sessions.take_over(session, [one, one])
+
+
+def test_a_commit_is_recognised_after_the_session_has_expired(pool: Pool) -> None:
+    session = staged(pool, sessions.begin(pool, "main"), "{k:2}")
+    landed = sessions.commit(pool, session, ME)
+    assert sessions.commit(pool, replace(session, expires=0.0), ME) == landed

@@ -52,8 +52,9 @@ class Question:
 def ask(lake: Lake, question: Question) -> Results:
     """The results of a query."""
     source = Source([*map(read_part, question.includes), Part("", question.program)])
-    compiled = compile_source(source, LakeCatalog(lake, question.head, question.views))
-    if isinstance(compiled.body[0], plan.DefaultScan) and not stands_alone(source, parse_source(source)):
+    catalog = LakeCatalog(lake, question.head, question.views)
+    compiled = compile_source(source, catalog)
+    if isinstance(compiled.body[0], plan.DefaultScan) and not stands_alone(source, parse_source(source), catalog):
         raise InvalidInput("query must include a 'from' operator")
     run = Run(
         memory=question.memory or Memory(),

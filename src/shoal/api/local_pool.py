@@ -207,9 +207,8 @@ class LocalPool:
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
         pool = self.writable()
-        garbage = vacuum.find_garbage(pool, vacuum.DEFAULT_GRACE if grace is None else grace)
-        if not dry_run:
-            vacuum.collect(pool, garbage)
+        seconds = vacuum.DEFAULT_GRACE if grace is None else grace
+        garbage = vacuum.find_garbage(pool, seconds) if dry_run else vacuum.collect(pool, seconds)
         return Vacuumed(len(garbage.data), garbage.size)
 
     def vacate(self, commit: str) -> None:

@@ -112,7 +112,7 @@ class LocalTransaction:
 
 def _restore(uri: str, pool: str, session: Session) -> LocalTransaction:
     lake = open_lake(uri)
-    return LocalTransaction(lake, lake.pool(pool), session)
+    return LocalTransaction(lake, lake.pool(pool), sessions.forked(session))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from shoal.engines.interp.engine import evaluate
 from shoal.errors import InvalidInput, NotFound
 from shoal.lang import ast, plan
 from shoal.lang.analyze import analyze, needs_input
+from shoal.lang.catalog import Catalog
 from shoal.lang.source import Part, Source
 
 
@@ -23,9 +24,9 @@ def read_part(path: str | os.PathLike[str]) -> Part:
         raise InvalidInput(f"{name}: cannot be read as text: {e}") from None
 
 
-def stands_alone(source: Source, tree: ast.Seq) -> bool:
+def stands_alone(source: Source, tree: ast.Seq, catalog: Catalog | None = None) -> bool:
     """Whether a program has no need of input: it brings its own source, or it begins with a yield."""
-    body = analyze(tree, source, evaluate).body
+    body = analyze(tree, source, evaluate, catalog).body
     if not isinstance(body[0], plan.DefaultScan):
         return True
     return not needs_input(body[1:]) or (len(body) > 1 and isinstance(body[1], plan.Yield))

@@ -23,5 +23,5 @@ def _store(uri: str) -> ObjectStore:
 
 
 def _is_immutable(key: str) -> bool:
-    """All but the hints of journals: of those, two writers may leave different ones."""
-    return not key.endswith(("/HEAD", ".snap.zng")) and not key.startswith("probe/")
+    """All but hints, which may be written anew: HEAD and snapshots of journals, and checkpoints."""
+    return not key.endswith(("/HEAD", ".snap.zng")) and "/checkpoints/" not in key and not key.startswith("probe/")

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from shoal.errors import AlreadyExists, InvalidInput, NotFound
 from shoal.ids import TEXT_SIZE, Id, parse, to_text
-from shoal.lake.fields import NO_ID, get_data, get_id, id_value, named, time_value
+from shoal.lake.fields import NO_ID, get_data, get_id, id_value, named, time_value, uint64
 from shoal.lake.journal import Changes, State
 from shoal.model.literals import parse_time
-from shoal.model.values import Value, string
+from shoal.model.values import Value, record, string
 
 MAIN = "main"
-_BRANCH, _TAG, _PURGED, _HORIZON = "branch/", "tag/", "purged/", "horizon"
+_BRANCH, _TAG, _PURGED, _HORIZON, _VACUUM, _DROPPED = "branch/", "tag/", "purged/", "horizon", "vacuum", "dropped"
 _NAME = re.compile(r"[^\s@:'\"`|()\[\]{},;*?/\\]+(?:/[^\s@:'\"`|()\[\]{},;*?/\\]+)*")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT.*")
 
@@ -28,6 +28,15 @@ class Ref:
     """None: the empty beginning."""
     ts: int
     """When it was last set, in nanoseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumMark:
+    """The last vacuum: the entry that announced it, and the newest time of writing that any vacuum has taken."""
+
+    position: int
+    until: int
+    """In nanoseconds since 1970, by the clock of the store."""
 
 
 def check_name(name: str, kind: str) -> str:
@@ -71,6 +80,16 @@ def purge(idents: list[Id]) -> dict[str, Value | None]:
     return {_PURGED + to_text(ident): id_value(ident) for ident in idents}
 
 
+def set_vacuum(mark: VacuumMark) -> dict[str, Value | None]:
+    """The change that says of old objects which nothing reaches that they are about to go."""
+    return {_VACUUM: record([("position", uint64(mark.position)), ("until", time_value(mark.until))])}
+
+
+def drop_pool(ts: int) -> dict[str, Value | None]:
+    """The change that ends the journal of a pool."""
+    return {_DROPPED: time_value(ts)}
+
+
 def commit_set(changes: Changes, branch: str) -> Id:
     """The commit that an entry of the journal let a branch point at."""
     value = changes.get(_BRANCH + branch)
@@ -80,9 +99,11 @@ def commit_set(changes: Changes, branch: str) -> Id:
 
 
 class Refs:
-    """What the journal of a pool says, at one position."""
+    """What the journal of a pool says, at one position; NotFound for a pool that was dropped."""
 
     def __init__(self, state: State) -> None:
+        if _DROPPED in state.entries:
+            raise NotFound("the pool has been dropped meanwhile")
         self._state = state
 
     def branches(self) -> list[Ref]:
@@ -127,6 +148,18 @@ class Refs:
         """The commit that history begins with, if its beginning was taken away."""
         found = self._state.entries.get(_HORIZON)
         return None if found is None else Id(found.data)
+
+    @property
+    def vacuum(self) -> VacuumMark | None:
+        """The last vacuum, if there was one."""
+        found = self._state.entries.get(_VACUUM)
+        if found is None:
+            return None
+        return VacuumMark(get_data(found, "position", _VACUUM), get_data(found, "until", _VACUUM))
+
+    def tips(self) -> set[Id]:
+        """The commits that branches and tags point at."""
+        return {ref.commit for ref in (*self._all(_BRANCH), *self._all(_TAG)) if ref.commit is not None}
 
     def is_purged(self, ident: Id) -> bool:
         """Whether a data object was purged."""

@@ -55,12 +55,7 @@ def load(
         raise InvalidInput("empty transaction")
     patch = Patch(tuple(objects))
     note = with_message(note, list_objects("loaded", objects))
-
-    def build(tip: Id | None) -> Patch:
-        pool.require_data(objects)
-        return patch
-
-    return pool.commit(branch, build, note, op=op, after=after)
+    return pool.commit(branch, lambda tip: patch, note, op=op, after=after, is_fresh=True)
 
 
 def delete(pool: Pool, branch: str, idents: Sequence[Id], note: Note) -> Id:
@@ -89,7 +84,7 @@ def rewrite(pool: Pool, branch: str, base: Id | None, patch: Patch, note: Note, 
     """Replace objects by others, as a compaction or a deletion of records does."""
     if patch.is_empty:
         raise InvalidInput("empty transaction")
-    return pool.commit(branch, lambda tip: pool.checked(patch, base, tip, what), note)
+    return pool.commit(branch, lambda tip: pool.checked(patch, base, tip, what), note, is_fresh=True)
 
 
 def revert(pool: Pool, branch: str, ident: Id, note: Note) -> Id:
@@ -98,10 +93,6 @@ def revert(pool: Pool, branch: str, ident: Id, note: Note) -> Id:
     patch = Patch(commit.adds, commit.deletes).inverse()
     if patch.is_empty:
         raise InvalidInput(f"{to_text(ident)}: revert commit is empty (this commit changed no data)")
-    purged = pool.refs()
-    lost = [o for o in patch.adds if purged.is_purged(o.id)]
-    if lost:
-        raise NotFound(f"{to_text(ident)}: what this commit deleted has been purged: {describe(lost)}")
 
     def build(tip: Id | None) -> Patch:
         now = pool.snapshot(tip)
@@ -110,7 +101,7 @@ def revert(pool: Pool, branch: str, ident: Id, note: Note) -> Id:
             raise Conflict(f"revert: {describe(back)}, which commit {to_text(ident)} deleted, is there again")
         return pool.checked(patch, ident, tip, "revert")
 
-    return pool.commit(branch, build, with_message(note, f"reverted commit {to_text(ident)}"))
+    return pool.commit(branch, build, with_message(note, f"reverted commit {to_text(ident)}"), needs=[ident])
 
 
 def merge(pool: Pool, child: str, parent: str, note: Note) -> Id:
@@ -126,22 +117,37 @@ def merge(pool: Pool, child: str, parent: str, note: Note) -> Id:
         return pool.checked(patch, base, tip, f'error merging "{child}" into "{parent}"')
 
     note = with_message(note, f'merged "{child}" into "{parent}"')
-    return pool.commit(parent, build, note, merged=source)
+    return pool.commit(parent, build, note, merged=source, needs=[source])
 
 
 def _news(pool: Pool, source: Id | None, tip: Id | None) -> tuple[Id | None, Patch]:
     """What a tip does not know yet of what was done up to a source; and the commit where both last met.
 
-    If they met in several commits, none of which knows of the other, an object is new only if none of them has it, and
-    is to be deleted only if all of them have it: what one of them has done already is known on both sides.
+    If they met in several commits, none of which knows of the other, those are merged first, as both sides did.
     """
     met = common_ancestors(pool.commits, source, tip)
     base = met[0] if met else None
-    theirs = pool.snapshots.between(base, source)
+    theirs = pool.snapshots.between(base, source) if len(met) < 2 else _difference(_joined(pool, met), pool, source)
     now = pool.snapshot(tip)
-    others = [pool.snapshot(ident) for ident in met[1:]]
-    adds = tuple(o for o in theirs.adds if not now.has(o) and not any(other.has(o) for other in others))
-    return base, Patch(adds, tuple(o for o in theirs.deletes if all(other.has(o) for other in others)))
+    return base, Patch(tuple(o for o in theirs.adds if not now.has(o)), theirs.deletes)
+
+
+def _joined(pool: Pool, met: list[Id]) -> dict[Id, DataObject]:
+    """The objects of several commits merged: what all have, and what one has got and the others have not lost."""
+    joined = {o.id: o for o in pool.snapshot(met[0]).objects()}
+    for ident in met[1:]:
+        before = common_ancestors(pool.commits, met[0], ident)
+        old = {o.id for o in pool.snapshot(before[0] if before else None).objects()}
+        other = {o.id: o for o in pool.snapshot(ident).objects()}
+        joined = {i: o for i, o in (joined | other).items() if i not in old or (i in joined and i in other)}
+    return joined
+
+
+def _difference(old: dict[Id, DataObject], pool: Pool, tip: Id | None) -> Patch:
+    """What has to change to come from some objects to those of a commit."""
+    new_ones = {o.id: o for o in pool.snapshot(tip).objects()}
+    adds = tuple(o for i, o in new_ones.items() if i not in old)
+    return Patch(adds, tuple(o for i, o in old.items() if i not in new_ones))
 
 
 def rebase(pool: Pool, branch: str, onto: str) -> Id | None:
@@ -149,10 +155,14 @@ def rebase(pool: Pool, branch: str, onto: str) -> Id | None:
     if branch == onto:
         raise InvalidInput("cannot rebase branch onto itself")
 
+    replayed: dict[tuple[Id | None, Id | None], Id | None] = {}
+
     def plan(state: State) -> Changes:
         refs = Refs(state)
-        tip, target = refs.branch(branch).commit, refs.branch(onto).commit
-        return branches.set_branch(branch, _replay(pool, branch, tip, target), time.time_ns())
+        ends = refs.branch(branch).commit, refs.branch(onto).commit
+        if ends not in replayed:
+            replayed[ends] = _replay(pool, branch, *ends)
+        return branches.set_branch(branch, replayed[ends], time.time_ns())
 
     entry = pool.journal.change(new(), plan)
     landed = branches.commit_set(entry.changes, branch)
@@ -169,7 +179,9 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
         now = pool.snapshot(target)
         patch = Patch(tuple(o for o in commit.adds if not now.has(o)), commit.deletes)
         checked = pool.checked(patch, base, target, f'rebase of "{branch}" at {to_text(commit.id)}')
-        made = replace(pool.new_commit(target, checked, commit.note, commit.merged), date=commit.date)
+        made = pool.new_commit(target, checked, commit.note, commit.merged)
+        made = replace(made, date=commit.date, op=commit.op, position=commit.position)
         pool.commits.write(made)
+        pool.leave_checkpoint(made)
         target = made.id
     return target

@@ -14,10 +14,11 @@ from typing import Any
 
 from shoal.errors import NotFound
 from shoal.ids import Id, new, to_text
-from shoal.lake.fields import get, get_data, get_id, id_value, named, uint64
+from shoal.lake.fields import get, get_data, get_id, get_or, id_value, named, uint64
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, comparer
 from shoal.lake.objects import DataObject, format_object, in_order, parse_object
 from shoal.lake.sealed import seal, unseal
+from shoal.model import types as t
 from shoal.model.order import compare_values
 from shoal.model.values import Value
 from shoal.storage.store import ObjectStore
@@ -36,6 +37,12 @@ class PageRef:
     max: Value
     count: int
     """Objects below it."""
+    is_ranged: bool = True
+    """Whether the range of keys says something about all of them."""
+
+    def may_hold(self, wanted: KeyRange) -> bool:
+        """Whether something below it can be in a range."""
+        return not self.is_ranged or wanted.may_hold(self.min, self.max)
 
     def first(self, key: SortKey) -> Value:
         """The key that a scan in the order of the pool meets first."""
@@ -79,7 +86,7 @@ class Checkpoints:
     def objects(self, items: Iterable[Item], wanted: KeyRange = EVERYTHING) -> Iterator[DataObject]:
         """The objects below some items that may hold something in the range, by the first key of each."""
         for item in items:
-            if not wanted.may_hold(item.min, item.max):
+            if not item.may_hold(wanted):
                 continue
             if isinstance(item, DataObject):
                 yield item
@@ -156,7 +163,7 @@ class Checkpoints:
         for item in items[1:]:
             low = item.min if compare_values(item.min, low) < 0 else low
             high = item.max if compare_values(item.max, high) > 0 else high
-        return PageRef(ident, level, low, high, count)
+        return PageRef(ident, level, low, high, count, all(item.is_ranged for item in items))
 
 
 def _split(items: list[Any]) -> list[list[Any]]:
@@ -179,6 +186,7 @@ def _format(item: Item) -> Value:
         ("min", item.min),
         ("max", item.max),
         ("count", uint64(item.count)),
+        ("is_ranged", Value(t.BOOL, item.is_ranged)),
     ]
     return named("Page", *fields)
 
@@ -192,4 +200,5 @@ def _parse(value: Value, where: str) -> Item:
         get(value, "min", where),
         get(value, "max", where),
         get_data(value, "count", where),
+        get_or(value, "is_ranged", True),
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from shoal.errors import CorruptData, NotFound
 from shoal.ids import Id, to_text
+from shoal.lake.claims import Patience, claim
 from shoal.lake.fields import (
     NO_ID,
     get,
@@ -31,7 +32,7 @@ from shoal.lake.objects import DataObject, format_object, parse_object, show_obj
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.values import NULL, Value, string
-from shoal.storage.store import Created, ObjectStore
+from shoal.storage.store import Listed, ObjectStore
 
 _FEW, _SLOW, _AT_ONCE = 2, 0.003, 16
 
@@ -82,8 +83,8 @@ class Commits:
         self._store = store
         self._pool = pool
         self._known: dict[Id, Commit] = {}
-        self.is_cut = False
-        """Whether history begins later than it did, so that ancestors may be gone."""
+        self.horizon: Id | None = None
+        """The commit that history begins with, if its beginning was taken away: ancestors may be gone."""
 
     def _key(self, ident: Id) -> str:
         return f"{self._pool}/commits/{to_text(ident)}.zng"
@@ -94,8 +95,8 @@ class Commits:
         self._keep(commit)
 
     def create(self, commit: Commit) -> bool:
-        """Store a commit under a name that others may want as well; False if it is not known to be ours."""
-        if self._store.create(self._key(commit.id), seal(format_commit(commit))) is not Created.LANDED:
+        """Store a commit under a name that others may want as well; False if theirs is there."""
+        if not claim(self._store, self._key(commit.id), seal(format_commit(commit)), Patience()):
             return False
         self._keep(commit)
         return True
@@ -112,6 +113,11 @@ class Commits:
             found = parse_commit(unseal(data, key), key)
             self._keep(found)
         return found
+
+    def find(self, ident: Id) -> Listed | None:
+        """The object of a commit as it is in the store now, whatever is remembered of it."""
+        key = self._key(ident)
+        return next((listed for listed in self._store.list(key) if listed.key == key), None)
 
     def read_all(self, idents: Sequence[Id]) -> list[Commit]:
         """Commits by their ids; several at a time where the store takes its time for one."""

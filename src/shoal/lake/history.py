@@ -42,7 +42,10 @@ def own_commits(commits: Commits, tip: Id | None, other: Id | None) -> list[Comm
 
 def knows(commits: Commits, tip: Id | None, ident: Id) -> bool:
     """Whether a tip knows of a commit."""
-    generation = commits.read(ident).generation
+    try:
+        generation = commits.read(ident).generation
+    except NotFound:
+        return False
     for commit in ancestors(commits, tip):
         if commit.id == ident:
             return True
@@ -92,7 +95,7 @@ class _Queue:
         if ident in self._seen:
             return
         self._seen.add(ident)
-        with suppress(NotFound) if self._commits.is_cut else nullcontext():
+        with suppress(NotFound) if self._commits.horizon is not None else nullcontext():
             heapq.heappush(self._heap, (-self._commits.read(ident).generation, ident))
 
     def waiting(self) -> Iterator[Id]:

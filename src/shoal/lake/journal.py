@@ -8,25 +8,22 @@ inside the function it is given.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
 
-from shoal.errors import CorruptData, NotFound, OutcomeUnknown, ShoalError, StorageFailure
+from shoal.errors import CorruptData, NotFound, OutcomeUnknown, ShoalError
 from shoal.ids import Id, to_text
+from shoal.lake.claims import Patience, claim, confirm, pauses
 from shoal.lake.fields import get_data, get_id, id_value, named, time_value, uint64
 from shoal.lake.sealed import seal, unseal
 from shoal.model.values import NULL, Value, record, string
-from shoal.storage.store import Created, ObjectStore
+from shoal.storage.store import ObjectStore
 from shoal.storage.turns import turn
 
 HEAD_EVERY = 8
 SNAPSHOT_EVERY = 16
-_FIRST_PAUSE = 0.002
-_LONGEST_PAUSE = 0.5
 
 Changes = Mapping[str, Value | None]
 """New values by key; None takes a key away."""
@@ -53,19 +50,6 @@ class Entry:
     changes: Changes
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to go on when the store fails, in seconds, and how often when it contradicts itself."""
-
-    deadline: float = 120.0
-    refusals: int = 20
-
-
-class _Claim(Enum):
-    OURS = "ours"
-    THEIRS = "theirs"
-
-
 EMPTY = State(0, 0, {})
 
 
@@ -84,8 +68,8 @@ class Journal:
         """The newest state."""
         if self._known.position == 0:
             self._known = self._open_at(self._find_end())
-        self._known = self._follow(self._known)
-        return self._known
+        state = self._known = self._follow(self._known)
+        return state
 
     def at_position(self, position: int) -> State:
         """The state after an entry of the past."""
@@ -209,7 +193,7 @@ class Journal:
             for position in range(after + 1, state.position + 1):
                 if (earlier := self.entry(position)).op == op:
                     return self._confirmed(earlier)
-        pauses = _pauses()
+        waits = pauses()
         while True:
             seen: list[Entry] = []
             with turn(self._store, self._prefix):
@@ -217,68 +201,31 @@ class Journal:
                 if seen:
                     return self._confirmed(seen[0])
                 entry = Entry(state.position + 1, op, max(time.time_ns(), state.at), plan(state))
-                claim = self._claim(entry)
-            if claim is _Claim.OURS:
+                is_ours = self._claim(entry)
+            if is_ours:
                 self._remember(state, entry)
                 return entry
-            time.sleep(next(pauses))
+            time.sleep(next(waits))
 
-    def _claim(self, entry: Entry) -> _Claim:
-        """Write an entry into its slot, once, whatever the store says; never leaves before it is known whose it is."""
-        slot, body = self._slot(entry.position), _format_entry(entry)
-        until = time.monotonic() + self._patience.deadline
-        refusals, may_have_landed = 0, False
-        pauses = _pauses()
-        while True:
-            try:
-                outcome = self._store.create(slot, body)
-            except StorageFailure as e:
-                raise (self._unknown(entry, e) if may_have_landed else e) from e
-            if outcome is Created.LANDED:
-                return _Claim.OURS
-            may_have_landed = True
-            holder = self._holder(entry, until)
-            if holder is not None and holder != entry.op:
-                return _Claim.THEIRS
-            if holder is not None:
-                self._confirmed(entry)
-                return _Claim.OURS
-            refusals += outcome is Created.LOST
-            if refusals > self._patience.refusals or time.monotonic() > until:
-                raise self._unknown(entry, None)
-            time.sleep(next(pauses))
+    def _claim(self, entry: Entry) -> bool:
+        """Whether an entry is in its slot; False if another's is. Never leaves before it is known whose it is."""
+        try:
+            return claim(self._store, self._slot(entry.position), _format_entry(entry), self._patience)
+        except OutcomeUnknown as e:
+            raise self._unknown(entry, e) from e
 
     def _confirmed(self, entry: Entry) -> Entry:
-        """An own entry that was found by reading, once the store says that the slot is taken for good.
-
-        That it can be read does not mean that it survives a loss of power: who wrote it may have died before its sync.
-        """
+        """An own entry that was found by reading, once the store says that the slot is taken for good."""
         try:
-            outcome = self._store.create(self._slot(entry.position), _format_entry(entry))
-        except StorageFailure as e:
+            confirm(self._store, self._slot(entry.position), _format_entry(entry))
+        except OutcomeUnknown as e:
             raise self._unknown(entry, e) from e
-        if outcome is Created.UNKNOWN:
-            raise self._unknown(entry, None)
         return entry
 
-    def _holder(self, entry: Entry, until: float) -> Id | None:
-        """The operation whose entry is in the slot; None if nothing is there."""
-        pauses = _pauses()
-        while True:
-            try:
-                found = self._entry(entry.position)
-            except StorageFailure as e:
-                if time.monotonic() > until:
-                    raise self._unknown(entry, e) from e
-                time.sleep(next(pauses))
-            else:
-                return None if found is None else found.op
-
-    def _unknown(self, entry: Entry, cause: Exception | None) -> OutcomeUnknown:
-        why = f": {cause}" if cause is not None else ""
+    def _unknown(self, entry: Entry, cause: OutcomeUnknown) -> OutcomeUnknown:
         return OutcomeUnknown(
-            f"{self._store.uri}/{self._slot(entry.position)}: it is not known whether operation {to_text(entry.op)} "
-            f"was done{why} (to repeat it with the same id is safe)"
+            f"it is not known whether operation {to_text(entry.op)} was done: {cause} "
+            "(to repeat it with the same id is safe)"
         )
 
     def _remember(self, state: State, entry: Entry) -> None:
@@ -300,14 +247,6 @@ def _apply(entries: dict[str, Value], changes: Changes) -> None:
             entries.pop(key, None)
         else:
             entries[key] = value
-
-
-def _pauses() -> Iterator[float]:
-    """Ever longer pauses, each cut by chance so that writers who met once do not meet again."""
-    pause = _FIRST_PAUSE
-    while True:
-        yield random.uniform(0, pause)
-        pause = min(pause * 2, _LONGEST_PAUSE)
 
 
 # ---- entries as values

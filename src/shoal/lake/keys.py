@@ -14,7 +14,7 @@ from typing import Any, Literal
 from shoal.errors import InvalidInput
 from shoal.model import types as t
 from shoal.model.order import compare_values
-from shoal.model.values import NULL, Value
+from shoal.model.values import NULL, Value, string
 
 Order = Literal["asc", "desc"]
 Path = tuple[str, ...]
@@ -58,17 +58,46 @@ def _parse_path(name: str, text: str) -> Path:
 
 
 def getter(path: Path) -> Callable[[Value], Value | None]:
-    """The value at a path, out of its union if it is in one; None where there is none."""
+    """The value at a path, out of its union if it is in one; None where there is none.
+
+    It finds what the expression `a.b` finds: also inside of unions, and by the keys of maps.
+    """
 
     def get(value: Value) -> Value | None:
-        found: Value | None = value
+        found: Value | None = _opened(value)
         for name in path:
             if found is None:
                 return None
-            found = found.field(name)
-        return found.under() if found is not None and isinstance(found.type.under, t.Union) else found
+            found = _inside(found, name)
+        return found
 
     return get
+
+
+def _opened(value: Value) -> Value:
+    return value.under() if isinstance(value.type.under, t.Union) else value
+
+
+def _inside(value: Value, name: str) -> Value | None:
+    is_map = isinstance(value.type.under, t.Map)
+    found = value_at(value, string(name)) if is_map else value.field(name)
+    return None if found is None else _opened(found)
+
+
+def value_at(value: Value, key: Value) -> Value | None:
+    """The value of a map at a key."""
+    typ = value.type.under
+    if not isinstance(typ, t.Map) or value.data is None:
+        return None
+    for k, v in value.data:
+        if _opened(Value(typ.key, k)) == key:
+            return Value(typ.value, v)
+    return None
+
+
+def is_ranged(key: Value) -> bool:
+    """Whether filters compare a key as sorts do. An enum is a number to a filter, and something else to a sort."""
+    return isinstance(key.type.under, t.Primitive)
 
 
 def compare_in(order: Order, a: Value, b: Value) -> int:

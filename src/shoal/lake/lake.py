@@ -10,6 +10,7 @@ from shoal.errors import AlreadyExists, CorruptData, NotFound, ReadOnly, Unsuppo
 from shoal.ids import Id, new, to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN, as_id
+from shoal.lake.claims import Patience, claim
 from shoal.lake.fields import get_data, get_id, get_or, id_value, time_value, uint64
 from shoal.lake.journal import Changes, Journal, State
 from shoal.lake.pool_config import PoolConfig, check_config, parse_config, show_config
@@ -18,7 +19,7 @@ from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.values import Value, record, string
 from shoal.storage.probe import check_creates
-from shoal.storage.store import Created, Listed, ObjectStore
+from shoal.storage.store import Listed, ObjectStore
 
 MAGIC = "SHOAL LAKE"
 VERSION = 1
@@ -41,11 +42,8 @@ def create(store: ObjectStore) -> Lake:
     """Make a store a lake."""
     check_creates(store)
     info = LakeInfo(new(), VERSION, FEATURES, time.time_ns())
-    outcome = store.create(_ROOT, seal([_format(info)]))
-    if outcome is not Created.LANDED:
-        there = open_lake(store)
-        if there.info.id != info.id:
-            raise AlreadyExists(f"{store.uri}: lake already exists")
+    if not claim(store, _ROOT, seal([_format(info)]), Patience()):
+        raise AlreadyExists(f"{store.uri}: lake already exists")
     return Lake(store, info)
 
 
@@ -141,9 +139,13 @@ class Lake:
             return {to_text(dropped[0].id): None}
 
         self._journal.change(new(), plan)
-        self._pools.pop(dropped[0].id, None)
-        self.remove(list(self.store.list(f"{to_text(dropped[0].id)}/")))
-        return dropped[0]
+        config = dropped[0]
+        pool = self._pools.pop(config.id, None) or Pool(self.store, config)
+        # The journal stays, until a vacuum, and says so: whoever still holds on to the pool cannot commit to it.
+        pool.journal.change(new(), lambda state: branches.drop_pool(time.time_ns()))
+        folder = list(self.store.list(f"{pool.prefix}/"))
+        self.remove(listed for listed in folder if not listed.key.startswith(f"{pool.prefix}/branches/"))
+        return config
 
     def remove(self, objects: Iterable[Listed]) -> None:
         """Delete objects that nothing needs. It can be done again after a crash."""

@@ -18,7 +18,17 @@ from shoal.errors import CorruptData, InvalidInput, NotFound, ShoalError
 from shoal.formats import zng
 from shoal.ids import Id, new, to_text
 from shoal.lake.fields import KSUID, get, get_data, get_id, get_or, uint64
-from shoal.lake.keys import EVERYTHING, Key, KeyRange, SortKey, compare_in, getter, key_getter, sorted_indices
+from shoal.lake.keys import (
+    EVERYTHING,
+    Key,
+    KeyRange,
+    SortKey,
+    compare_in,
+    getter,
+    is_ranged,
+    key_getter,
+    sorted_indices,
+)
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.values import NULL, Value, record
@@ -26,9 +36,11 @@ from shoal.model.zcode import encode
 from shoal.storage.store import ObjectStore
 
 MIB = 1 << 20
-LARGEST_RUN = 64 * MIB
-"""How many bytes of values are sorted in memory at a time: what an object in row form holds at most."""
+LARGEST_RUN = 256 * MIB
+"""How much memory sorting takes at a time, which bounds what an object in row form holds."""
 _ZNG = 0
+_ROW = 250
+"""Bytes of memory that a value takes beside its binary form."""
 _MOST_SHAPES = 64
 _SHAPE = t.record((("shape", t.TYPE), ("count", t.UINT64)))
 
@@ -51,11 +63,17 @@ class DataObject:
     """Bytes of the seek index that follows them; without one there is one segment."""
     has_key: bool = True
     """False: no value in it has the field that is the pool key."""
+    is_ranged: bool = True
+    """False: some keys in it are of a kind that ranges say nothing about."""
     shapes: tuple[tuple[t.Type, int], ...] | None = None
     """How many values of which types; None if there are too many types to list."""
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    def may_hold(self, wanted: KeyRange) -> bool:
+        """Whether something in it can be in a range."""
+        return not self.is_ranged or wanted.may_hold(self.min, self.max)
 
     def first(self, key: SortKey) -> Value:
         """The key that a scan in the order of the pool meets first."""
@@ -78,7 +96,8 @@ def data_key(pool: str, ident: Id) -> str:
 def _object_type(low: t.Type, high: t.Type) -> t.Type:
     fields = (
         ("id", KSUID), ("min", low), ("max", high), ("count", t.UINT64), ("size", t.INT64), ("checksum", t.UINT32),
-        ("value_size", t.UINT64), ("index_size", t.UINT64), ("has_key", t.BOOL), ("shapes", t.array(_SHAPE)),
+        ("value_size", t.UINT64), ("index_size", t.UINT64), ("has_key", t.BOOL), ("is_ranged", t.BOOL),
+        ("shapes", t.array(_SHAPE)),
     )  # fmt: skip
     return t.record(fields)
 
@@ -92,7 +111,7 @@ def _shown_type(low: t.Type, high: t.Type) -> t.Type:
 def format_object(o: DataObject) -> Value:
     """All that is known of an object, as it is stored."""
     bounds = o.min.data, o.max.data
-    data = (o.id, *bounds, o.count, o.size, o.checksum, o.value_size, o.index_size, o.has_key, o.shapes)
+    data = (o.id, *bounds, o.count, o.size, o.checksum, o.value_size, o.index_size, o.has_key, o.is_ranged, o.shapes)
     return Value(_object_type(o.min.type, o.max.type), data)
 
 
@@ -114,6 +133,7 @@ def parse_object(value: Value, where: str) -> DataObject:
         get_or(value, "value_size", 0),
         get_or(value, "index_size", 0),
         get_or(value, "has_key", True),
+        get_or(value, "is_ranged", True),
         shapes,
     )
 
@@ -125,10 +145,7 @@ class ObjectWriter:
     """Takes values in any order and writes sorted objects; those without the pool key go to objects of their own."""
 
     def __init__(self, store: ObjectStore, pool: str, key: SortKey, object_size: int, seek_stride: int) -> None:
-        self._runs = {
-            has_key: _Run(store, pool, key, min(object_size, LARGEST_RUN), seek_stride, has_key)
-            for has_key in (True, False)
-        }
+        self._runs = {has_key: _Run(store, pool, key, object_size, seek_stride, has_key) for has_key in (True, False)}
         self._find = getter(key.paths[0])
 
     def write(self, value: Value) -> None:
@@ -168,7 +185,7 @@ class _Run:
         self._rows.append((value.type, body))
         self._keys.append(self._key_of(value))
         self._size += value_size(body)
-        if self._size >= self._object_size:
+        if self._size >= self._object_size or run_size(len(self._rows), self._size) >= LARGEST_RUN:
             self._flush()
 
     def close(self) -> list[DataObject]:
@@ -206,6 +223,7 @@ class _Packer:
         self._first: Value | None = None
         self._last: Value = NULL
         self._segment_first: Value = NULL
+        self._is_ranged = True
         self._begin = self._size = self._count = self._total = self._value_size = 0
 
     def add(self, key: Value, typ: t.Type, body: bytes | None) -> None:
@@ -214,6 +232,7 @@ class _Packer:
         if not self._count:
             self._segment_first = key
         self._last = key
+        self._is_ranged = self._is_ranged and is_ranged(key)
         self._writer.write_encoded(typ, body)
         self._shapes[typ] += 1
         self._count += 1
@@ -254,10 +273,13 @@ class _Packer:
         low, high = (first, last) if key.order == "asc" else (last, first)
         shapes = tuple(self._shapes.items()) if len(self._shapes) <= _MOST_SHAPES else None
         data = self._out.getvalue()
-        made = DataObject(
-            ident, low, high, self._total, size, checksum, self._value_size, len(data) - size, has_key, shapes
-        )
-        return data, made
+        sizes = size, checksum, self._value_size, len(data) - size
+        return data, DataObject(ident, low, high, self._total, *sizes, has_key, self._is_ranged, shapes)
+
+
+def run_size(count: int, size: int) -> int:
+    """The memory that values take on their way into an object."""
+    return count * _ROW + size
 
 
 def value_size(body: bytes | None) -> int:
@@ -291,7 +313,7 @@ def read_object(
     name = data_key(pool, o.id)
     for segment in segments(store, name, key, o):
         low, high = (segment.first, segment.last) if key.order == "asc" else (segment.last, segment.first)
-        if wanted.may_hold(low, high):
+        if not o.is_ranged or wanted.may_hold(low, high):
             yield from _read_segment(store, name, segment)
 
 

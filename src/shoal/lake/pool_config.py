@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shoal.errors import InvalidInput
-from shoal.ids import Id
+from shoal.ids import TEXT_SIZE, Id
 from shoal.lake.fields import get, get_data, get_id, id_value, named, time_value
 from shoal.lake.keys import SortKey
 from shoal.model import types as t
@@ -34,6 +34,8 @@ def check_config(config: PoolConfig) -> PoolConfig:
         raise InvalidInput(f"invalid pool name: {config.name[:100]!r}")
     if any(c in config.name for c in "@:") or config.name == "HEAD":
         raise InvalidInput(f"invalid pool name: {config.name!r} (@, : and HEAD have a meaning of their own)")
+    if len(config.name) == TEXT_SIZE and config.name.isalnum():
+        raise InvalidInput(f"invalid pool name: {config.name!r} (it could be taken for an id)")
     if config.object_size < 1 or config.seek_stride < 1:
         raise InvalidInput("the size of objects and the seek stride have to be positive")
     return config

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from shoal.errors import Conflict, InvalidInput, NotFound, ShoalError
 from shoal.ids import Id, made_at, new, to_text
 from shoal.lake import branches
-from shoal.lake.branches import MAIN, Ref, Refs
+from shoal.lake.branches import MAIN, Ref, Refs, VacuumMark
 from shoal.lake.checkpoints import Checkpoints
 from shoal.lake.commits import Commit, Commits, Note
+from shoal.lake.history import knows
 from shoal.lake.journal import Changes, Journal, State
 from shoal.lake.objects import DataObject, ObjectWriter, data_key
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.snapshots import Patch, Snapshot, Snapshots, describe
-from shoal.storage.store import ObjectStore
+from shoal.storage.store import Listed, ObjectStore
 
-_LONG_AGO = 3600.0
-"""Seconds after which an object without a commit may have been vacuumed by somebody with little patience."""
+_SKEW = 24 * 3600
+"""How many seconds the clocks of a writer and of the store may differ."""
 
 Build = Callable[[Id | None], Patch]
 """From the tip of a branch to what to change there; called again if another writer was first."""
+
+
+class _AlreadyBegun(Exception):
+    """The commit of an operation's first attempt is somebody else's."""
 
 
 class Pool:
@@ -43,7 +48,7 @@ class Pool:
     def refs(self) -> Refs:
         """Branches and tags as they are now."""
         refs = Refs(self.journal.read())
-        self.commits.is_cut = refs.horizon is not None
+        self.commits.horizon = refs.horizon
         return refs
 
     def resolve(self, commitish: str = "") -> Id | None:
@@ -97,6 +102,7 @@ class Pool:
 
         def plan(state: State) -> Changes:
             Refs(state).require_free(name)
+            self.require_commit(at, state)
             return branches.set_branch(name, at, time.time_ns())
 
         self.journal.change(new(), plan)
@@ -109,6 +115,7 @@ class Pool:
 
         def plan(state: State) -> Changes:
             Refs(state).require_free(name)
+            self.require_commit(at, state)
             return branches.set_tag(name, at, time.time_ns())
 
         self.journal.change(new(), plan)
@@ -133,16 +140,42 @@ class Pool:
 
     # ---- commits
 
-    def require_data(self, objects: Iterable[DataObject]) -> None:
-        """Conflict if objects that wait for their commit have been vacuumed, as after a stall of days."""
+    def require_commit(self, ident: Id | None, state: State) -> None:
+        """NotFound for a commit that cannot be referred to any more: cut off, or taken by a vacuum, or about to be.
+
+        What a branch or tag reaches stays. Anything else, as the tip of a branch that was dropped, is there as long as
+        no vacuum that did not reach it was announced: its entry in the journal decides who was first.
+        """
+        if ident is None:
+            return
+        refs = Refs(state)
+        if not self._is_reached(ident, refs):
+            mark, found = refs.vacuum, self.commits.find(ident)
+            if found is None or (mark is not None and self._is_taken(ident, found, mark)):
+                raise NotFound(f"{to_text(ident)}: no branch or tag reaches this commit, and a vacuum has taken it")
+        self._reachable(ident, refs)
+
+    def _is_reached(self, ident: Id, refs: Refs) -> bool:
+        tips = refs.tips()
+        return ident in tips or any(knows(self.commits, tip, ident) for tip in tips)
+
+    def _is_taken(self, ident: Id, found: Listed, mark: VacuumMark) -> bool:
+        if found.modified * 1e9 > mark.until:
+            return False
+        return not self._is_reached(ident, Refs(self.journal.at_position(mark.position)))
+
+    def require_data(self, objects: Iterable[DataObject], state: State) -> None:
+        """Conflict if a vacuum has taken objects that wait for their commit, or is about to."""
+        mark = Refs(state).vacuum
+        if mark is None:
+            return
         for o in objects:
-            if time.time() - made_at(o.id) > _LONG_AGO:
-                try:
-                    self.store.size(data_key(self.prefix, o.id))
-                except NotFound:
-                    raise Conflict(
-                        f"{to_text(o.id)}: a vacuum has removed this data before its commit (write it again)"
-                    ) from None
+            if (made_at(o.id) - _SKEW) * 10**9 > mark.until:
+                continue
+            key = data_key(self.prefix, o.id)
+            found = next((listed for listed in self.store.list(key) if listed.key == key), None)
+            if found is None or found.modified * 1e9 <= mark.until:
+                raise Conflict(f"{to_text(o.id)}: a vacuum has removed this data before its commit (write it again)")
 
     def writer(self) -> ObjectWriter:
         """Writes data objects, which nobody sees before a commit adds them."""
@@ -157,8 +190,12 @@ class Pool:
         merged: Id | None = None,
         op: Id | None = None,
         after: int | None = None,
+        needs: Iterable[Id | None] = (),
+        is_fresh: bool = False,
     ) -> Id:
         """Put what `build` makes of the tip onto a branch, as one commit; its id.
+
+        `needs` are commits that the new one refers to. With `is_fresh` its objects were just written.
 
         The commit of the first attempt has the id of the operation and says where the journal stood. So whoever
         repeats an operation finds out where to look for its entry; if there is no such commit, there is none.
@@ -166,41 +203,84 @@ class Pool:
         ident = new() if op is None else op
         if op is not None and after is None:
             after = self._began_after(op)
-        written: list[Commit] = []
+        written: list[tuple[Commit, VacuumMark | None]] = []
 
         def plan(state: State) -> Changes:
-            tip = Refs(state).branch(branch).commit
-            if not written or written[-1].parent != tip:
-                # Where just another branch of the pool moved, the commit is good as it is.
-                made = self.new_commit(tip, build(tip), note, merged)
-                commit = replace(made, op=ident, retries=len(written), position=state.position)
-                first = replace(commit, id=ident)
-                is_first = not written and after is None
-                if is_first and self.commits.create(first):
-                    commit = first
-                else:
-                    self.commits.write(commit)
-                written.append(commit)
-            return branches.set_branch(branch, written[-1].id, written[-1].date)
+            refs = Refs(state)
+            tip = refs.branch(branch).commit
+            for needed in needs:
+                self.require_commit(needed, state)
+            if written and written[-1][0].parent == tip and written[-1][1] == refs.vacuum:
+                # Just another branch of the pool moved: the commit is good as it is, if its data is.
+                commit = written[-1][0]
+                self._check_adds(commit.adds, state, is_fresh)
+                return branches.set_branch(branch, commit.id, commit.date)
+            patch = build(tip)
+            self._check_adds(patch.adds, state, is_fresh)
+            made = self.new_commit(tip, patch, note, merged)
+            commit = replace(made, op=ident, retries=len(written), position=state.position)
+            if not written and after is None:
+                commit = replace(commit, id=ident)
+                if not self.commits.create(commit):
+                    raise _AlreadyBegun
+            else:
+                self.commits.write(commit)
+            written.append((commit, refs.vacuum))
+            return branches.set_branch(branch, commit.id, commit.date)
 
-        entry = self.journal.change(ident, plan, after)
+        try:
+            entry = self.journal.change(ident, plan, after)
+        except _AlreadyBegun:
+            # Somebody else does the same operation at this moment: whoever comes first does it for both.
+            after = self._began_after(ident)
+            entry = self.journal.change(ident, plan, after)
         landed = branches.commit_set(entry.changes, branch)
-        self._leave_checkpoint(landed)
+        if after is not None:
+            self._require_in(branch, landed)
+        self.leave_checkpoint(self.commits.read(landed))
         return landed
 
-    def done(self, op: Id, branch: str) -> Id | None:
+    def _require_in(self, branch: str, landed: Id) -> None:
+        """Conflict if a commit of the past is no longer in its branch, which was dropped and made anew, or rebased."""
+        tip = self.refs().branch(branch).commit
+        if not knows(self.commits, tip, landed):
+            raise Conflict(f'this operation was done as commit {to_text(landed)}, which is no longer in "{branch}"')
+
+    def _check_adds(self, adds: Sequence[DataObject], state: State, is_fresh: bool) -> None:
+        """Conflict if the data of what a commit adds is not there, or is about to go."""
+        if is_fresh:
+            self.require_data(adds, state)
+        refs = Refs(state)
+        purged = [o for o in adds if refs.is_purged(o.id)]
+        if purged:
+            raise Conflict(f"{describe(purged)}: this data has been purged")
+
+    def done(self, op: Id, branch: str, after: int | None = None) -> Id | None:
         """The commit that an operation made on a branch; None if it has not."""
-        after = self._began_after(op)
+        after = self._began_after(op) if after is None else after
         if after is None:
             return None
         entry = next((e for e in self.journal.entries(after) if e.op == op), None)
-        return None if entry is None else branches.commit_set(entry.changes, branch)
+        if entry is None:
+            return None
+        landed = branches.commit_set(entry.changes, branch)
+        self._require_in(branch, landed)
+        return landed
 
     def _began_after(self, op: Id) -> int | None:
-        """The position of the journal before an operation that was tried already; None if it was not."""
+        """The position of the journal before an operation that was tried already; None if it was not.
+
+        What a vacuum may have taken says nothing any more: an id from before it is refused.
+        """
         try:
             return self.commits.read(op).position
         except NotFound:
+            mark = self.refs().vacuum
+            if mark is not None and (made_at(op) + 1) * 10**9 <= mark.until:
+                raise Conflict(
+                    f"{to_text(op)}: a vacuum has run since this id was made, and nobody knows any more whether "
+                    "the operation was done (look at the log, and use a new id)"
+                ) from None
             return None
 
     def new_commit(self, parent: Id | None, patch: Patch, note: Note, merged: Id | None = None) -> Commit:
@@ -221,10 +301,10 @@ class Pool:
             since=since,
         )
 
-    def _leave_checkpoint(self, ident: Id) -> None:
-        """Failing to write a checkpoint is no failure of the commit: another one will come."""
+    def leave_checkpoint(self, commit: Commit) -> None:
+        """Write the checkpoint of a commit if one is due. Failing to is no failure: another one will come."""
         with suppress(ShoalError):
-            self.snapshots.checkpoint(self.commits.read(ident))
+            self.snapshots.checkpoint(commit)
 
     def checked(self, patch: Patch, base: Id | None, tip: Id | None, what: str) -> Patch:
         """The patch itself, made for a base, if it can be applied to a tip; else a Conflict that says why."""

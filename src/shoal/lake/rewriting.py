@@ -10,7 +10,7 @@ from shoal.lake import changes
 from shoal.lake.changes import find_objects, list_objects, with_message
 from shoal.lake.commits import Note
 from shoal.lake.keys import KeyRange, SortKey
-from shoal.lake.objects import LARGEST_RUN, DataObject, in_order
+from shoal.lake.objects import LARGEST_RUN, DataObject, in_order, run_size
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Partition, partitions, scan_objects
 from shoal.lake.snapshots import Patch
@@ -70,9 +70,9 @@ def choose_runs(key: SortKey, objects: Iterable[DataObject], object_size: int) -
     kinds: dict[bool, list[DataObject]] = {True: [], False: []}
     for o in objects:
         kinds[o.has_key].append(o)
-    size = min(object_size, LARGEST_RUN)
     keyless = (Partition((o,)) for o in kinds[False])
-    runs = [*_runs(partitions(key, kinds[True], touching=False), size), *_runs(keyless, size)]
+    keyed = partitions(key, kinds[True], touching=False)
+    runs = [*_runs(keyed, object_size), *_runs(keyless, object_size)]
     return [run for run in runs if len(run) > 1]
 
 
@@ -80,8 +80,14 @@ def _runs(parts: Iterable[Partition], size: int) -> Iterator[list[DataObject]]:
     """Partitions joined as long as they make no full object."""
     run: list[DataObject] = []
     for part in parts:
-        if run and sum(o.value_size for o in (*run, *part.objects)) >= size:
+        if run and not _fit([*run, *part.objects], size):
             yield run
             run = []
         run.extend(part.objects)
     yield run
+
+
+def _fit(objects: list[DataObject], object_size: int) -> bool:
+    """Whether objects together make one that is not full, as a writer counts."""
+    size = sum(o.value_size for o in objects)
+    return size < object_size and run_size(sum(o.count for o in objects), size) < LARGEST_RUN

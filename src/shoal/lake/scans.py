@@ -61,17 +61,20 @@ def scan_objects(
     """The values of objects, given in the order of the pool, in that order."""
     key = pool.config.key
     sortable, key_of = comparer(key.order), key_getter(key)
+    purged = frozenset(pool.refs().purged())
     for partition in partitions(key, objects, touching=len(key.paths) > 1):
-        streams = [_read(pool, o, wanted, warn) for o in partition.objects]
+        streams = [_read(pool, o, wanted, warn, purged) for o in partition.objects]
         if len(streams) == 1:
             yield from streams[0]
         else:
             yield from merge(*streams, key=lambda value: sortable(key_of(value)))
 
 
-def _read(pool: Pool, o: DataObject, wanted: KeyRange, warn: Warn | None) -> Iterator[Value]:
-    """The values of an object; one that was purged gives none, and a warning."""
+def _read(pool: Pool, o: DataObject, wanted: KeyRange, warn: Warn | None, purged: frozenset[Id]) -> Iterator[Value]:
+    """The values of an object; one that was purged gives none, and a warning, even if its bytes are still about."""
     try:
+        if o.id in purged:
+            raise Purged(to_text(o.id))
         yield from read_object(pool.store, pool.prefix, pool.config.key, o, wanted)
     except Purged as e:
         if not pool.refs().is_purged(o.id):

@@ -16,7 +16,7 @@ from shoal.ids import Id, new, to_text
 from shoal.lake.commits import Note
 from shoal.lake.keys import KeyRange
 from shoal.lake.pools import Pool
-from shoal.lake.snapshots import NOTHING, Patch, fold
+from shoal.lake.snapshots import NOTHING, Patch, describe, fold
 
 Isolation = Literal["snapshot", "serializable"]
 DEFAULT_SECONDS = 24 * 3600
@@ -36,6 +36,9 @@ class Session:
     """In seconds since 1970."""
     isolation: Isolation = "snapshot"
     staged: Patch = NOTHING
+    is_copy: bool = False
+    forked: Patch = NOTHING
+    """Of a copy: what had been staged when it was made."""
     reads: tuple[KeyRange, ...] = ()
     """What was read from the branch; only `serializable` keeps it."""
 
@@ -70,19 +73,35 @@ def emptied(session: Session) -> Session:
     return replace(session, staged=NOTHING)
 
 
+def forked(session: Session) -> Session:
+    """A copy for another process, which remembers what was staged before. A copy that comes back stays what it is."""
+    return session if session.is_copy else replace(session, is_copy=True, forked=session.staged)
+
+
 def take_over(session: Session, others: Iterable[Session]) -> Session:
-    """The session with what copies of it staged in other processes."""
-    staged = session.staged
+    """The session with what copies of it staged in other processes; Conflict if two removed the same object."""
+    removed: set[Id] = set()
     for other in others:
         if other.id != session.id:
             raise InvalidInput(f"{to_text(other.id)} is not a copy of session {to_text(session.id)}")
-        known = {o.id for o in (*staged.adds, *staged.deletes)}
-        news = Patch(
-            tuple(o for o in other.staged.adds if o.id not in known),
-            tuple(o for o in other.staged.deletes if o.id not in known),
-        )
-        staged = fold([staged, news])
-    return replace(session, staged=staged)
+        news = _since_fork(other, session.staged)
+        twice = [o for o in news.deletes if o.id in removed]
+        if twice:
+            raise Conflict(f"session {to_text(session.id)}: two copies of it removed {describe(twice)}")
+        removed.update(o.id for o in news.deletes)
+        reads = tuple(dict.fromkeys((*session.reads, *other.reads)))
+        session = replace(session, staged=fold([session.staged, news]), reads=reads)
+    return session
+
+
+def _since_fork(copy: Session, known: Patch) -> Patch:
+    """What a copy did by itself: objects it added, and objects it removed from the branch or from what was staged."""
+    before = {o.id for o in (*copy.forked.adds, *known.adds)}
+    gone = {o.id for o in (*copy.forked.deletes, *known.deletes)}
+    left = {o.id for o in copy.staged.adds}
+    adds = tuple(o for o in copy.staged.adds if o.id not in before)
+    unstaged = tuple(o for o in copy.forked.adds if o.id not in left)
+    return Patch(adds, (*unstaged, *(o for o in copy.staged.deletes if o.id not in gone)))
 
 
 def note_read(session: Session, wanted: KeyRange) -> Session:
@@ -103,16 +122,17 @@ def view(pool: Pool, session: Session) -> Id | None:
 
 def commit(pool: Pool, session: Session, note: Note) -> Id:
     """Put what was staged onto the branch, if nobody else is in the way. It can be called again after an error."""
+    if time.time() > session.expires and (done := pool.done(session.id, session.branch, session.position)) is not None:
+        return done
     check_open(session)
     if session.staged.is_empty:
         raise InvalidInput("empty transaction")
 
     def build(tip: Id | None) -> Patch:
-        pool.require_data(session.staged.adds)
         _check_reads(pool, session, tip)
         return pool.checked(session.staged, session.base, tip, f"session {to_text(session.id)}")
 
-    return pool.commit(session.branch, build, note, op=session.id, after=session.position)
+    return pool.commit(session.branch, build, note, op=session.id, after=session.position, is_fresh=True)
 
 
 def _check_reads(pool: Pool, session: Session, tip: Id | None) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import merge
 
 from shoal.errors import CorruptData, NotFound
@@ -58,29 +59,32 @@ class Snapshot:
     checkpoints: Checkpoints = field(repr=False)
     items: tuple[Item, ...] = ()
     since: Patch = NOTHING
-    rebuild: Callable[[], Iterable[DataObject]] = field(default=tuple, repr=False)
-    """The objects below the items, from commits alone."""
+    changed: Mapping[Id, bool] = field(default_factory=dict, repr=False)
+    """Whether an object that changed since is there."""
+    reopen: Callable[[], Snapshot] | None = field(default=None, repr=False)
+    """The same state by another way, if a page turns out to be damaged or gone."""
 
     def objects(self, wanted: KeyRange = EVERYTHING) -> Iterator[DataObject]:
         """The objects that may hold something in the range, by the first key of each in the order of the pool."""
+        seen: set[Id] = set()
+        try:
+            for o in self._objects(wanted):
+                seen.add(o.id)
+                yield o
+        except (NotFound, CorruptData):
+            if self.reopen is None:
+                raise
+            # Both ways give one order, so what is left comes after what was seen.
+            yield from (o for o in self.reopen().objects(wanted) if o.id not in seen)
+
+    def _objects(self, wanted: KeyRange) -> Iterator[DataObject]:
         gone = {o.id for o in self.since.deletes}
-        old = (o for o in self._checkpointed(wanted) if o.id not in gone)
-        new = [o for o in self.since.adds if wanted.may_hold(o.min, o.max)]
+        old = (o for o in self.checkpoints.objects(self.items, wanted) if o.id not in gone)
+        new = [o for o in self.since.adds if o.may_hold(wanted)]
         if not new:
             return old
         sortable = comparer(self.key.order)
         return merge(old, in_order(self.key, new), key=lambda o: sortable((o.first(self.key),)))
-
-    def _checkpointed(self, wanted: KeyRange) -> Iterator[DataObject]:
-        """The objects of the checkpoint; from a damaged page on, those that the commits tell of."""
-        seen: set[Id] = set()
-        try:
-            for o in self.checkpoints.objects(self.items, wanted):
-                seen.add(o.id)
-                yield o
-        except (NotFound, CorruptData):
-            rest = [o for o in self.rebuild() if o.id not in seen and wanted.may_hold(o.min, o.max)]
-            yield from in_order(self.key, rest)
 
     def find(self, idents: Iterable[Id]) -> dict[Id, DataObject]:
         """Those of these objects that are there."""
@@ -95,13 +99,11 @@ class Snapshot:
 
     def has(self, o: DataObject) -> bool:
         """Whether an object is there; looks only where its key is."""
-        if any(a.id == o.id for a in self.since.adds):
-            return True
-        if any(d.id == o.id for d in self.since.deletes):
-            return False
+        if o.id in self.changed:
+            return self.changed[o.id]
         first = o.first(self.key)
-        near = EVERYTHING if first.data is None else KeyRange(Bound(first), Bound(first))
-        return any(x.id == o.id for x in self._checkpointed(near))
+        near = KeyRange(Bound(first), Bound(first)) if o.is_ranged and first.data is not None else EVERYTHING
+        return any(x.id == o.id for x in self.objects(near))
 
 
 class Snapshots:
@@ -116,12 +118,27 @@ class Snapshots:
         """The state at a commit: by its hints, or if they are of no use by its parents."""
         if tip is None:
             return Snapshot(self._key, self._checkpoints)
-        items, since = self._hinted(self._commits.read(tip)) or self._walk(tip)
-        before = since[0].parent if since else tip
-        return Snapshot(self._key, self._checkpoints, items, fold(since), lambda: self._fold_all(before))
+        hinted = self._hinted(self._commits.read(tip))
+        if hinted is None:
+            return self._walked(tip, frozenset())
+        return self._made(*hinted, lambda: self._walked(tip, frozenset()))
 
-    def _fold_all(self, tip: Id | None) -> Iterable[DataObject]:
-        return fold(reversed(list(self._commits.walk(tip)))).adds
+    def _made(
+        self, items: tuple[Item, ...], since: Iterable[Commit], reopen: Callable[[], Snapshot] | None
+    ) -> Snapshot:
+        patch = fold(since)
+        changed = {o.id: False for o in patch.deletes} | {o.id: True for o in patch.adds}
+        return Snapshot(self._key, self._checkpoints, items, patch, changed, reopen)
+
+    def _walked(self, tip: Id, bad: frozenset[Id]) -> Snapshot:
+        """The state by parents, to the nearest checkpoint that is not known to be bad, or to the beginning."""
+        commits: list[Commit] = []
+        for commit in self._commits.walk(tip):
+            items = None if commit.id in bad else self._open(commit.id)
+            if items is not None:
+                return self._made(items, reversed(commits), partial(self._walked, tip, bad | {commit.id}))
+            commits.append(commit)
+        return self._made((), reversed(commits), None)
 
     def _hinted(self, commit: Commit) -> tuple[tuple[Item, ...], list[Commit]] | None:
         """The checkpoint that a commit names, and the commits since; None if any of that is gone or damaged."""
@@ -138,19 +155,27 @@ class Snapshots:
         if checkpoint is None:
             return ()
         try:
+            if self._is_cut_off(checkpoint):
+                return None
             return self._checkpoints.open(checkpoint)
         except (NotFound, CorruptData):
             return None
 
-    def _walk(self, tip: Id) -> tuple[tuple[Item, ...], list[Commit]]:
-        """By parents to the beginning, or to a checkpoint that is good."""
-        commits: list[Commit] = []
-        for commit in self._commits.walk(tip):
-            items = self._open(commit.id)
-            if items is not None:
-                return items, commits[::-1]
-            commits.append(commit)
-        return (), commits[::-1]
+    def _is_cut_off(self, checkpoint: Id) -> bool:
+        """Whether a checkpoint is older than the beginning of history, so that its pages may go at any time."""
+        horizon = self._commits.horizon
+        if horizon is None:
+            return False
+        return self._commits.read(checkpoint).generation < self._commits.read(horizon).generation
+
+    def is_whole(self, ident: Id) -> bool:
+        """Whether the checkpoint of a commit is there, with all of its pages."""
+        try:
+            for _ in self._checkpoints.objects(self._checkpoints.open(ident)):
+                pass
+        except (NotFound, CorruptData):
+            return False
+        return True
 
     def hints(self, parent: Commit | None) -> tuple[Id | None, tuple[Id, ...]]:
         """What a child of a commit says of checkpoints: the newest that is there, and the commits since."""
@@ -170,7 +195,10 @@ class Snapshots:
     def write_checkpoint(self, ident: Id) -> None:
         """Write the checkpoint of a commit."""
         now = self.at(ident)
-        items = self._checkpoints.changed(now.items, now.since.adds, now.since.deletes)
+        try:
+            items = self._checkpoints.changed(now.items, now.since.adds, now.since.deletes)
+        except (NotFound, CorruptData):
+            items = self._checkpoints.changed((), now.objects(), ())
         self._checkpoints.write(ident, items)
 
     def between(self, base: Id | None, tip: Id | None) -> Patch:

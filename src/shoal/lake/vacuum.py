@@ -1,21 +1,21 @@
 """Taking things out of the store: what nothing reaches (vacuum), the beginning of history (vacate), named data (purge).
 
 An object goes only if it is older than the grace period and no branch, tag or commit that is kept reaches it. The
-listing comes first and the references are read after it, so that what a writer is about to commit is either too
-young to go or already referenced.
+listing comes first and the references are read after it; an entry in the journal stands between those who refer to
+something before, and are seen, and those who come later, and see it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from shoal.errors import Conflict, CorruptData, InvalidInput, NotFound
 from shoal.ids import Id, new, parse, to_text
 from shoal.lake import branches
-from shoal.lake.branches import Refs
+from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Commit
 from shoal.lake.history import ancestors
 from shoal.lake.journal import Changes, State
@@ -51,24 +51,61 @@ class _Reached:
 
 
 def find_garbage(pool: Pool, grace: float = DEFAULT_GRACE, now: float | None = None) -> Garbage:
-    """What can go: old enough, and not reached."""
+    """What could go now: old enough, and not reached."""
+    until = _until(grace, now)
+    return _garbage(pool, _listed(pool), until, pool.refs())
+
+
+def collect(pool: Pool, grace: float = DEFAULT_GRACE, now: float | None = None) -> Garbage:
+    """Remove what is old enough and not reached. It can be done again after a crash.
+
+    An entry in the journal announces it, and what is reached is found out on the very state that the entry comes
+    after. So whoever begins to refer to something old either is seen, or sees the announcement and leaves it.
+    """
+    until = _until(grace, now)
+    listed = _listed(pool)
+    if _is_empty(_garbage(pool, listed, until, pool.refs())):
+        return Garbage((), ())
+
+    def plan(state: State) -> Changes:
+        before = Refs(state).vacuum
+        newest = max(int(until * 1e9), 0 if before is None else before.until)
+        return branches.set_vacuum(VacuumMark(state.position + 1, newest))
+
+    entry = pool.journal.change(new(), plan)
+    garbage = _garbage(pool, listed, until, Refs(pool.journal.at_position(entry.position)))
+    for each in (*garbage.data, *garbage.metadata):
+        pool.store.delete(each.key)
+    return garbage
+
+
+def _until(grace: float, now: float | None) -> float:
     if grace < 0:
         raise InvalidInput("the grace period cannot be negative")
-    until = (time.time() if now is None else now) - grace
-    folders = {kind: list(pool.store.list(f"{pool.prefix}/{kind}/")) for kind in _FOLDERS}
-    reached = _reached(pool)
+    return (time.time() if now is None else now) - grace
+
+
+def _listed(pool: Pool) -> dict[str, list[Listed]]:
+    return {kind: list(pool.store.list(f"{pool.prefix}/{kind}/")) for kind in _FOLDERS}
+
+
+def _is_empty(garbage: Garbage) -> bool:
+    return not garbage.data and not garbage.metadata
+
+
+def _garbage(pool: Pool, folders: dict[str, list[Listed]], until: float, refs: Refs) -> Garbage:
+    reached = _reached(pool, refs)
     keep = {"data": reached.objects, "commits": reached.commits, "checkpoints": reached.commits, "pages": reached.pages}
     dead = {
-        kind: tuple(listed for listed in found if listed.modified <= until and _ident(listed) not in keep[kind])
+        kind: tuple(listed for listed in found if _is_dead(listed, until, keep[kind]))
         for kind, found in folders.items()
     }
     return Garbage(dead["data"], (*dead["commits"], *dead["checkpoints"], *dead["pages"]))
 
 
-def collect(pool: Pool, garbage: Garbage) -> None:
-    """Remove what was found. It can be done again after a crash."""
-    for listed in (*garbage.data, *garbage.metadata):
-        pool.store.delete(listed.key)
+def _is_dead(listed: Listed, until: float, keep: frozenset[Id]) -> bool:
+    ident = _ident(listed)
+    return ident is not None and ident not in keep and listed.modified <= until
 
 
 def _ident(listed: Listed) -> Id | None:
@@ -78,22 +115,37 @@ def _ident(listed: Listed) -> Id | None:
     return None
 
 
-def _reached(pool: Pool) -> _Reached:
-    refs = pool.refs()
+def _reached(pool: Pool, refs: Refs) -> _Reached:
+    """What branches and tags reach. Where history was cut, a commit that was merged in stays, for merges to come to
+    know of, but its data does not: what of it is needed, the merge itself has added.
+    """
+    pool.commits.horizon = refs.horizon
+    oldest = 0 if refs.horizon is None else pool.commits.read(refs.horizon).generation
     commits: dict[Id, Commit] = {}
-    for tip in {ref.commit for ref in (*refs.branches(), *refs.tags())}:
-        history = ancestors(pool.commits, tip) if refs.horizon is None else pool.log(tip)
-        commits.update((commit.id, commit) for commit in history)
-    objects = {o.id for commit in commits.values() for o in (*commit.adds, *commit.deletes)}
+    readable: dict[Id, Commit] = {}
+    for tip in refs.tips():
+        history = {commit.id: commit for commit in ancestors(pool.commits, tip) if commit.generation >= oldest}
+        commits.update(history)
+        readable.update(history if refs.horizon is None else {c.id: c for c in _chain(pool, tip, refs.horizon)})
+    objects = {o.id for commit in readable.values() for o in (*commit.adds, *commit.deletes)}
     if refs.horizon is not None:
         objects.update(o.id for o in pool.snapshot(refs.horizon).objects())
+    objects.difference_update(refs.purged())
     pages: set[Id] = set()
-    for ident in commits:
+    for ident in readable:
         with suppress(NotFound, CorruptData):
             pages.update(pool.checkpoints.pages(pool.checkpoints.open(ident)))
     # The commit of a first attempt tells whoever repeats the operation where to look for its entry.
     kept = {each for commit in commits.values() for each in (commit.id, commit.op)}
     return _Reached(frozenset(objects), frozenset(kept), frozenset(pages))
+
+
+def _chain(pool: Pool, tip: Id, horizon: Id) -> Iterator[Commit]:
+    """Commits from a tip back to the one that history begins with."""
+    for commit in pool.commits.walk(tip):
+        yield commit
+        if commit.id == horizon:
+            return
 
 
 def vacate(pool: Pool, ident: Id) -> None:
@@ -113,7 +165,8 @@ def vacate(pool: Pool, ident: Id) -> None:
         return branches.set_horizon(ident)
 
     plan(pool.journal.read())  # what is refused leaves no checkpoint behind
-    pool.snapshots.write_checkpoint(ident)
+    if not pool.snapshots.is_whole(ident):
+        pool.snapshots.write_checkpoint(ident)
     pool.journal.change(new(), plan)
 
 
