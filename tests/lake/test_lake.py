@@ -78,7 +78,7 @@ def test_a_lake_of_a_newer_version_is_refused(store: MemoryStore, made: Lake) ->
 
 
 def test_what_is_no_lake_is_refused(store: MemoryStore) -> None:
-    store.put("lake.zng", seal([]))
+    store.put("lake.zng", seal([], "lake.zng"))
     with pytest.raises(CorruptData):
         lake.open_lake(store)
 
@@ -87,7 +87,7 @@ def _change_root(store: MemoryStore, **fields: Value) -> None:
     (root,) = unseal(store.get("lake.zng"), "lake.zng")
     assert isinstance(root.type, t.Record)
     names = [f.name for f in root.type.fields]
-    store.put("lake.zng", seal([record([(n, fields.get(n) or root.field(n)) for n in names])]))  # type: ignore[misc]
+    store.put("lake.zng", seal([record([(n, fields.get(n) or root.field(n)) for n in names])], "lake.zng"))  # type: ignore[misc]
 
 
 class Careless(MemoryStore):

@@ -15,18 +15,23 @@ VALUES = [string("a"), int64(7)]
 
 
 def test_values_come_back() -> None:
-    assert unseal(seal(VALUES), "key") == VALUES
-    assert unseal(seal([]), "key") == []
+    assert unseal(seal(VALUES, "key"), "key") == VALUES
+    assert unseal(seal([], "key"), "key") == []
 
 
 def test_any_reader_of_zng_reads_the_values() -> None:
-    assert list(zng.read(io.BytesIO(seal(VALUES)))) == VALUES
+    assert list(zng.read(io.BytesIO(seal(VALUES, "key")))) == VALUES
 
 
 def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
-    data = seal(VALUES)
+    data = seal(VALUES, "some/key")
     damaged = [data[:i] for i in range(len(data))]
     damaged += [data[:i] + bytes([data[i] ^ 1 << bit]) + data[i + 1 :] for i in range(len(data)) for bit in range(8)]
     for bad in damaged:
         with pytest.raises(CorruptData, match="some/key"):
             unseal(bad, "some/key")
+
+
+def test_an_object_in_the_place_of_another_is_noticed() -> None:
+    with pytest.raises(CorruptData, match="other/key"):
+        unseal(seal(VALUES, "some/key"), "other/key")

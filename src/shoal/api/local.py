@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from shoal.api.lake_query import Question, ask, parse_head
 from shoal.api.local_pool import LocalPool, pool_info
@@ -36,6 +37,9 @@ class LocalLake:
 
     def __init__(self, inner: lake.Lake) -> None:
         self.inner = inner
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_local, (self.uri,)
 
     def __repr__(self) -> str:
         return f"<lake {self.uri}>"

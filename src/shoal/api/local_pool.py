@@ -12,6 +12,7 @@ from shoal.api.inputs import Reading, read_inputs
 from shoal.api.local_transaction import LocalTransaction, committed
 from shoal.api.predicates import parse_predicate
 from shoal.api.protocol import CommitInfo, Diff, Isolation, ObjectInfo, PoolInfo, RefInfo, Vacuumed
+from shoal.api.stores import open_lake
 from shoal.api.writing import make_note, object_ids, write_values
 from shoal.errors import InvalidInput, NotFound
 from shoal.formats.options import ReadOptions
@@ -33,6 +34,9 @@ class LocalPool:
     def __init__(self, lake: Lake, inner: pools.Pool) -> None:
         self._lake = lake
         self.inner = inner
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._lake.store.uri, self.id)
 
     def __repr__(self) -> str:
         return f"<pool {self.name} of {self._lake.store.uri}>"
@@ -60,13 +64,13 @@ class LocalPool:
         self.writable().create_branch(name, self.inner.resolve(at))
 
     def drop_branch(self, name: str) -> None:
-        self.writable().drop_branch(name)
+        self._changeable(probe=False).drop_branch(name)
 
     def create_tag(self, name: str, at: str = "main") -> None:
         self.writable().create_tag(name, self.inner.resolve(at))
 
     def drop_tag(self, name: str) -> None:
-        self.writable().drop_tag(name)
+        self._changeable(probe=False).drop_tag(name)
 
     def resolve(self, commitish: str = "main") -> str | None:
         return _text(self.inner.resolve(commitish))
@@ -75,7 +79,10 @@ class LocalPool:
 
     def writable(self) -> pools.Pool:
         """The pool, if the lake can be written to."""
-        self._lake.require_writable()
+        return self._changeable(probe=True)
+
+    def _changeable(self, probe: bool) -> pools.Pool:
+        self._lake.require_writable(probe)
         return self.inner
 
     def load(
@@ -206,7 +213,7 @@ class LocalPool:
     # ---- maintenance
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
-        pool = self.writable()
+        pool = self._changeable(probe=False)
         seconds = vacuum.DEFAULT_GRACE if grace is None else grace
         garbage = vacuum.find_garbage(pool, seconds) if dry_run else vacuum.collect(pool, seconds)
         return Vacuumed(len(garbage.data), garbage.size)
@@ -215,13 +222,18 @@ class LocalPool:
         vacuum.vacate(self.writable(), self._commit(commit))
 
     def purge(self, ids: Sequence[str]) -> list[str]:
-        return [to_text(ident) for ident in vacuum.purge(self.writable(), [parse(text) for text in ids])]
+        return [to_text(ident) for ident in vacuum.purge(self._changeable(probe=False), [parse(text) for text in ids])]
 
     def _commit(self, commitish: str) -> Id:
         found = self.inner.resolve(commitish)
         if found is None:
             raise NotFound(f"{self.name}@{commitish}: nothing has been committed there yet")
         return found
+
+
+def _restore(uri: str, pool: str) -> LocalPool:
+    lake = open_lake(uri)
+    return LocalPool(lake, lake.pool(pool))
 
 
 def _differences(items: Iterator[tuple[Any, str, Value]]) -> Iterator[tuple[str, Value]]:

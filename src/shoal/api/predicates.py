@@ -39,5 +39,6 @@ def parse_predicate(text: str) -> Predicate:
         case (plan.DefaultScan(filter=condition),) if condition is not None:
             return Predicate(program)
         case (plan.DefaultScan(), plan.Filter()):
-            return Predicate(program)
+            # A filter that is not pushed down has a running aggregate, which would begin anew with each data object.
+            raise InvalidInput("invalid delete where query: a filter with an aggregate depends on the order of records")
     raise InvalidInput("invalid delete where query: must be a single filter operation")

@@ -38,6 +38,8 @@ def _branch(args: Parsed) -> None:
             raise InvalidInput("no branch named (write: shoal branch -d NAME)")
         write_meta(args, lake, "from HEAD:branches", head, mark=head.commitish)
     elif args["d"]:
+        if name == "main":
+            raise InvalidInput('"main": the main branch is not removed (drop the pool, or revert what is in it)')
         lake.pool(head.pool).drop_branch(name)
         say(args, f"branch deleted: {name}")
     else:

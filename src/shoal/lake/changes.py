@@ -13,7 +13,7 @@ from dataclasses import replace
 from shoal.errors import Conflict, InvalidInput, NotFound
 from shoal.ids import Id, new, to_text
 from shoal.lake import branches
-from shoal.lake.branches import Refs
+from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Note
 from shoal.lake.fields import NO_ID
 from shoal.lake.history import common_ancestors, knows, own_commits
@@ -155,14 +155,16 @@ def rebase(pool: Pool, branch: str, onto: str) -> Id | None:
     if branch == onto:
         raise InvalidInput("cannot rebase branch onto itself")
 
-    replayed: dict[tuple[Id | None, Id | None], Id | None] = {}
+    replayed: dict[tuple[Id | None, Id | None, VacuumMark | None], Id | None] = {}
 
     def plan(state: State) -> Changes:
         refs = Refs(state)
-        ends = refs.branch(branch).commit, refs.branch(onto).commit
-        if ends not in replayed:
-            replayed[ends] = _replay(pool, branch, *ends)
-        return branches.set_branch(branch, replayed[ends], time.time_ns())
+        tip, target = refs.branch(branch).commit, refs.branch(onto).commit
+        # A vacuum may take what was replayed before it and is in no branch yet.
+        case = tip, target, refs.vacuum
+        if case not in replayed:
+            replayed[case] = _replay(pool, branch, tip, target)
+        return branches.set_branch(branch, replayed[case], time.time_ns())
 
     entry = pool.journal.change(new(), plan)
     landed = branches.commit_set(entry.changes, branch)

@@ -81,7 +81,10 @@ class Checkpoints:
 
     def write(self, commit: Id, items: Sequence[Item]) -> None:
         """Store a checkpoint by its top items."""
-        self._store.put(self._root_key(commit), seal(map(_format, items)))
+        self._put(self._root_key(commit), items)
+
+    def _put(self, key: str, items: Iterable[Item]) -> None:
+        self._store.put(key, seal(map(_format, items), key))
 
     def objects(self, items: Iterable[Item], wanted: KeyRange = EVERYTHING) -> Iterator[DataObject]:
         """The objects below some items that may hold something in the range, by the first key of each."""
@@ -156,7 +159,7 @@ class Checkpoints:
 
     def _write_page(self, items: list[Item]) -> PageRef:
         ident = new()
-        self._store.put(self._page_key(ident), seal(map(_format, items)))
+        self._put(self._page_key(ident), items)
         level = 0 if isinstance(items[0], DataObject) else items[0].level + 1
         count = sum(1 if isinstance(item, DataObject) else item.count for item in items)
         low, high = items[0].min, items[0].max

@@ -91,12 +91,14 @@ class Commits:
 
     def write(self, commit: Commit) -> None:
         """Store a commit. Nobody sees it before a branch points at it."""
-        self._store.put(self._key(commit.id), seal(format_commit(commit)))
+        key = self._key(commit.id)
+        self._store.put(key, seal(format_commit(commit), key))
         self._keep(commit)
 
     def create(self, commit: Commit) -> bool:
         """Store a commit under a name that others may want as well; False if theirs is there."""
-        if not claim(self._store, self._key(commit.id), seal(format_commit(commit)), Patience()):
+        key = self._key(commit.id)
+        if not claim(self._store, key, seal(format_commit(commit), key), Patience()):
             return False
         self._keep(commit)
         return True

@@ -132,6 +132,8 @@ class Journal:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self._exists(middle) else (low, middle)
+        if self._exists(low + 2) and not self._exists(low + 1):
+            raise CorruptData(f"{self._slot(low + 1)}: this entry of the journal is gone (restore it from a copy)")
         return low
 
     def _read_head(self) -> int:
@@ -210,14 +212,16 @@ class Journal:
     def _claim(self, entry: Entry) -> bool:
         """Whether an entry is in its slot; False if another's is. Never leaves before it is known whose it is."""
         try:
-            return claim(self._store, self._slot(entry.position), _format_entry(entry), self._patience)
+            slot = self._slot(entry.position)
+            return claim(self._store, slot, _format_entry(entry, slot), self._patience)
         except OutcomeUnknown as e:
             raise self._unknown(entry, e) from e
 
     def _confirmed(self, entry: Entry) -> Entry:
         """An own entry that was found by reading, once the store says that the slot is taken for good."""
         try:
-            confirm(self._store, self._slot(entry.position), _format_entry(entry))
+            slot = self._slot(entry.position)
+            confirm(self._store, slot, _format_entry(entry, slot))
         except OutcomeUnknown as e:
             raise self._unknown(entry, e) from e
         return entry
@@ -235,10 +239,11 @@ class Journal:
         self._known = State(entry.position, entry.at, entries)
         with suppress(ShoalError):
             if entry.position % SNAPSHOT_EVERY == 0:
-                self._store.put(self._snapshot(entry.position), _format_snapshot(self._known))
+                place = self._snapshot(entry.position)
+                self._store.put(place, _format_snapshot(self._known, place))
             if entry.position % HEAD_EVERY == 0:
                 head = record([("position", uint64(entry.position))])
-                self._store.put(self._head, seal([head]))
+                self._store.put(self._head, seal([head], self._head))
 
 
 def _apply(entries: dict[str, Value], changes: Changes) -> None:
@@ -252,9 +257,9 @@ def _apply(entries: dict[str, Value], changes: Changes) -> None:
 # ---- entries as values
 
 
-def _format_entry(entry: Entry) -> bytes:
+def _format_entry(entry: Entry, slot: str) -> bytes:
     head = named("Entry", ("op", id_value(entry.op)), ("at", time_value(entry.at)))
-    return seal([head, *(_change(key, value) for key, value in entry.changes.items())])
+    return seal([head, *(_change(key, value) for key, value in entry.changes.items())], slot)
 
 
 def _change(key: str, value: Value | None) -> Value:
@@ -274,6 +279,6 @@ def _parse_change(value: Value, where: str) -> tuple[str, Value | None]:
     return get_data(value, "key", where), None if found is None or found.data is None else found
 
 
-def _format_snapshot(state: State) -> bytes:
+def _format_snapshot(state: State, place: str) -> bytes:
     head = named("Snapshot", ("position", uint64(state.position)), ("at", time_value(state.at)))
-    return seal([head, *(_change(key, value) for key, value in state.entries.items())])
+    return seal([head, *(_change(key, value) for key, value in state.entries.items())], place)

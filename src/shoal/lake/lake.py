@@ -42,7 +42,7 @@ def create(store: ObjectStore) -> Lake:
     """Make a store a lake."""
     check_creates(store)
     info = LakeInfo(new(), VERSION, FEATURES, time.time_ns())
-    if not claim(store, _ROOT, seal([_format(info)]), Patience()):
+    if not claim(store, _ROOT, seal([_format(info)], _ROOT), Patience()):
         raise AlreadyExists(f"{store.uri}: lake already exists")
     return Lake(store, info)
 
@@ -50,7 +50,7 @@ def create(store: ObjectStore) -> Lake:
 def open_lake(store: ObjectStore) -> Lake:
     """The lake in a store."""
     try:
-        values = unseal(store.get(_ROOT), f"{store.uri}/{_ROOT}")
+        values = unseal(store.get(_ROOT), _ROOT)
     except NotFound:
         raise NotFound(f"{store.uri}: lake does not exist (create it with: shoal init)") from None
     info = _parse(values[0] if values else record([]), f"{store.uri}/{_ROOT}")
@@ -78,14 +78,17 @@ class Lake:
         self._pools: dict[Id, Pool] = {}
         self._may_write = False
 
-    def require_writable(self) -> None:
-        """ReadOnly if the lake has features that are not known; and, once, whether the store can be trusted."""
+    def require_writable(self, probe: bool = True) -> None:
+        """ReadOnly if the lake has features that are not known; and, once, whether the store can be trusted.
+
+        Without `probe` the latter is left out: what frees space has to work where there is none left to try it.
+        """
         unknown = self.info.features - FEATURES
         if unknown:
             raise ReadOnly(
                 f"{self.store.uri}: this lake uses {', '.join(sorted(unknown))}, unknown here (update Shoal)"
             )
-        if not self._may_write:
+        if probe and not self._may_write:
             check_creates(self.store)
             self._may_write = True
 
@@ -131,7 +134,7 @@ class Lake:
 
     def drop_pool(self, name: str) -> PoolConfig:
         """Remove a pool and all that is in it."""
-        self.require_writable()
+        self.require_writable(probe=False)
         dropped: list[PoolConfig] = []
 
         def plan(state: State) -> Changes:

@@ -205,7 +205,7 @@ class _Run:
         for i in order:
             packer.add(keys[i][0], *rows[i])
         ident = new()
-        data, made = packer.close(ident, self._key, self._has_key)
+        data, made = packer.close(self._pool, ident, self._key, self._has_key)
         self._store.put(data_key(self._pool, ident), data)
         self._made.append(made)
         self._keys, self._rows, self._size = [], [], 0
@@ -260,14 +260,14 @@ class _Packer:
         self._value_size += self._size
         self._begin, self._size, self._count = end, 0, 0
 
-    def close(self, ident: Id, key: SortKey, has_key: bool) -> tuple[bytes, DataObject]:
+    def close(self, pool: str, ident: Id, key: SortKey, has_key: bool) -> tuple[bytes, DataObject]:
         """The bytes of the object and what to say of it."""
         if self._count:
             self._end_segment()
         size = self._out.tell()
         checksum = zlib.crc32(self._out.getbuffer())
         if len(self._segments) > 1:
-            self._writer.control(zng.Control(_ZNG, seal(self._segments)))
+            self._writer.control(zng.Control(_ZNG, seal(self._segments, data_key(pool, ident))))
             self._writer.end_stream()
         first, last = self._first or NULL, self._last
         low, high = (first, last) if key.order == "asc" else (last, first)

@@ -315,7 +315,7 @@ class Pool:
         if gone:
             raise Conflict(
                 f"{what}: {self._culprit(gone[0].id, base, tip)} has deleted or rewritten {describe(gone)} meanwhile "
-                "(look at that commit and try again)"
+                "(revert that commit first, or make the change anew on what is there now)"
             )
         return patch
 

@@ -1,6 +1,7 @@
-"""Metadata objects: a ZNG stream and, as a control message at its end, the checksum of all that comes before.
+"""Metadata objects: a ZNG stream and, as a control message at its end, a checksum of its name and all that is before.
 
-Any reader of ZNG reads the values and skips the seal. Bytes that do not fit their seal are never believed.
+Any reader of ZNG reads the values and skips the seal. Bytes that do not fit their seal are never believed, and neither
+is an object that is in the place of another.
 """
 
 from __future__ import annotations
@@ -20,25 +21,29 @@ _TAIL = 3 + 2 + _SEAL_SIZE
 """The control frame: its code and length (2 bytes), encoding and size of the message (2 bytes), an end of stream."""
 
 
-def seal(values: Iterable[Value]) -> bytes:
-    """The bytes of a metadata object."""
+def seal(values: Iterable[Value], key: str) -> bytes:
+    """The bytes of the metadata object of this name."""
     out = io.BytesIO()
     writer = zng.Writer(out)
     for value in values:
         writer.write(value)
     writer.end_stream()
-    return out.getvalue() + _tail(zlib.crc32(out.getvalue()))
+    return out.getvalue() + _tail(_checksum(key, out.getvalue()))
 
 
 def unseal(data: bytes, key: str) -> list[Value]:
     """The values of a metadata object; CorruptData if they are not those that were written."""
     body = data[:-_TAIL]
-    if data[len(body) :] != _tail(zlib.crc32(body)):
+    if data[len(body) :] != _tail(_checksum(key, body)):
         raise CorruptData(f"{key}: the checksum does not fit (restore this object from a copy)")
     try:
         return list(zng.read(io.BytesIO(body)))
     except InvalidInput as e:
         raise CorruptData(f"{key}: {e}") from e
+
+
+def _checksum(key: str, body: bytes) -> int:
+    return zlib.crc32(body, zlib.crc32(key.encode()))
 
 
 def _tail(checksum: int) -> bytes:

@@ -192,8 +192,13 @@ class Snapshots:
         if (len(commit.since) + 1) % CHECKPOINT_EVERY == 0:
             self.write_checkpoint(commit.id)
 
+    def make_whole(self, ident: Id) -> None:
+        """Write the checkpoint of a commit with pages of its own, if there is no good one."""
+        if not self.is_whole(ident):
+            self._checkpoints.write(ident, self._checkpoints.changed((), list(self.at(ident).objects()), ()))
+
     def write_checkpoint(self, ident: Id) -> None:
-        """Write the checkpoint of a commit."""
+        """Write the checkpoint of a commit, which shares what it can with the one before."""
         now = self.at(ident)
         try:
             items = self._checkpoints.changed(now.items, now.since.adds, now.since.deletes)

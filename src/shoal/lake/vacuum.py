@@ -165,8 +165,7 @@ def vacate(pool: Pool, ident: Id) -> None:
         return branches.set_horizon(ident)
 
     plan(pool.journal.read())  # what is refused leaves no checkpoint behind
-    if not pool.snapshots.is_whole(ident):
-        pool.snapshots.write_checkpoint(ident)
+    pool.snapshots.make_whole(ident)
     pool.journal.change(new(), plan)
 
 
@@ -180,10 +179,14 @@ def purge(pool: Pool, idents: Sequence[Id]) -> list[Id]:
     wanted = list(dict.fromkeys(each for ident in idents for each in _named(pool, ident)))
 
     def plan(state: State) -> Changes:
-        for ref in Refs(state).branches():
+        refs = Refs(state)
+        for ref in refs.branches():
             live = pool.snapshot(ref.commit).find(wanted)
             if live:
                 raise Conflict(f'{to_text(next(iter(live)))}: still in branch "{ref.name}" (delete it there first)')
+        for ref in refs.tags():
+            if pool.snapshot(ref.commit).find(wanted):
+                raise Conflict(f'tag "{ref.name}" points at this data (remove the tag first: shoal tag -d {ref.name})')
         return branches.purge(wanted)
 
     pool.journal.change(new(), plan)
