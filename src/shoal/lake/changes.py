@@ -180,7 +180,8 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
             continue  # what it brought in came from the very branch that is rebased onto
         now = pool.snapshot(target)
         patch = Patch(tuple(o for o in commit.adds if not now.has(o)), commit.deletes)
-        checked = pool.checked(patch, base, target, f'rebase of "{branch}" at {to_text(commit.id)}')
+        what = f'rebase of "{branch}" at {to_text(commit.id)}'
+        checked = pool.checked(patch, base, target, what, fits_base=False)
         made = pool.new_commit(target, checked, commit.note, commit.merged)
         made = replace(made, date=commit.date, op=commit.op, position=commit.position)
         pool.commits.write(made)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from shoal.errors import Conflict, InvalidInput, NotFound, ShoalError
+from shoal.errors import Conflict, InvalidInput, NotFound, ShoalError, StorageFailure
 from shoal.ids import Id, made_at, new, to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN, Ref, Refs, VacuumMark
@@ -235,15 +235,22 @@ class Pool:
             after = self._began_after(ident)
             entry = self.journal.change(ident, plan, after)
         landed = branches.commit_set(entry.changes, branch)
-        if after is not None:
+        if not any(commit.id == landed for commit, _ in written):
             self._require_in(branch, landed)
-        self.leave_checkpoint(self.commits.read(landed))
+        with suppress(ShoalError):
+            self.leave_checkpoint(self.commits.read(landed))
         return landed
 
     def _require_in(self, branch: str, landed: Id) -> None:
-        """Conflict if a commit of the past is no longer in its branch, which was dropped and made anew, or rebased."""
-        tip = self.refs().branch(branch).commit
-        if not knows(self.commits, tip, landed):
+        """Conflict if a commit of the past is no longer in its branch, which was dropped and made anew, or rebased.
+
+        It was done: that the store fails now is no reason to say that it was not.
+        """
+        try:
+            is_in = knows(self.commits, self.refs().branch(branch).commit, landed)
+        except StorageFailure:
+            return
+        if not is_in:
             raise Conflict(f'this operation was done as commit {to_text(landed)}, which is no longer in "{branch}"')
 
     def _check_adds(self, adds: Sequence[DataObject], state: State, is_fresh: bool) -> None:
@@ -306,9 +313,9 @@ class Pool:
         with suppress(ShoalError):
             self.snapshots.checkpoint(commit)
 
-    def checked(self, patch: Patch, base: Id | None, tip: Id | None, what: str) -> Patch:
+    def checked(self, patch: Patch, base: Id | None, tip: Id | None, what: str, fits_base: bool = True) -> Patch:
         """The patch itself, made for a base, if it can be applied to a tip; else a Conflict that says why."""
-        if tip == base or not patch.deletes:
+        if (tip == base and fits_base) or not patch.deletes:
             return patch
         now = self.snapshot(tip)
         gone = [o for o in patch.deletes if not now.has(o)]
@@ -321,7 +328,8 @@ class Pool:
 
     def _culprit(self, ident: Id, base: Id | None, tip: Id | None) -> str:
         """The commit that deleted an object."""
-        for commit in self.commits.walk(tip, base):
-            if any(o.id == ident for o in commit.deletes):
-                return f"commit {to_text(commit.id)}"
+        with suppress(NotFound):  # where history was cut, the commit to blame may be gone
+            for commit in self.commits.walk(tip, base):
+                if any(o.id == ident for o in commit.deletes):
+                    return f"commit {to_text(commit.id)}"
         return "another commit"

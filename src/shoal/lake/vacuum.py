@@ -123,6 +123,8 @@ def _reached(pool: Pool, refs: Refs) -> _Reached:
     oldest = 0 if refs.horizon is None else pool.commits.read(refs.horizon).generation
     commits: dict[Id, Commit] = {}
     readable: dict[Id, Commit] = {}
+    if refs.horizon is not None:
+        commits[refs.horizon] = readable[refs.horizon] = pool.commits.read(refs.horizon)
     for tip in refs.tips():
         history = {commit.id: commit for commit in ancestors(pool.commits, tip) if commit.generation >= oldest}
         commits.update(history)
