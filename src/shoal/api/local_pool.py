@@ -64,13 +64,13 @@ class LocalPool:
         self.writable().create_branch(name, self.inner.resolve(at))
 
     def drop_branch(self, name: str) -> None:
-        self._changeable(probe=False).drop_branch(name)
+        self._changeable(to_free=True).drop_branch(name)
 
     def create_tag(self, name: str, at: str = "main") -> None:
         self.writable().create_tag(name, self.inner.resolve(at))
 
     def drop_tag(self, name: str) -> None:
-        self._changeable(probe=False).drop_tag(name)
+        self._changeable(to_free=True).drop_tag(name)
 
     def resolve(self, commitish: str = "main") -> str | None:
         return _text(self.inner.resolve(commitish))
@@ -79,10 +79,10 @@ class LocalPool:
 
     def writable(self) -> pools.Pool:
         """The pool, if the lake can be written to."""
-        return self._changeable(probe=True)
+        return self._changeable()
 
-    def _changeable(self, probe: bool) -> pools.Pool:
-        self._lake.require_writable(probe)
+    def _changeable(self, to_free: bool = False) -> pools.Pool:
+        self._lake.require_writable(to_free)
         return self.inner
 
     def load(
@@ -213,7 +213,7 @@ class LocalPool:
     # ---- maintenance
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
-        pool = self._changeable(probe=False)
+        pool = self._changeable(to_free=True)
         seconds = vacuum.DEFAULT_GRACE if grace is None else grace
         garbage = vacuum.find_garbage(pool, seconds) if dry_run else vacuum.collect(pool, seconds)
         return Vacuumed(len(garbage.data), garbage.size)
@@ -222,7 +222,7 @@ class LocalPool:
         vacuum.vacate(self.writable(), self._commit(commit))
 
     def purge(self, ids: Sequence[str]) -> list[str]:
-        return [to_text(ident) for ident in vacuum.purge(self._changeable(probe=False), [parse(text) for text in ids])]
+        return [to_text(ident) for ident in vacuum.purge(self._changeable(to_free=True), [parse(text) for text in ids])]
 
     def _commit(self, commitish: str) -> Id:
         found = self.inner.resolve(commitish)

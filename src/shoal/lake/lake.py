@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from shoal.errors import AlreadyExists, CorruptData, NotFound, ReadOnly, Unsupported
+from shoal.errors import AlreadyExists, CorruptData, NotFound, ReadOnly, StorageFailure, Unsupported
 from shoal.ids import Id, new, to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN, as_id
@@ -78,19 +78,24 @@ class Lake:
         self._pools: dict[Id, Pool] = {}
         self._may_write = False
 
-    def require_writable(self, probe: bool = True) -> None:
-        """ReadOnly if the lake has features that are not known; and, once, whether the store can be trusted.
+    def require_writable(self, to_free: bool = False) -> None:
+        """ReadOnly if the lake has features that are not known; Unsupported, once, if the store cannot be trusted.
 
-        Without `probe` the latter is left out: what frees space has to work where there is none left to try it.
+        That a store fails is no reason not `to_free` space: there may be none left to try it.
         """
         unknown = self.info.features - FEATURES
         if unknown:
             raise ReadOnly(
                 f"{self.store.uri}: this lake uses {', '.join(sorted(unknown))}, unknown here (update Shoal)"
             )
-        if probe and not self._may_write:
+        if self._may_write:
+            return
+        try:
             check_creates(self.store)
             self._may_write = True
+        except StorageFailure:
+            if not to_free:
+                raise
 
     def configs(self) -> list[PoolConfig]:
         """All pools, by name."""
@@ -115,13 +120,13 @@ class Lake:
         """A new pool with an empty branch `main`."""
         self.require_writable()
         check_config(config)
-        _require_free(self._journal.read(), config.name)
+        _require_free(self._journal.read(), config)
         pool = Pool(self.store, replace(config, ts=time.time_ns()))
-        # The branch first: a pool that is listed can be used.
-        pool.journal.change(new(), lambda state: branches.set_branch(MAIN, None, time.time_ns()))
+        # The branch first: a pool that is listed can be used. Its id is the operation, so that it is made once.
+        pool.journal.change(config.id, lambda state: branches.set_branch(MAIN, None, time.time_ns()), after=0)
 
         def plan(state: State) -> Changes:
-            _require_free(state, config.name)
+            _require_free(state, config)
             return {to_text(config.id): show_config(pool.config)}
 
         self._journal.change(new(), plan)
@@ -134,7 +139,7 @@ class Lake:
 
     def drop_pool(self, name: str) -> PoolConfig:
         """Remove a pool and all that is in it."""
-        self.require_writable(probe=False)
+        self.require_writable(to_free=True)
         dropped: list[PoolConfig] = []
 
         def plan(state: State) -> Changes:
@@ -193,15 +198,16 @@ def _find(state: State, name: str) -> PoolConfig:
     raise NotFound(f"{name}: pool not found")
 
 
-def _require_free(state: State, name: str) -> None:
-    if any(config.name == name for config in _configs(state)):
-        raise AlreadyExists(f"{name}: pool already exists")
+def _require_free(state: State, config: PoolConfig) -> None:
+    if any(other.name == config.name or other.id == config.id for other in _configs(state)):
+        raise AlreadyExists(f"{config.name}: pool already exists")
 
 
 def _renamed(state: State, found: PoolConfig, name: str) -> PoolConfig:
     if found.name == name:
         return found
-    _require_free(state, name)
+    if any(other.name == name for other in _configs(state)):
+        raise AlreadyExists(f"{name}: pool already exists")
     return check_config(replace(found, name=name, ts=time.time_ns()))
 
 

@@ -64,6 +64,8 @@ def collect(pool: Pool, grace: float = DEFAULT_GRACE, now: float | None = None) 
     """
     until = _until(grace, now)
     listed = _listed(pool)
+    # By the clock of the store, which ours may be ahead of: nothing that is still to be written is spoken of.
+    until = min(until, max((each.modified for found in listed.values() for each in found), default=0.0))
     if _is_empty(_garbage(pool, listed, until, pool.refs())):
         return Garbage((), ())
 

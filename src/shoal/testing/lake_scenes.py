@@ -1,0 +1,431 @@
+"""Small lakes, each with one operation that is about to be done: for tests that let it go wrong.
+
+An operation begins with opening the lake, as by a client that has just started. What a repeat has in common with
+the first attempt (ids, a session, the configuration of a pool) is in the facts of the scene, and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+
+import pytest
+
+from shoal import ids
+from shoal.errors import ShoalError, StorageFailure
+from shoal.ids import Id, new, to_text
+from shoal.lake import (
+    changes,
+    checkpoints,
+    claims,
+    commits,
+    journal,
+    lake,
+    pools,
+    rewriting,
+    sessions,
+    snapshots,
+    vacuum,
+)
+from shoal.lake.claims import Patience
+from shoal.lake.commits import Note
+from shoal.lake.keys import EVERYTHING, parse_sort_key
+from shoal.lake.pool_config import PoolConfig
+from shoal.lake.pools import Pool
+from shoal.lake.sessions import Session
+from shoal.lake.snapshots import Patch
+from shoal.model.values import Value, int64, record, string
+from shoal.storage import memory, probe
+from shoal.storage.store import ObjectStore
+
+THE_OPERATION = "the operation"
+"""The message of the commit that a scene is about."""
+POOL, OTHER = "logs", "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the clients of a scene know beforehand."""
+
+    pool: Id
+    op: Id = field(default_factory=new)
+    commits: Mapping[str, Id] = field(default_factory=dict)
+    """By their messages."""
+    session: Session | None = None
+    planned: PoolConfig = field(default_factory=lambda: small_pool("planned"))
+    """A pool that is not there yet."""
+
+
+Act = Callable[[ObjectStore, Facts], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A lake and an operation on it."""
+
+    name: str
+    act: Act
+    setup: Callable[[ObjectStore], Facts]
+    rival: Act | None = None
+    """What another client does just before the operation claims its slot for the first time."""
+    is_named: bool = False
+    """Whether a repeat has the id of the first attempt, so that it can be done blindly."""
+    moves: tuple[str, ...] = ()
+    """Branches that need not descend from what they pointed at before."""
+    after: tuple[type[ShoalError], ...] = ()
+    """Errors that may come although the operation was done."""
+
+
+class Stage:
+    """A clock that nobody waits for and ids that are the same each time: a run can be told by what it left behind."""
+
+    def __init__(self) -> None:
+        self._began = time.time()
+        self._waited = 0.0
+        self._calls = 0
+        self.tokens = 0
+        """How many ids there are so far."""
+
+    def rewind(self, tokens: int = 0) -> None:
+        """Begin a run: from here on ids are those after so many, and the time is that of all other runs."""
+        self._waited, self._calls, self.tokens = 0.0, 0, tokens
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, in no time."""
+        self._waited += seconds
+
+    def monotonic(self) -> float:
+        """Only waiting takes time."""
+        return self._waited
+
+    def time_ns(self) -> int:
+        """A little later with every call."""
+        self._calls += 1
+        return int(self._began * 1e9) + self._calls * 1000
+
+    def time(self) -> float:
+        """The same in seconds."""
+        return self.time_ns() / 1e9
+
+    def token_bytes(self, size: int) -> bytes:
+        """What stands in for chance."""
+        self.tokens += 1
+        return sha256(b"%d" % self.tokens).digest()[:size]
+
+    def token_hex(self, size: int) -> str:
+        """The same as text."""
+        return self.token_bytes(size).hex()
+
+
+def in_miniature(monkeypatch: pytest.MonkeyPatch, patience: Patience | None = None) -> Stage:
+    """Hints and checkpoints every few commits, pages of two, and nobody ever waits."""
+    stage = Stage()
+    monkeypatch.setattr(journal, "HEAD_EVERY", 2)
+    monkeypatch.setattr(journal, "SNAPSHOT_EVERY", 4)
+    monkeypatch.setattr(snapshots, "CHECKPOINT_EVERY", 4)
+    monkeypatch.setattr(checkpoints, "PAGE", 2)
+    for module in (changes, claims, commits, ids, journal, lake, memory, pools, sessions, vacuum):
+        monkeypatch.setattr(module, "time", stage, raising=False)
+    monkeypatch.setattr(ids, "secrets", stage)
+    monkeypatch.setattr(probe, "token_hex", stage.token_hex)
+    if patience is not None:
+        with_patience(monkeypatch, patience)
+    return stage
+
+
+def with_patience(monkeypatch: pytest.MonkeyPatch, patience: Patience) -> None:
+    """Let whoever says nothing about it have this much patience with the store."""
+    monkeypatch.setattr(Patience.__init__, "__defaults__", (patience.deadline, patience.refusals))
+    monkeypatch.setattr(journal.Journal.__init__, "__defaults__", (patience,))
+
+
+# ---- what the lakes are made of
+
+
+def small_pool(name: str, object_size: int = 1 << 20) -> PoolConfig:
+    """A pool whose objects have a seek index from a few values on."""
+    return PoolConfig(new(), name, parse_sort_key("k"), object_size, seek_stride=40)
+
+
+def number(k: int) -> Value:
+    """A record with a key."""
+    return record([("k", int64(k)), ("s", string(f"number {k}"))])
+
+
+def load(pool: Pool, keys: Iterable[int], message: str, branch: str = "main", op: Id | None = None) -> Id:
+    """Load records with these keys."""
+    writer = pool.writer()
+    for k in keys:
+        writer.write(number(k))
+    return changes.load(pool, branch, writer.close(), Note("test", message), op)
+
+
+def added(pool: Pool, commit: Id) -> list[Id]:
+    """The objects that a commit added."""
+    return [o.id for o in pool.commits.read(commit).adds]
+
+
+def pond(store: ObjectStore) -> Facts:
+    """Three branches, a tag, a deletion in the past, one hint and one checkpoint; and a pool that nobody touches.
+
+    The next entry of the pool's journal, the 13th, is one that leaves no hints.
+    """
+    made = lake.create(store)
+    pool = made.create_pool(small_pool(POOL))
+    load(made.create_pool(small_pool(OTHER)), range(3), "elsewhere")
+    known = {"one": load(pool, (1, 2), "one"), "two": load(pool, range(3, 9), "two")}
+    known["deletion"] = changes.delete(pool, "main", added(pool, known["one"]), Note("test", "deletion"))
+    known["four"] = load(pool, (9,), "four")
+    pool.create_tag("v1", known["four"])
+    pool.create_branch("side", known["four"])
+    pool.create_branch("spare", known["four"])
+    known["five"] = load(pool, (10, 11), "five")
+    known["side one"] = load(pool, (20, 21), "side one", "side")
+    known["side two"] = load(pool, (22,), "side two", "side")
+    known["spare"] = load(pool, (30,), "spare", "spare")
+    return Facts(pool.config.id, commits=known)
+
+
+def _open(store: ObjectStore, facts: Facts) -> Pool:
+    return lake.open_lake(store).pool(to_text(facts.pool))
+
+
+def empty(store: ObjectStore) -> Facts:
+    """Nothing at all."""
+    return Facts(new())
+
+
+def puddle(store: ObjectStore) -> Facts:
+    """Two pools with hardly anything in them."""
+    made = lake.create(store)
+    pool = made.create_pool(small_pool(POOL))
+    load(made.create_pool(small_pool(OTHER)), (1,), "elsewhere")
+    return Facts(pool.config.id, commits={"one": load(pool, (1, 2), "one")})
+
+
+def hints_due(store: ObjectStore) -> Facts:
+    """The next entry leaves a snapshot of the journal and HEAD."""
+    facts = pond(store)
+    pool = _open(store, facts)
+    known = {f"more {k}": load(pool, (40 + k,), f"more {k}") for k in range(3)}
+    return replace(facts, commits={**facts.commits, **known})
+
+
+def checkpoint_due(store: ObjectStore) -> Facts:
+    """The next commit is to leave a checkpoint, on top of one with pages of pages."""
+    pool = lake.create(store).create_pool(small_pool(POOL, object_size=1))
+    known = {f"first {i}": load(pool, range(10 * i, 10 * i + 4), f"first {i}") for i in range(4)}
+    gone = added(pool, known["first 1"])[:2]
+    known["gap"] = changes.delete(pool, "main", gone, Note("test", "gap"))
+    known |= {f"then {i}": load(pool, (15 + 10 * i,), f"then {i}") for i in range(2)}
+    return Facts(pool.config.id, commits=known)
+
+
+def staged(store: ObjectStore) -> Facts:
+    """A session that has loaded, and deleted what was there."""
+    facts = pond(store)
+    pool = _open(store, facts)
+    session = sessions.begin(pool, "main")
+    writer = pool.writer()
+    for k in (50, 51):
+        writer.write(number(k))
+    session = sessions.stage(session, Patch(tuple(writer.close()), pool.commits.read(facts.commits["five"]).adds))
+    return replace(facts, op=session.id, session=session)
+
+
+def littered(store: ObjectStore) -> Facts:
+    """A lake where something can be vacuumed: the history of a branch that was dropped, and data of no commit.
+
+    Of another branch that was dropped a tag keeps the history.
+    """
+    facts = pond(store)
+    pool = _open(store, facts)
+    pool.create_tag("kept", facts.commits["spare"])
+    pool.drop_branch("spare")
+    pool.drop_branch("side")
+    writer = pool.writer()
+    writer.write(number(60))
+    writer.close()
+    return replace(facts, commits={m: c for m, c in facts.commits.items() if not m.startswith("side")})
+
+
+def museum(store: ObjectStore) -> Facts:
+    """One or more of everything that lies in a lake: checkpoints with and without pages, data with and without seek
+    index, journals with HEAD and with several snapshots."""
+    facts = hints_due(store)
+    pool = lake.open_lake(store).create_pool(small_pool("grains", object_size=1))
+    for i in range(6):
+        load(pool, range(10 * i, 10 * i + 4), f"grains {i}")
+    for i in range(6):
+        load(_open(store, facts), (100 + i,), f"late {i}", "side")
+    return facts
+
+
+def vacated(store: ObjectStore) -> Facts:
+    """A lake whose history begins with a later commit, and what came before has not gone yet."""
+    facts = pond(store)
+    vacuum.vacate(_open(store, facts), facts.commits["four"])
+    cut = ("one", "two", "deletion")
+    return replace(facts, commits={m: c for m, c in facts.commits.items() if m not in cut})
+
+
+# ---- the operations
+
+_NOTE = Note("test", THE_OPERATION)
+
+
+def _init(store: ObjectStore, facts: Facts) -> object:
+    return lake.create(store).info.id
+
+
+def _create_pool(store: ObjectStore, facts: Facts) -> object:
+    return lake.open_lake(store).create_pool(facts.planned).config.id
+
+
+def _load(store: ObjectStore, facts: Facts) -> object:
+    return load(_open(store, facts), (70, 71), THE_OPERATION)
+
+
+def _load_named(store: ObjectStore, facts: Facts) -> object:
+    return load(_open(store, facts), (70, 71), THE_OPERATION, op=facts.op)
+
+
+def _load_aside(store: ObjectStore, facts: Facts) -> object:
+    return load(_open(store, facts), (70, 71), THE_OPERATION, "side")
+
+
+def _delete(store: ObjectStore, facts: Facts) -> object:
+    pool = _open(store, facts)
+    return changes.delete(pool, "main", added(pool, facts.commits["two"]), _NOTE)
+
+
+def _keep_odd(values: Iterator[Value]) -> Iterator[Value]:
+    return (value for value in values if value.data[0] % 2 or value.data[0] > 1000)
+
+
+def _delete_where(store: ObjectStore, facts: Facts) -> object:
+    return rewriting.delete_where(_open(store, facts), "main", _keep_odd, EVERYTHING, _NOTE)
+
+
+def _merge(store: ObjectStore, facts: Facts) -> object:
+    return changes.merge(_open(store, facts), "side", "main", _NOTE)
+
+
+def _rebase(store: ObjectStore, facts: Facts) -> object:
+    return changes.rebase(_open(store, facts), "side", "main")
+
+
+def _revert(store: ObjectStore, facts: Facts) -> object:
+    pool = _open(store, facts)
+    ident = pool.resolve(to_text(facts.commits["deletion"]))
+    assert ident is not None
+    return changes.revert(pool, "main", ident, _NOTE)
+
+
+def _compact(store: ObjectStore, facts: Facts) -> object:
+    pool = _open(store, facts)
+    wanted = [ident for message in ("two", "four", "five") for ident in added(pool, facts.commits[message])]
+    return rewriting.compact(pool, "main", wanted, _NOTE)
+
+
+def _vacuum(store: ObjectStore, facts: Facts) -> object:
+    vacuum.collect(_open(store, facts), 0.0)
+    return None
+
+
+def _vacate(store: ObjectStore, facts: Facts) -> object:
+    vacuum.vacate(_open(store, facts), facts.commits["four"])
+    return None
+
+
+def _purge(store: ObjectStore, facts: Facts) -> object:
+    return tuple(vacuum.purge(_open(store, facts), [facts.commits["one"]]))
+
+
+def _rename(store: ObjectStore, facts: Facts) -> object:
+    return lake.open_lake(store).rename_pool(POOL, "renamed")
+
+
+def _drop_pool(store: ObjectStore, facts: Facts) -> object:
+    return lake.open_lake(store).drop_pool(POOL)
+
+
+def _create_branch(store: ObjectStore, facts: Facts) -> object:
+    pool = _open(store, facts)
+    pool.create_branch("new", pool.resolve(to_text(facts.commits["side one"])))
+    return None
+
+
+def _drop_branch(store: ObjectStore, facts: Facts) -> object:
+    return _open(store, facts).drop_branch("spare")
+
+
+def _create_tag(store: ObjectStore, facts: Facts) -> object:
+    pool = _open(store, facts)
+    pool.create_tag("v2", pool.resolve(to_text(facts.commits["two"])))
+    return None
+
+
+def _drop_tag(store: ObjectStore, facts: Facts) -> object:
+    return _open(store, facts).drop_tag("v1")
+
+
+def _commit_session(store: ObjectStore, facts: Facts) -> object:
+    assert facts.session is not None
+    return sessions.commit(_open(store, facts), facts.session, _NOTE)
+
+
+def _rival_load(store: ObjectStore, facts: Facts) -> object:
+    return load(_open(store, facts), (81,), "rival")
+
+
+def _rival_load_aside(store: ObjectStore, facts: Facts) -> object:
+    return load(_open(store, facts), (81,), "rival", "side")
+
+
+def _rival_delete(store: ObjectStore, facts: Facts) -> object:
+    pool = _open(store, facts)
+    return changes.delete(pool, "main", added(pool, facts.commits["four"]), Note("test", "rival"))
+
+
+SCENES = (
+    Scene("init", _init, empty),
+    Scene("create pool", _create_pool, pond),
+    Scene("rename pool", _rename, pond),
+    # The journal says that the pool is gone, and then its objects go one by one.
+    Scene("drop pool", _drop_pool, puddle, after=(StorageFailure,)),
+    Scene("load", _load, pond),
+    Scene("load with an id", _load_named, pond, is_named=True),
+    Scene("load, another load being first", _load, pond, rival=_rival_load),
+    Scene("load with an id, another load being first", _load_named, pond, rival=_rival_load, is_named=True),
+    Scene("load into a branch, another load there being first", _load_aside, pond, rival=_rival_load_aside),
+    Scene("load into a branch, a load into another being first", _load_aside, pond, rival=_rival_load),
+    Scene("load that leaves a snapshot of the journal and HEAD", _load, hints_due),
+    Scene("load that leaves a checkpoint", _load, checkpoint_due),
+    Scene("delete", _delete, pond),
+    Scene("delete, another delete being first", _delete, pond, rival=_rival_delete),
+    Scene("delete where", _delete_where, pond),
+    Scene("delete where, a load being first", _delete_where, pond, rival=_rival_load),
+    Scene("merge", _merge, pond),
+    Scene("merge, a load being first", _merge, pond, rival=_rival_load),
+    Scene("rebase", _rebase, pond, moves=("side",)),
+    Scene("rebase, a load being first", _rebase, pond, rival=_rival_load, moves=("side",)),
+    Scene("revert", _revert, pond),
+    Scene("revert, a load being first", _revert, pond, rival=_rival_load),
+    Scene("compact", _compact, pond),
+    Scene("compact, a load being first", _compact, pond, rival=_rival_load),
+    # What goes is what nobody sees: some of it may be gone.
+    Scene("vacuum", _vacuum, littered, after=(StorageFailure,)),
+    Scene("vacuum of a vacated history", _vacuum, vacated, after=(StorageFailure,)),
+    Scene("vacate", _vacate, pond),
+    # The journal says that the data is gone, and then it goes.
+    Scene("purge", _purge, pond, after=(StorageFailure,)),
+    Scene("create branch", _create_branch, pond),
+    Scene("drop branch", _drop_branch, pond),
+    Scene("create tag", _create_tag, pond),
+    Scene("drop tag", _drop_tag, pond),
+    Scene("session", _commit_session, staged, is_named=True),
+    Scene("session, a load being first", _commit_session, staged, rival=_rival_load, is_named=True),
+)
