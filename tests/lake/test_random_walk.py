@@ -349,6 +349,8 @@ class Walk(RuleBasedStateMachine):
         pool, model, into = at = self.choose(who, pick)
         child = another_branch(model, into, which)
         source = model.branches.get(child)
+        if model.is_tangled(source, model.branches.get(into)):
+            return
         self.change(at, lambda: model.merge(child, into, source), lambda m: pool.merge(child, into, message=m))
 
     @rule(who=clients, pick=picks, which=picks)
@@ -384,13 +386,22 @@ class Walk(RuleBasedStateMachine):
                 self.expect(lambda: at.model.vacate(commit), lambda: at.pool.vacate(commit))
 
     def _vacuum(self, at: Place) -> None:
-        """Without a grace period, unless there is a transaction, of which that would take the data."""
+        """Without a grace period, unless there is a transaction, of which that would take the data.
+
+        A first attempt stays as long as the commit that came of it. Who may refer to it then is left open.
+        """
         is_open = any(each.at.model is at.model for each in self.open_ones.values())
         at.pool.vacuum(grace=None if is_open else 0)
         if not is_open:
             at.model.vacuum()
-            listed = {each.key.rpartition("/")[2].partition(".")[0] for each in self.store.list(f"{at.pool.id}/data/")}
-            assert listed == set(at.model.objects) - at.model.purged
+            assert self.listed(at, "data") == set(at.model.objects) - at.model.purged
+            left = self.listed(at, "commits") - set(at.model.commits)
+            self.seen[at.pool.id] = [commit for commit in self.seen[at.pool.id] if commit not in left]
+
+    def listed(self, at: Place, folder: str) -> set[str]:
+        """The ids of what is in the store."""
+        found = self.store.list(f"{at.pool.id}/{folder}/")
+        return {each.key.rpartition("/")[2].partition(".")[0] for each in found}
 
     def _purge(self, at: Place, which: int) -> None:
         live = {o for tip in at.model.branches.values() for o in at.model.state(tip)}
@@ -739,20 +750,30 @@ def test_the_commit_that_history_begins_with_stays_although_no_branch_is_left() 
     assert read(pool) == [1]
 
 
-def test_a_commit_that_is_kept_only_because_it_was_merged_cannot_be_referred_to_if_its_data_is_gone() -> None:
+REFERENCES: dict[str, Callable[[LocalPool, str, str], object]] = {
+    "branch": lambda pool, commit, deletion: pool.create_branch("back", commit),
+    "tag": lambda pool, commit, deletion: pool.create_tag("back", commit),
+    "revert": lambda pool, commit, deletion: pool.revert(deletion),
+}
+
+
+@pytest.mark.parametrize("refer", REFERENCES.values(), ids=REFERENCES)
+def test_a_commit_that_is_kept_only_because_it_was_merged_cannot_be_referred_to_when_its_data_is_gone(
+    refer: Callable[[LocalPool, str, str], object],
+) -> None:
     store = MemoryStore()
     pool = new_pool(store)
     pool.load([{"k": 1}])
     pool.vacate("main")
     pool.create_branch("c")
     commit = pool.load([{"k": 2}], branch="c")
-    pool.delete([commit], branch="c")
+    deletion = pool.delete([commit], branch="c")
     pool.load([{"k": 3}], branch="c")
     pool.merge("c")
     pool.drop_branch("c")
     pool.vacuum(grace=0)
     other = LocalLake(lake.open_lake(store)).pool("p")
     with pytest.raises(NotFound):
-        other.create_branch("back", commit)
-    assert [ref.name for ref in other.branches()] == ["main"]
+        refer(other, commit, deletion)
+    assert [ref.name for ref in (*other.branches(), *other.tags())] == ["main"]
     assert read(pool) == [1, 3]

@@ -156,8 +156,13 @@ class Pool:
         self._reachable(ident, refs)
 
     def _is_reached(self, ident: Id, refs: Refs) -> bool:
+        """Whether a branch or tag reaches a commit. Where history was cut, the data of what was merged may be gone."""
         tips = refs.tips()
-        return ident in tips or any(knows(self.commits, tip, ident) for tip in tips)
+        if ident in tips:
+            return True
+        if refs.horizon is not None:
+            return any(self.descends(tip, ident) for tip in tips)
+        return any(knows(self.commits, tip, ident) for tip in tips)
 
     def _is_taken(self, ident: Id, found: Listed, mark: VacuumMark) -> bool:
         if found.modified * 1e9 > mark.until:

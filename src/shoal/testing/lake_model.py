@@ -264,18 +264,31 @@ class Pool:
         return Change(back=commit.deletes, deletes=commit.adds)
 
     def merge(self, child: str, into: str, source: str | None) -> Change:
-        """What came and went in a commit of the child since both met; if they met in several, since all of these."""
+        """What came and went in a commit of the child since both last met."""
         if child == into:
             raise InvalidInput("itself")
         self.tip(child)
         tip = self.tip(into)
-        met = [self.state(ident) for ident in self.meetings(source, tip)]
+        before = self.joined(self.meetings(source, tip))
         now, after = self.state(tip), self.state(source)
-        change = Change(back=after.difference(now, *met), deletes=met[0].intersection(*met) - after, merged=source)
+        change = Change(back=after - before - now, deletes=before - after, merged=source)
         _not_empty(change)
         if not change.deletes <= now or change.back & self.purged:
             raise Conflict(child)
         return change
+
+    def joined(self, met: Sequence[str | None]) -> Objects:
+        """The objects of commits merged: what all have, and what one has got that was not there when they met."""
+        joined = self.state(met[0])
+        for ident in met[1:]:
+            before, other = self.joined(self.meetings(met[0], ident)), self.state(ident)
+            joined = (joined & other) | (joined ^ other) - before
+        return joined
+
+    def is_tangled(self, a: str | None, b: str | None) -> bool:
+        """Whether two tips met so often at once that it is not said how they merge."""
+        met = self.meetings(a, b)
+        return len(met) > 2 or (len(met) == 2 and len(self.meetings(*met)) > 1)
 
     def rebase(self, branch: str, onto: str) -> list[tuple[Commit, Change]]:
         """The commits that a branch has of its own, oldest first, each with what it does on the tip of another."""
