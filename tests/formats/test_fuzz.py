@@ -46,14 +46,14 @@ def test_damaged_input_gives_values_or_a_typed_error(name: str) -> None:
     slowest = 0.0
     refused = 0
     for bad in damaged(good, ROUNDS, seed=20):
-        start = time.monotonic()
+        start = time.process_time()
         try:
             for value in read(io.BytesIO(bad), ReadOptions(max_value_size=1 << 20)):
                 format_value(value)
         except InvalidInput as e:
             refused += 1
             assert str(e)
-        slowest = max(slowest, time.monotonic() - start)
+        slowest = max(slowest, time.process_time() - start)
     assert slowest < SECONDS
     assert refused or name == "line"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEGABYTES * 1024
@@ -96,13 +96,13 @@ DEEP = 100_000
     ],
 )
 def test_deep_or_endless_input_is_refused_at_once(name: str, text: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     try:
         for value in registry.by_name(name).load_reader()(io.BytesIO(text.encode()), ReadOptions()):
             format_value(value)
     except InvalidInput as e:
         assert len(str(e)) < 300
-    assert time.monotonic() - start < SECONDS
+    assert time.process_time() - start < SECONDS
 
 
 def test_a_type_that_doubles_at_every_level_is_refused() -> None:

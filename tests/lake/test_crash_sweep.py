@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 import pytest
 
@@ -56,6 +57,8 @@ IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 HASTY = Patience(deadline=-1.0, refusals=0)
 """Gives up at the first doubt, so that outcomes are unknown."""
 NEVER = 10**9
+MOST_SEEN = 500
+"""Worlds take memory, and pairs of faults make many."""
 NAMES = [scene.name for scene in SCENES]
 ALONE = [s.name for s in SCENES if s.rival is None and (s.is_named or not s.name.startswith("load"))]
 """Operations that can be done but once, and that nobody else is in the way of."""
@@ -104,22 +107,27 @@ class Prepared:
     calls: tuple[tuple[str, str], ...]
     judged: dict[object, bool] = field(default_factory=dict)
     """Whether the operation was done, by what runs had left behind."""
-    seen: dict[object, World] = field(default_factory=dict)
+    seen: dict[bytes, World] = field(default_factory=dict)
     """Worlds by the objects that they are made of."""
-    alive: set[object] = field(default_factory=set)
+    alive: set[bytes] = field(default_factory=set)
     """The objects after which life was found to go on."""
 
     def look(self, store: MemoryStore) -> World:
         """The world in a store; the same objects are looked at once."""
         trace = trace_of(store)
         if trace not in self.seen:
+            if len(self.seen) >= MOST_SEEN:
+                self.seen.clear()
             self.seen[trace] = inspect(store, self.facts)
         return self.seen[trace]
 
 
-def trace_of(store: MemoryStore) -> object:
-    """What is left behind."""
-    return frozenset((listed.key, store.get(listed.key)) for listed in store.list())
+def trace_of(store: MemoryStore) -> bytes:
+    """What is left behind, in short."""
+    digest = sha256()
+    for key in sorted(listed.key for listed in store.list()):
+        digest.update(b"%b %b " % (key.encode(), sha256(store.get(key)).digest()))
+    return digest.digest()
 
 
 def prepare(name: str, stage: Stage) -> Prepared:

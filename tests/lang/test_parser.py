@@ -133,9 +133,9 @@ def test_what_is_within_the_limits_takes_no_time() -> None:
         "from ( " * 90,
     ]
     for text in programs:
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             parse(text)
         except InvalidInput:
             pass
-        assert time.perf_counter() - start < 2, text[:40]
+        assert time.process_time() - start < 2, text[:40]

@@ -421,7 +421,7 @@ def test_a_store_that_stays_away_is_given_up_at_the_deadline(
     server.script(call, [fault] * 10_000)
     start = time.monotonic()
     error = failure(lambda: act(store))
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 20
     assert isinstance(error, StorageFailure)
     assert str(error).startswith("s3://bucket/lake")
     assert problem in str(error)
