@@ -30,7 +30,7 @@ from shoal.api.local_pool import LocalPool
 from shoal.api.local_transaction import LocalTransaction
 from shoal.api.query import query
 from shoal.api.stores import _is_immutable
-from shoal.errors import Conflict, NotFound, ShoalError
+from shoal.errors import Conflict, CorruptData, NotFound, ShoalError
 from shoal.ids import Id, new, parse, to_text
 from shoal.lake import lake
 from shoal.lake.objects import DataObject, read_object
@@ -163,7 +163,8 @@ class Walk(RuleBasedStateMachine):
         One that is `gone`, taken by a vacuum, may still be read by who remembers it, but not be referred to.
         """
         young = [commit.id for commit in at.model.log(at.model.branches.get(at.branch))][:3]
-        known = (young, young, young, list(at.model.commits), self.seen[at.pool.id] if gone else young, [])[pick % 6]
+        there = [commit for commit in at.model.commits if commit not in at.model.unreadable]
+        known = (young, young, young, there, self.seen[at.pool.id] if gone else young, [])[pick % 6]
         return known[pick // 6 % len(known)] if known else to_text(new())
 
     def some_objects(self, at: Place, pick: int) -> list[str]:
@@ -777,3 +778,29 @@ def test_a_commit_that_is_kept_only_because_it_was_merged_cannot_be_referred_to_
         refer(other, commit, deletion)
     assert [ref.name for ref in (*other.branches(), *other.tags())] == ["main"]
     assert read(pool) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "is_cut", [False, True], ids=["who remembers the commit", "where the commit is kept as merged"]
+)
+def test_to_read_a_commit_whose_data_a_vacuum_took_is_not_to_find_damage(is_cut: bool) -> None:
+    """The one who is told that data is damaged looks for a copy of it; here all is as it should be."""
+    store = MemoryStore()
+    pool = new_pool(store)
+    pool.load([{"k": 1}])
+    if is_cut:
+        pool.vacate("main")
+    pool.create_branch("c")
+    commit = pool.load([{"k": 2}], branch="c")
+    reader = LocalLake(lake.open_lake(store))
+    if is_cut:
+        pool.delete([commit], branch="c")
+        pool.load([{"k": 3}], branch="c")
+        pool.merge("c")
+    else:
+        assert reader.pool("p").resolve(commit) == commit
+    pool.drop_branch("c")
+    pool.vacuum(grace=0)
+    with pytest.raises(ShoalError, match=commit) as caught:
+        list(reader.query(f"from p@{commit}"))
+    assert caught.value.kind != CorruptData.kind

@@ -149,13 +149,13 @@ class Pool:
         if ident is None:
             return
         refs = Refs(state)
-        if not self._is_reached(ident, refs):
+        if not self.is_reached(ident, refs):
             mark, found = refs.vacuum, self.commits.find(ident)
             if found is None or (mark is not None and self._is_taken(ident, found, mark)):
                 raise NotFound(f"{to_text(ident)}: no branch or tag reaches this commit, and a vacuum has taken it")
         self._reachable(ident, refs)
 
-    def _is_reached(self, ident: Id, refs: Refs) -> bool:
+    def is_reached(self, ident: Id, refs: Refs) -> bool:
         """Whether a branch or tag reaches a commit. Where history was cut, the data of what was merged may be gone."""
         tips = refs.tips()
         if ident in tips:
@@ -167,7 +167,7 @@ class Pool:
     def _is_taken(self, ident: Id, found: Listed, mark: VacuumMark) -> bool:
         if found.modified * 1e9 > mark.until:
             return False
-        return not self._is_reached(ident, Refs(self.journal.at_position(mark.position)))
+        return not self.is_reached(ident, Refs(self.journal.at_position(mark.position)))
 
     def require_data(self, objects: Iterable[DataObject], state: State) -> None:
         """Conflict if a vacuum has taken objects that wait for their commit, or is about to."""

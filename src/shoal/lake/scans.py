@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
 
-from shoal.errors import CorruptData
+from shoal.errors import CorruptData, NotFound
 from shoal.ids import Id, to_text
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, compare_in, comparer, key_getter
 from shoal.lake.objects import DataObject, Purged, read_object
@@ -14,6 +14,10 @@ from shoal.lake.pools import Pool
 from shoal.model.values import NULL, Value
 
 Warn = Callable[[str], None]
+
+
+class Missing(CorruptData):
+    """Data that is gone, and was not purged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,14 @@ def partitions(key: SortKey, objects: Iterable[DataObject], touching: bool = Tru
 
 def scan(pool: Pool, commit: Id | None, wanted: KeyRange = EVERYTHING, warn: Warn | None = None) -> Iterator[Value]:
     """All values at a commit that may be in a range, in the order of the pool; more may come than the range has."""
-    return scan_objects(pool, pool.snapshot(commit).objects(wanted), wanted, warn)
+    try:
+        yield from scan_objects(pool, pool.snapshot(commit).objects(wanted), wanted, warn)
+    except Missing as e:
+        if commit is not None and not pool.is_reached(commit, pool.refs()):
+            raise NotFound(
+                f"{to_text(commit)}: no branch or tag reaches this commit, and a vacuum took its data"
+            ) from e
+        raise
 
 
 def scan_objects(
@@ -78,6 +89,6 @@ def _read(pool: Pool, o: DataObject, wanted: KeyRange, warn: Warn | None, purged
         yield from read_object(pool.store, pool.prefix, pool.config.key, o, wanted)
     except Purged as e:
         if not pool.refs().is_purged(o.id):
-            raise CorruptData(f"{e}, and was not purged (restore it from a copy)") from None
+            raise Missing(f"{e}, and was not purged (restore it from a copy)") from None
         if warn is not None:
             warn(f"{pool.config.name}: data object {to_text(o.id)} ({o.count} records) was purged and is left out")
