@@ -24,6 +24,14 @@ from shoal.testing.samples import damaged
 from shoal.testing.strategies import json_line, json_records, json_values
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _small_input_in_columns() -> Iterator[None]:
+    """Small inputs go the way of large ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_columns, "_FEW", 0)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def columnar_from_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_shapes, "FEW", 1)

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,9 @@ def start(root: Path, worker: int, loads: int) -> int:
 def supervise(root: Path, workers: int, loads: int, seed: int) -> dict[str, float]:
     """Let all workers come to their end, whatever happens to them on the way."""
     chance = random.Random(seed)
+    # Once here, and not in every worker before it can begin; the first array imports pandas.
+    import_module("shoal.lake.object_writer")
+    import_module("pyarrow").array([0])
     began = time.monotonic()
     running = {start(root, worker, loads): worker for worker in range(workers)}
     kills = 0

@@ -33,7 +33,8 @@ from shoal.api.stores import _is_immutable
 from shoal.errors import Conflict, CorruptData, NotFound, ShoalError
 from shoal.ids import Id, new, parse, to_text
 from shoal.lake import lake
-from shoal.lake.objects import DataObject, read_object
+from shoal.lake.objects import DataObject
+from shoal.lake.reading import read_object
 from shoal.lake.scans import scan
 from shoal.model import types as t
 from shoal.model.parse import parse_value

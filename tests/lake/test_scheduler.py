@@ -27,9 +27,10 @@ from shoal.lake.fields import NO_ID
 from shoal.lake.journal import Entry, Journal
 from shoal.lake.keys import parse_sort_key
 from shoal.lake.lake import create, open_lake
-from shoal.lake.objects import DataObject, read_object
+from shoal.lake.objects import DataObject
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
+from shoal.lake.reading import read_object
 from shoal.lake.scans import scan
 from shoal.model.values import Value, int64, record
 from shoal.storage.faults import Crash, Fault, FaultyStore

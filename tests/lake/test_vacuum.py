@@ -11,7 +11,7 @@ from shoal.errors import Conflict, CorruptData, InvalidInput, NotFound
 from shoal.ids import Id, new, to_text
 from shoal.lake import changes, rewriting, sessions, vacuum
 from shoal.lake.commits import Note
-from shoal.lake.objects import data_key
+from shoal.lake.objects import Form, data_key
 from shoal.lake.pools import Pool
 from shoal.lake.scans import scan
 from shoal.lake.snapshots import Patch
@@ -44,7 +44,7 @@ def test_only_what_nothing_reaches_goes(pool: Pool, load: Load, read: Read, stor
     pool.drop_branch("side")
     lost = orphan(pool)
     garbage = vacuum.find_garbage(pool, 0)
-    assert [listed.key for listed in garbage.data] == [data_key(pool.prefix, lost)]
+    assert [listed.key for listed in garbage.data] == [data_key(pool.prefix, lost, Form.COLUMNS)]
     assert vacuum.collect(pool, 0) == garbage
     assert (read(first), read(), read("v1")) == (["{k:1}"], ["{k:2}"], ["{k:1}", "{k:3}"])
     assert vacuum.find_garbage(pool, 0).size == 0
@@ -137,7 +137,7 @@ def test_a_scan_goes_on_without_what_was_purged_and_says_so(pool: Pool, load: Lo
 def test_data_that_is_gone_and_was_not_purged_is_an_error(pool: Pool, load: Load, store: MemoryStore) -> None:
     load("{k:1}")
     (o,) = objects(pool)
-    store.delete(data_key(pool.prefix, o))
+    store.delete(data_key(pool.prefix, o, Form.COLUMNS))
     with pytest.raises(CorruptData, match=to_text(o)):
         list(scan(pool, pool.resolve()))
 

@@ -13,10 +13,11 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from shoal.api.python_values import from_python
-from shoal.api.sources import read_file
+from shoal.api.sources import read_file, read_file_pieces
 from shoal.errors import InvalidInput, NotFound
-from shoal.formats.files import read_source
+from shoal.formats.files import Piece, read_pieces, read_source
 from shoal.formats.options import ReadOptions
+from shoal.formats.streams import Source
 from shoal.model.values import Value
 from shoal.storage.inputs import STDIN, is_url
 
@@ -36,10 +37,29 @@ class Reading(NamedTuple):
 
     format_name: str
     options: ReadOptions
+    in_columns: bool = False
+    """Whether columns are wanted, where the format has a reader for that."""
+
+    def file(self, path: str) -> Iterator[Piece]:
+        """What is in a file."""
+        return (read_file_pieces if self.in_columns else read_file)(path, self.format_name, self.options)
+
+    def source(self, source: Source) -> Iterator[Piece]:
+        """What is in an open file."""
+        return (read_pieces if self.in_columns else read_source)(source, self.format_name, self.options)
+
+
+def read_input_pieces(inputs: Any, format_name: str) -> Iterator[Piece]:
+    """The values of any inputs, in columns where that is the faster way."""
+    return _pieces(inputs, Reading(format_name, ReadOptions(threads=os.cpu_count() or 1), in_columns=True))
 
 
 def read_inputs(inputs: Any, reading: Reading) -> Iterator[Value]:
     """The values of any inputs. A path to no file is refused at once, what is in a file when it is read."""
+    return _pieces(inputs, reading)  # type: ignore[return-value] # columns were not asked for
+
+
+def _pieces(inputs: Any, reading: Reading) -> Iterator[Piece]:
     found = _read(inputs, reading)
     if found is not None:
         return found
@@ -54,8 +74,11 @@ def read_inputs(inputs: Any, reading: Reading) -> Iterator[Value]:
     return _read_each(inputs, reading)
 
 
-def _read_each(inputs: Iterable[Any], reading: Reading) -> Iterator[Value]:
+def _read_each(inputs: Iterable[Any], reading: Reading) -> Iterator[Piece]:
     for item in inputs:
+        if reading.in_columns and type(item).__name__ == "Batch":
+            yield item
+            continue
         found = None if type(item) is dict or type(item) is Value else _read(item, reading)
         if found is None:
             yield from_python(item)
@@ -63,12 +86,12 @@ def _read_each(inputs: Iterable[Any], reading: Reading) -> Iterator[Value]:
             yield from found
 
 
-def _read(item: Any, reading: Reading) -> Iterator[Value] | None:
+def _read(item: Any, reading: Reading) -> Iterator[Piece] | None:
     """The values that something holds; None if it is a value itself."""
     if isinstance(item, (str, os.PathLike)):
-        return read_file(_checked_path(item), *reading)
+        return reading.file(_checked_path(item))
     if isinstance(item, (bytes, bytearray, memoryview)):
-        return read_source(io.BytesIO(item), *reading)
+        return reading.source(io.BytesIO(item))
     if hasattr(item, "read") and hasattr(item, "close"):
         return _read_object(item, reading)
     for kind in type(item).__mro__:
@@ -91,15 +114,15 @@ def _checked_path(given: str | os.PathLike[str]) -> str:
     raise NotFound(f"{shown}: file does not exist (data is given as bytes, or as a list of values)")
 
 
-def _read_object(file: Any, reading: Reading) -> Iterator[Value]:
+def _read_object(file: Any, reading: Reading) -> Iterator[Piece]:
     """The values of an open file, which stays open."""
     if isinstance(file, io.TextIOBase):
         raise InvalidInput("a file that was opened as text (open it with mode 'rb')")
     source: Any = file if hasattr(file, "seekable") else _Pipe(file)
-    return _named(file, read_source(source, *reading))
+    return _named(file, reading.source(source))
 
 
-def _named(file: Any, values: Iterator[Value]) -> Iterator[Value]:
+def _named(file: Any, values: Iterator[Piece]) -> Iterator[Piece]:
     """Values of a file; errors get its name in front."""
     try:
         yield from values

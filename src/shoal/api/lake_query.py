@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from shoal.api.authors import default_author
+from shoal.api.handover import Handover, choose_engine
 from shoal.api.lake_catalog import LakeCatalog, Views
-from shoal.api.lake_sources import OnRead, lake_opener
+from shoal.api.lake_sources import OnRead, commit_of, lake_opener
 from shoal.api.programs import read_part, stands_alone
 from shoal.api.query import emitter
 from shoal.api.results import Results
 from shoal.api.sources import Watch
-from shoal.api.writing import write_values
+from shoal.api.writing import write_pieces
 from shoal.engines.interp.engine import compile_source, run_program
 from shoal.engines.interp.environment import Memory, Run
 from shoal.errors import InvalidInput
@@ -47,6 +48,8 @@ class Question:
     views: Views | None = None
     options: ReadOptions = _PLAIN
     watch: Watch | None = None
+    engine: str | None = None
+    """Which engine reads pools; None is the one of the environment, or whichever is faster."""
 
 
 def ask(lake: Lake, question: Question) -> Results:
@@ -56,9 +59,17 @@ def ask(lake: Lake, question: Question) -> Results:
     compiled = compile_source(source, catalog)
     if isinstance(compiled.body[0], plan.DefaultScan) and not stands_alone(source, parse_source(source), catalog):
         raise InvalidInput("query must include a 'from' operator")
+    engine = "interp" if question.statistics else choose_engine(question.engine)
+    handover = Handover(lake, engine, question.on_warning, question.on_read, commit_of)
+    compiled = handover.rewrite(compiled)
+    open_other = lake_opener(lake, question.options, question.on_warning, question.on_read, question.watch)
+
+    def open_scan(scan: plan.Scan) -> Iterator[Value]:
+        return handover.open(scan, run) if isinstance(scan, plan.Computed) else open_other(scan)
+
     run = Run(
         memory=question.memory or Memory(),
-        open_scan=lake_opener(lake, question.options, question.on_warning, question.on_read, question.watch),
+        open_scan=open_scan,
         load=lambda op, values: _load(lake, op, values),
         emit=emitter(question.on_debug),
         measure=question.statistics,
@@ -73,7 +84,7 @@ def _load(lake: Lake, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]
     branch = op.branch or MAIN
     pool.refs().branch(branch)
     note = Note(op.author or default_author(), op.message, parse_value(op.meta) if op.meta else NULL)
-    objects = write_values(pool, values)
+    objects = write_pieces(pool, values)
     if objects:
         yield Value(t.BYTES, changes.load(pool, branch, objects, note))
 

@@ -35,7 +35,7 @@ def lake_opener(
                 wanted = key_range(condition, pool.config.key.paths[0])
                 if on_read is not None:
                     on_read(pool.config.id, wanted)
-                return _scan(pool, _commit(commit), wanted, warn, watch)
+                return _scan(pool, commit_of(commit), wanted, warn, watch)
             case plan.MetaScan():
                 return _open_meta(lake, source)
         return open_other(source)
@@ -66,7 +66,8 @@ class _Begun:
         return self._size
 
 
-def _commit(text: str) -> Id | None:
+def commit_of(text: str) -> Id | None:
+    """The commit of an id in a plan; None is the empty beginning."""
     ident = parse(text)
     return None if ident == NO_ID else ident
 
@@ -77,5 +78,5 @@ def _open_meta(lake: Lake, source: plan.MetaScan) -> Iterator[Value]:
     pool = lake.pool(source.pool)
     if source.meta in COMMIT_METAS:
         wanted = key_range(source.filter, pool.config.key.paths[0])
-        return COMMIT_METAS[source.meta](pool, _commit(source.commit), wanted)
+        return COMMIT_METAS[source.meta](pool, commit_of(source.commit), wanted)
     return POOL_METAS[source.meta](pool)

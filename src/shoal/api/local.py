@@ -104,10 +104,19 @@ class LocalLake:
         on_debug: Callable[[Value], None] | None = None,
         on_warning: Callable[[str], None] | None = None,
         watch: Watch | None = None,
+        engine: str | None = None,
     ) -> Results:
         place = None if head is None else parse_head(head)
         question = Question(
-            program, place, tuple(includes), memory, statistics, on_debug=on_debug, on_warning=on_warning, watch=watch
+            program,
+            place,
+            tuple(includes),
+            memory,
+            statistics,
+            on_debug=on_debug,
+            on_warning=on_warning,
+            watch=watch,
+            engine=engine,
         )
         return ask(self.inner, question)
 

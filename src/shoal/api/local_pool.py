@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from heapq import merge
 from typing import Any
 
-from shoal.api.inputs import Reading, read_inputs
+from shoal.api.inputs import read_input_pieces
 from shoal.api.local_transaction import LocalTransaction, committed
 from shoal.api.predicates import parse_predicate
 from shoal.api.protocol import CommitInfo, Diff, Isolation, ObjectInfo, PoolInfo, RefInfo, Vacuumed
 from shoal.api.stores import open_lake
-from shoal.api.writing import make_note, object_ids, write_values
+from shoal.api.writing import make_note, object_ids, write_pieces
 from shoal.errors import InvalidInput, NotFound
-from shoal.formats.options import ReadOptions
 from shoal.ids import Id, parse, to_text
 from shoal.lake import changes, pools, rewriting, sessions, vacuum
 from shoal.lake.branches import Ref
@@ -101,7 +100,7 @@ class LocalPool:
         op = None if id is None else parse(id)
         if op is not None and (done := pool.done(op, branch)) is not None:
             return to_text(done)
-        objects = write_values(pool, read_inputs(data, Reading(format, ReadOptions())))
+        objects = write_pieces(pool, read_input_pieces(data, format))
         return to_text(changes.load(pool, branch, objects, make_note(author, message, meta), op))
 
     def delete(

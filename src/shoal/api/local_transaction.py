@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
-from shoal.api.inputs import Reading, read_inputs
+from shoal.api.inputs import read_input_pieces
 from shoal.api.lake_query import Question, ask
 from shoal.api.predicates import parse_predicate
 from shoal.api.results import Results
 from shoal.api.stores import open_lake
-from shoal.api.writing import make_note, object_ids, write_values
+from shoal.api.writing import make_note, object_ids, write_pieces
 from shoal.errors import InvalidInput
-from shoal.formats.options import ReadOptions
 from shoal.ids import Id, to_text
 from shoal.lake import changes, rewriting, sessions
 from shoal.lake.keys import KeyRange
@@ -46,7 +45,7 @@ class LocalTransaction:
 
     def load(self, data: Any, *, format: str = "auto") -> None:  # noqa: A002 - the word for it
         sessions.check_open(self.session)
-        objects = write_values(self._pool, read_inputs(data, Reading(format, ReadOptions())))
+        objects = write_pieces(self._pool, read_input_pieces(data, format))
         self._stage(Patch(tuple(objects)))
 
     def delete(self, ids: Sequence[str] = (), *, where: str | None = None) -> None:

@@ -11,9 +11,10 @@ from shoal.lake.commits import show_actions, show_commit
 from shoal.lake.fields import NO_ID, id_value, named, time_value, uint64
 from shoal.lake.keys import KeyRange
 from shoal.lake.lake import Lake
-from shoal.lake.objects import object_shapes, show_object
+from shoal.lake.objects import show_object
 from shoal.lake.pool_config import show_config
 from shoal.lake.pools import Pool
+from shoal.lake.reading import object_shapes
 from shoal.lake.scans import partitions
 from shoal.model import types as t
 from shoal.model.values import Value, array, record, string

@@ -307,8 +307,10 @@ class Lake(Protocol):
         on_debug: Callable[[Value], None] | None = None,
         on_warning: Callable[[str], None] | None = None,
         watch: Watch | None = None,
+        engine: str | None = None,
     ) -> Results:
         """What a program makes of the lake. `head` is the `pool@branch` that a program without a source reads.
 
         `watch` is given what each source reads, to tell how far it has come; a lake that is elsewhere may not use it.
+        `engine` is `interp`, `duckdb` or `auto`, which is the default unless the environment has SHOAL_ENGINE.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shoal.lake.keys import EVERYTHING, Bound, KeyRange, Path
+from shoal.lake.zones import FieldRange
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.order import compare_values
@@ -23,6 +24,20 @@ def key_range(filter_: plan.Expr | None, path: Path) -> KeyRange:
         case plan.Binary(op, plan.Literal(value), plan.This(found)) if found == path and op in _FLIPPED:
             return _compared(_FLIPPED[op], value)
     return EVERYTHING
+
+
+def field_ranges(filter_: plan.Expr | None) -> list[FieldRange]:
+    """Fields that have to be in a range for a filter to be true: those of its comparisons with literals."""
+    match filter_:
+        case plan.Binary("and", left, right):
+            return [*field_ranges(left), *field_ranges(right)]
+        case plan.Binary(op, plan.This(path), plan.Literal(value)) if path and op in _FLIPPED:
+            found = _compared(op, value)
+        case plan.Binary(op, plan.Literal(value), plan.This(path)) if path and op in _FLIPPED:
+            found = _compared(_FLIPPED[op], value)
+        case _:
+            return []
+    return [] if found == EVERYTHING else [FieldRange(path, found)]
 
 
 def _compared(op: str, value: Value) -> KeyRange:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from shoal.errors import InvalidInput, ShoalError, StorageFailure, Unsupported
 from shoal.formats import registry
-from shoal.formats.files import read_source
+from shoal.formats.files import Piece, read_pieces, read_source
 from shoal.formats.options import ReadOptions
+from shoal.formats.streams import Source
 from shoal.lang import plan
 from shoal.model.values import Value
 from shoal.storage.inputs import Input, open_input, open_request
 
 Warn = Callable[[str], None]
+_P = TypeVar("_P", bound=Piece)
 
 
 class Position(Protocol):
@@ -24,15 +26,27 @@ class Position(Protocol):
         """How many bytes of it were read."""
 
 
-Watch = Callable[[Position, Iterator[Value]], Iterator[Value]]
-"""Passes the values of an open file on, and may look at how far it was read."""
+class Watch(Protocol):
+    """Passes what is in an open file on, and may look at how far it was read."""
+
+    def __call__(self, file: Position, values: Iterator[_P], /) -> Iterator[_P]: ...
+
+
+Read = Callable[[Source, str, ReadOptions], Iterator[_P]]
 
 
 def read_file(
     path: str, format_name: str = "auto", options: ReadOptions = ReadOptions(), watch: Watch | None = None
 ) -> Iterator[Value]:
     """The values in a file or behind a URL; errors get its name in front."""
-    return _read(lambda: open_input(path), format_name, options, watch)
+    return _read(read_source, lambda: open_input(path), format_name, options, watch)
+
+
+def read_file_pieces(
+    path: str, format_name: str = "auto", options: ReadOptions = ReadOptions(), watch: Watch | None = None
+) -> Iterator[Piece]:
+    """The same values, in columns where the format has a reader for that."""
+    return _read(read_pieces, lambda: open_input(path), format_name, options, watch)
 
 
 def read_request(
@@ -45,17 +59,21 @@ def read_request(
     watch: Watch | None = None,
 ) -> Iterator[Value]:
     """The values in the answer to an HTTP request."""
-    return _read(lambda: open_request(url, method, headers, body), format_name, options, watch)
+    return _read(read_source, lambda: open_request(url, method, headers, body), format_name, options, watch)
 
 
 def _read(
-    opener: Callable[[], tuple[str, Input]], format_name: str, options: ReadOptions, watch: Watch | None
-) -> Iterator[Value]:
+    read: Read[_P],
+    opener: Callable[[], tuple[str, Input]],
+    format_name: str,
+    options: ReadOptions,
+    watch: Watch | None,
+) -> Iterator[_P]:
     if format_name != "auto":
         registry.by_name(format_name).load_reader()
     name, file = opener()
     try:
-        values = read_source(file, format_name, options)
+        values = read(file, format_name, options)
         yield from values if watch is None else watch(file, values)
     except InvalidInput as e:
         raise InvalidInput(f"{name}: {e}") from e

@@ -86,6 +86,8 @@ def _with_times(typ: t.Type, array: pa.Array) -> pa.Array:
     kind = exchange_type(typ)
     if array.type == kind:
         return array
+    if typ is t.NULL:
+        return pa.nulls(len(array))
     match typ:
         case t.Record():
             fields = [_with_times(f.type, array.field(i)) for i, f in enumerate(typ.fields)]

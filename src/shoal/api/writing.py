@@ -8,6 +8,7 @@ from typing import Any
 from shoal.api.authors import default_author
 from shoal.api.python_values import from_python
 from shoal.errors import NotFound
+from shoal.formats.files import Piece
 from shoal.ids import Id, parse
 from shoal.lake.commits import Note
 from shoal.lake.objects import DataObject
@@ -15,12 +16,15 @@ from shoal.lake.pools import Pool
 from shoal.model.values import NULL, Value
 
 
-def write_values(pool: Pool, values: Iterator[Value]) -> list[DataObject]:
+def write_pieces(pool: Pool, pieces: Iterator[Piece]) -> list[DataObject]:
     """Values as data objects that nobody sees yet. If that fails, none of them stay."""
     writer = pool.writer()
     try:
-        for value in values:
-            writer.write(value)
+        for piece in pieces:
+            if isinstance(piece, Value):
+                writer.write(piece)
+            else:
+                writer.write_batch(piece)
         return writer.close()
     except BaseException:
         writer.discard()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 
-from shoal.api.sources import read_files
+from shoal.api.sources import read_file_pieces
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.inputs import check_input
 from shoal.cli.lake import open_pool, read_note
@@ -46,6 +48,7 @@ def _load(args: Parsed) -> None:
     for path in args.words:
         check_input(path)
     with open_progress(args, args.words) as progress:
-        values = read_files(args.words, args["i"], read_options(args), watch=progress.watch)
-        commit = pool.load(values, branch=branch, id=args["id"], **note)
+        options = replace(read_options(args), threads=os.cpu_count() or 1)
+        pieces = (piece for path in args.words for piece in read_file_pieces(path, args["i"], options, progress.watch))
+        commit = pool.load(pieces, branch=branch, id=args["id"], **note)
     say(args, f"{commit} committed")

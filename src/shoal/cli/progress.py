@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import ParamSpec, TextIO
+from typing import ParamSpec, TextIO, TypeVar
 
 from shoal.api.sources import Position
 from shoal.cli.flags import Parsed
+from shoal.formats.files import Piece
 from shoal.model.values import Value
 
 _AFTER = 2.0
@@ -23,6 +24,7 @@ _EVERY = 0.2
 _LARGEST_BLOCK = 1024
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _P = ParamSpec("_P")
+_V = TypeVar("_V", bound=Piece)
 
 
 class Progress:
@@ -51,11 +53,11 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         self.erase()
 
-    def watch(self, file: Position, values: Iterator[Value]) -> Iterator[Value]:
+    def watch(self, file: Position, values: Iterator[_V], /) -> Iterator[_V]:
         """The values of a file, counted as they pass."""
         return values if self._stream is None else self._watch(file, values)
 
-    def _watch(self, file: Position, values: Iterator[Value]) -> Iterator[Value]:
+    def _watch(self, file: Position, values: Iterator[_V]) -> Iterator[_V]:
         self._files.append(file)
         try:
             yield from self._count(values)
@@ -63,13 +65,16 @@ class Progress:
             self._files.remove(file)
             self._bytes += file.tell()
 
-    def _count(self, values: Iterator[Value]) -> Iterator[Value]:
+    def _count(self, values: Iterator[_V]) -> Iterator[_V]:
         block = 1
         for value in values:
             block = self._look(block)
             yield value
-            yield from islice(values, block - 1)
-            self._values += block
+            if isinstance(value, Value):
+                yield from islice(values, block - 1)
+                self._values += block
+            else:
+                self._values += value.length
 
     def _look(self, block: int) -> int:
         """Show the line if it is time; how many values to pass until the next look."""

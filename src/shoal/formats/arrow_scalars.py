@@ -139,7 +139,7 @@ def _decimal256(found: Any, array: pa.Array) -> Column:
 
 
 SCALARS: dict[int, Convert] = {
-    pa.lib.Type_NA: _as_is(t.NULL),
+    pa.lib.Type_NA: lambda typ, array: Column(t.NULL, pa.nulls(len(array), arrow_type(t.NULL))),
     pa.lib.Type_BOOL: _as_is(t.BOOL),
     pa.lib.Type_UINT8: _as_is(t.UINT8),
     pa.lib.Type_UINT16: _as_is(t.UINT16),

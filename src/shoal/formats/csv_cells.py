@@ -226,7 +226,7 @@ def parts(names: list[str], columns: list[Cells]) -> tuple[Part, ...]:
 
 def _array(kind: int, cells: Cells, rows: Numbers) -> pa.Array:
     if kind == _NULL:
-        return pa.nulls(len(rows))
+        return pa.nulls(len(rows), arrow_type(t.NULL))
     if kind == _STRING:
         return _some(cells.texts, rows)
     return pa.array(cells.numbers[rows] if kind == _NUMBER else cells.bools[rows])

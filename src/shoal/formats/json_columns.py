@@ -11,8 +11,9 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from importlib import import_module
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +21,16 @@ import pyarrow as pa
 from shoal.errors import InvalidInput
 from shoal.formats import json_rows
 from shoal.formats.columns import Batch, Rows, batch_of, batches
-from shoal.formats.json_shapes import ShapeReader
 from shoal.formats.json_texts import OTHER, BadText, kinds_of
 from shoal.formats.options import ReadOptions
 from shoal.formats.parts import TooManyShapes, all_rows, selected
 from shoal.formats.streams import Source
 from shoal.model.values import Value
 
+if TYPE_CHECKING:
+    from shoal.formats.json_shapes import ShapeReader
+
+_FEW = 32 * 1024
 _CHUNK = 32 * 1024 * 1024
 _BLOCK = 1 << 16
 _NEWLINE = 10
@@ -126,10 +130,12 @@ class _Pool:
         return self._threads.submit(self.decode, chunk)
 
     def decode(self, chunk: _Chunk) -> Batch:
-        """The batch of a chunk of lines."""
+        """The batch of a chunk of lines. Few lines are read faster one by one."""
+        if len(chunk.data) < _FEW:
+            return _line_by_line(chunk)
         reader = getattr(self._local, "reader", None)
         if reader is None:
-            reader = self._local.reader = ShapeReader()
+            reader = self._local.reader = import_module("shoal.formats.json_shapes").ShapeReader()
             self._readers.append(reader)
         texts = chunk.texts()
         filled = _filled(texts)
@@ -147,6 +153,17 @@ class _Pool:
         self._threads.shutdown(cancel_futures=True)
         for reader in self._readers:
             reader.close()
+
+
+def _line_by_line(chunk: _Chunk) -> Batch:
+    lines = [(row, text) for row, text in enumerate(chunk.texts().to_pylist()) if text.strip()]
+    values = []
+    for row, text in lines:
+        try:
+            values.append(json_rows.decode_line(text))
+        except InvalidInput:
+            raise BadText(row) from None
+    return batch_of(values)
 
 
 def _first_bad(texts: pa.Array) -> int:

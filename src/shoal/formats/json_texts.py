@@ -22,6 +22,7 @@ from shoal.errors import InvalidInput
 from shoal.formats.columns import Part, Rows, batch_of
 from shoal.formats.json_rows import decode_line
 from shoal.formats.parts import TooManyShapes, all_rows, groups, lists, merged, moved, records, selected
+from shoal.formats.physical import arrow_type
 from shoal.model import types as t
 from shoal.model.values import Value
 
@@ -191,7 +192,7 @@ class TextReader:
 
     def _field(self, name: str, column: pa.Array | None, texts: pa.Array, depth: int) -> list[Part]:
         if column is None:
-            return [Part(t.NULL, pa.nulls(len(texts)), all_rows(texts))]
+            return [Part(t.NULL, pa.nulls(len(texts), arrow_type(t.NULL)), all_rows(texts))]
         if name == "OBJECT":
             return self.decode(column, depth + 1)
         if name == "ARRAY":

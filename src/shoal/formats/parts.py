@@ -75,7 +75,7 @@ def without_nulls(column: pa.Array) -> tuple[Rows, list[Part]]:
         return all_rows(column), []
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     nulls = np.flatnonzero(~valid)
-    return np.flatnonzero(valid), [Part(t.NULL, pa.nulls(len(nulls)), nulls)]
+    return np.flatnonzero(valid), [Part(t.NULL, pa.nulls(len(nulls), arrow_type(t.NULL)), nulls)]
 
 
 # ---- records
@@ -161,7 +161,7 @@ def _ranges(starts: Rows, sizes: Sizes) -> Rows:
 def _elements(elements: list[Part], members: list[int], codes: Rows, within: Rows) -> tuple[t.Type, pa.Array]:
     """The array type and the elements, laid end to end, of arrays with elements of these shapes."""
     if not members:
-        return t.array(t.NULL), pa.nulls(len(codes))
+        return t.array(t.NULL), pa.nulls(len(codes), arrow_type(t.NULL))
     if len(members) == 1:
         part = elements[members[0]]
         return t.array(part.shape), _taken(part.column, within, codes == members[0])

@@ -9,10 +9,11 @@
     union                          {tag, 0, 1, ...}: one column a member
     enum                           int32, the position
     error, named types             what they wrap
-    null                           null
+    null                           bool, which is always null: lists of nulls of no type do not survive other engines
     {}                             bool: true where it is not null
 
-Arrow data means something only beside its shape, the exact Zed type.
+Arrow data means something only beside its shape, the exact Zed type. Fields of records go by their places: where
+names are empty or differ in case only, they have others here (`free_name`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from shoal.formats.layouts import free_name
 from shoal.model import types as t
 from shoal.model.zcode import Data, decode_type, encode_type
 
@@ -32,7 +34,7 @@ _PRIMITIVES: dict[t.Type, pa.DataType] = {
     t.INT8: pa.int8(), t.INT16: pa.int16(), t.INT32: pa.int32(), t.INT64: pa.int64(),
     t.DURATION: pa.int64(), t.TIME: pa.int64(),
     t.FLOAT16: pa.float32(), t.FLOAT32: pa.float32(), t.FLOAT64: pa.float64(),
-    t.BOOL: pa.bool_(), t.STRING: pa.string(), t.NULL: pa.null(),
+    t.BOOL: pa.bool_(), t.STRING: pa.string(), t.NULL: pa.bool_(),
     t.BYTES: pa.binary(), t.IP: pa.binary(), t.NET: pa.binary(), t.TYPE: pa.binary(),
 }  # fmt: skip
 
@@ -50,7 +52,10 @@ def _arrow_type(typ: t.Type) -> pa.DataType:
         case t.Primitive():
             return _PRIMITIVES[typ]
         case t.Record():
-            return pa.struct([(f.name, arrow_type(f.type)) for f in typ.fields]) if typ.fields else pa.bool_()
+            if not typ.fields:
+                return pa.bool_()
+            used: set[str] = set()
+            return pa.struct([(free_name(f.name, used), arrow_type(f.type)) for f in typ.fields])
         case t.Array() | t.Set():
             return pa.list_(arrow_type(typ.elem))
         case t.Map():

@@ -176,9 +176,13 @@ class KeyRange:
         """
         if low.data is None:
             return self.lower is None and self.upper is None
-        if self.lower is not None and _is_beyond(high, self.lower, 1):
+        return self.may_hold_between(low, high)
+
+    def may_hold_between(self, low: Value | None, high: Value | None) -> bool:
+        """Whether something between two values, of which one may be unknown, can be in the range."""
+        if self.lower is not None and high is not None and _is_beyond(high, self.lower, 1):
             return False
-        return self.upper is None or not _is_beyond(low, self.upper, -1)
+        return self.upper is None or low is None or not _is_beyond(low, self.upper, -1)
 
 
 EVERYTHING = KeyRange()

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from shoal.errors import Conflict, InvalidInput, NotFound, ShoalError, StorageFailure
 from shoal.ids import Id, made_at, new, to_text
@@ -15,10 +17,13 @@ from shoal.lake.checkpoints import Checkpoints
 from shoal.lake.commits import Commit, Commits, Note
 from shoal.lake.history import knows
 from shoal.lake.journal import Changes, Journal, State
-from shoal.lake.objects import DataObject, ObjectWriter, data_key
+from shoal.lake.objects import DataObject, key_of
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.snapshots import Patch, Snapshot, Snapshots, describe
 from shoal.storage.store import Listed, ObjectStore
+
+if TYPE_CHECKING:
+    from shoal.lake.object_writer import ObjectWriter
 
 _SKEW = 24 * 3600
 """How many seconds the clocks of a writer and of the store may differ."""
@@ -177,15 +182,16 @@ class Pool:
         for o in objects:
             if (made_at(o.id) - _SKEW) * 10**9 > mark.until:
                 continue
-            key = data_key(self.prefix, o.id)
+            key = key_of(self.prefix, o)
             found = next((listed for listed in self.store.list(key) if listed.key == key), None)
             if found is None or found.modified * 1e9 <= mark.until:
                 raise Conflict(f"{to_text(o.id)}: a vacuum has removed this data before its commit (write it again)")
 
     def writer(self) -> ObjectWriter:
         """Writes data objects, which nobody sees before a commit adds them."""
-        config = self.config
-        return ObjectWriter(self.store, self.prefix, config.key, config.object_size, config.seek_stride)
+        module = import_module("shoal.lake.object_writer")
+        made: ObjectWriter = module.ObjectWriter(self.store, self.prefix, self.config)
+        return made
 
     def commit(
         self,

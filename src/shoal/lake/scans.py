@@ -9,8 +9,9 @@ from heapq import merge
 from shoal.errors import CorruptData, NotFound
 from shoal.ids import Id, to_text
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, compare_in, comparer, key_getter
-from shoal.lake.objects import DataObject, Purged, read_object
+from shoal.lake.objects import DataObject, Purged
 from shoal.lake.pools import Pool
+from shoal.lake.reading import read_object
 from shoal.model.values import NULL, Value
 
 Warn = Callable[[str], None]

@@ -9,7 +9,7 @@ from heapq import merge
 
 from shoal.errors import CorruptData, NotFound
 from shoal.ids import Id, to_text
-from shoal.lake.checkpoints import Checkpoints, Item
+from shoal.lake.checkpoints import Checkpoints, Item, PageRef
 from shoal.lake.commits import Commit, Commits
 from shoal.lake.keys import EVERYTHING, Bound, KeyRange, SortKey, comparer
 from shoal.lake.objects import DataObject, in_order
@@ -85,6 +85,11 @@ class Snapshot:
             return old
         sortable = comparer(self.key.order)
         return merge(old, in_order(self.key, new), key=lambda o: sortable((o.first(self.key),)))
+
+    def count(self) -> int:
+        """How many objects there are."""
+        before = sum(item.count if isinstance(item, PageRef) else 1 for item in self.items)
+        return before + len(self.since.adds) - len(self.since.deletes)
 
     def find(self, idents: Iterable[Id]) -> dict[Id, DataObject]:
         """Those of these objects that are there."""

@@ -19,7 +19,7 @@ from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Commit
 from shoal.lake.history import ancestors
 from shoal.lake.journal import Changes, State
-from shoal.lake.objects import data_key
+from shoal.lake.objects import data_keys
 from shoal.lake.pools import Pool
 from shoal.storage.store import Listed
 
@@ -195,15 +195,17 @@ def purge(pool: Pool, idents: Sequence[Id]) -> list[Id]:
 
     pool.journal.change(new(), plan)
     for ident in wanted:
-        pool.store.delete(data_key(pool.prefix, ident))
+        for key in data_keys(pool.prefix, ident):
+            pool.store.delete(key)
     return wanted
 
 
 def _named(pool: Pool, ident: Id) -> Iterable[Id]:
     """The data object of this id, or those that the commit of this id added."""
-    with suppress(NotFound):
-        pool.store.size(data_key(pool.prefix, ident))
-        return [ident]
+    for key in data_keys(pool.prefix, ident):
+        with suppress(NotFound):
+            pool.store.size(key)
+            return [ident]
     try:
         added = [o.id for o in pool.commits.read(ident).adds]
     except NotFound:

@@ -308,7 +308,14 @@ class MetaScan:
     filter: Expr | None = None
 
 
-Scan: TypeAlias = DefaultScan | FileScan | HttpScan | PoolScan | MetaScan
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What another engine makes of a scan and the operators after it, by its place among those of the query."""
+
+    index: int
+
+
+Scan: TypeAlias = DefaultScan | FileScan | HttpScan | PoolScan | MetaScan | Computed
 
 # ---- operators: the others
 

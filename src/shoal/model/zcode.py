@@ -11,6 +11,7 @@ import math
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from shoal.errors import InvalidInput
@@ -402,8 +403,9 @@ def _append_type(out: bytearray, typ: t.Type, defs: dict[str, t.Type]) -> None:
                 _append_type(out, child, defs)
 
 
+@lru_cache(maxsize=2048)
 def decode_type(body: bytes) -> t.Type:
-    """The inverse of `encode_type`."""
+    """The inverse of `encode_type`. The shapes of data objects are the same ones over and over."""
     try:
         typ, pos = _read_type(body, 0, {}, 0)
     except (IndexError, ValueError) as e:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+from shoal.storage.files import local_file
 from shoal.storage.leftovers import sweep
 from shoal.storage.store import Created, Listed, ObjectStore
 from shoal.storage.turns import turn
@@ -46,6 +47,10 @@ class CachedStore:
     def used(self) -> int:
         """Bytes that are kept."""
         return self._used
+
+    def local_file(self, key: str) -> str | None:
+        """The path of an object; None if there are no files."""
+        return local_file(self._store, key)
 
     def get(self, key: str) -> bytes:
         if not self._is_immutable(key):

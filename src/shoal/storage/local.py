@@ -36,6 +36,10 @@ class LocalStore:
     def uri(self) -> str:
         return f"file://{self._root}"
 
+    def local_file(self, key: str) -> str:
+        """The path of an object."""
+        return str(self._path(key))
+
     def _path(self, key: str) -> Path:
         """The place of a key; a link that leads out of the store is refused."""
         path = self._root / check_key(key)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from unittest.mock import patch
 
 import pytest
 
@@ -252,14 +253,17 @@ def littered(store: ObjectStore) -> Facts:
 
 
 def museum(store: ObjectStore) -> Facts:
-    """One or more of everything that lies in a lake: checkpoints with and without pages, data with and without seek
-    index, journals with HEAD and with several snapshots."""
+    """One or more of everything that lies in a lake: checkpoints with and without pages, data in columns, in rows with
+    and without seek index, journals with HEAD and with several snapshots."""
     facts = hints_due(store)
     pool = lake.open_lake(store).create_pool(small_pool("grains", object_size=1))
     for i in range(6):
         load(pool, range(10 * i, 10 * i + 4), f"grains {i}")
-    for i in range(6):
-        load(_open(store, facts), (100 + i,), f"late {i}", "side")
+    with patch("shoal.lake.object_writer.MOST_SHAPES", 0):
+        load(_open(store, facts), range(100, 106), "late, in rows with a seek index", "side")
+        load(_open(store, facts), (110,), "late, in rows", "side")
+    for i in range(4):
+        load(_open(store, facts), (120 + i,), f"late {i}", "side")
     return facts
 
 

@@ -12,7 +12,7 @@ from shoal.model import types as t
 from shoal.model.cast import cast_primitive
 from shoal.model.values import NULL, Value
 
-_KINDS: dict[t.Type, t.Primitive] = {
+KINDS: dict[t.Type, t.Primitive] = {
     **dict.fromkeys(t.UNSIGNED, t.UINT64),
     **dict.fromkeys(t.SIGNED, t.INT64),
     t.DURATION: t.DURATION,
@@ -46,7 +46,7 @@ class _Reducer:
 
     def consume(self, value: Value) -> None:
         value = value.under()
-        kind, data = _KINDS.get(value.type), value.data
+        kind, data = KINDS.get(value.type), value.data
         if kind is None or (kind is t.UINT64 and self._is_too_large(data)):
             return
         if self._kind is None:
@@ -105,35 +105,35 @@ class Sum(_Reducer):
 
 
 class Min(_Reducer):
-    """The least of the numbers. A NaN counts only if it is the last one."""
+    """The least of the numbers. A NaN counts only if there is nothing else, so that the order does not matter."""
 
     __slots__ = ()
 
     def consume(self, value: Value) -> None:
         if value.type is self._ready and (data := value.data) is not None:
-            if not self._amount < data:
+            if not self._amount <= data and data == data:
                 self._amount = data
         else:
             super().consume(value)
 
     def _combine(self, amount: Any, data: Any) -> Any:
-        return amount if amount < data else data
+        return data if data < amount or amount != amount else amount
 
 
 class Max(_Reducer):
-    """The greatest of the numbers. A NaN counts only if it is the last one."""
+    """The greatest of the numbers. A NaN counts only if there is nothing else, so that the order does not matter."""
 
     __slots__ = ()
 
     def consume(self, value: Value) -> None:
         if value.type is self._ready and (data := value.data) is not None:
-            if not self._amount > data:
+            if not self._amount >= data and data == data:
                 self._amount = data
         else:
             super().consume(value)
 
     def _combine(self, amount: Any, data: Any) -> Any:
-        return amount if amount > data else data
+        return data if data > amount or amount != amount else amount
 
 
 _MEAN = t.record((("sum", t.FLOAT64), ("count", t.UINT64)))

@@ -1,0 +1,101 @@
+"""The data objects of a commit as engines read them: pruned, in the order of the pool, and where their bytes are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.api.pruning import field_ranges, key_range
+from shoal.engines.units import Scan, Source
+from shoal.formats.columns import batch_of
+from shoal.formats.fused import Fuser
+from shoal.formats.layouts import layout_of
+from shoal.ids import Id, to_text
+from shoal.lake import column_form, row_form
+from shoal.lake.keys import KeyRange
+from shoal.lake.objects import DataObject, Form, Purged
+from shoal.lake.pools import Pool
+from shoal.lake.scans import Missing, Warn, partitions
+from shoal.lake.zones import may_match
+from shoal.lang import plan
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """The objects that a scan has to read, and how many it need not."""
+
+    objects: tuple[DataObject, ...]
+    total: int
+    by_key: int
+    by_zone: int
+
+    @property
+    def size(self) -> int:
+        """Bytes to read at most."""
+        return sum(o.size for o in self.objects)
+
+
+def prune(pool: Pool, commit: Id | None, condition: plan.Expr | None) -> Pruned:
+    """Which objects may hold something that meets a condition."""
+    wanted = key_range(condition, pool.config.key.paths[0])
+    snapshot = pool.snapshot(commit)
+    by_key = list(snapshot.objects(wanted))
+    conditions = field_ranges(condition)
+    kept = tuple(o for o in by_key if all(may_match(o, each) for each in conditions))
+    total = snapshot.count() if wanted != KeyRange() else len(by_key)
+    return Pruned(kept, total, total - len(by_key), len(by_key) - len(kept))
+
+
+def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> Scan | None:
+    """What an engine reads; None if that cannot be told without reading it."""
+    purged = frozenset(pool.refs().purged())
+    present = [o for o in objects if o.id not in purged]
+    if warn is not None:
+        for o in objects:
+            if o.id in purged:
+                warn(f"{pool.config.name}: data object {to_text(o.id)} ({o.count} records) was purged and is left out")
+    if any(o.shapes is None for o in present):
+        return None
+    places = {o.id: i for i, o in enumerate(present)}
+    key = pool.config.key
+    runs = tuple(
+        tuple(_source(pool, o, places[o.id]) for o in part.objects)
+        for part in partitions(key, present, touching=len(key.paths) > 1)
+    )
+    if len(key.paths) > 1 and any(len(run) > 1 for run in runs):
+        return None
+    return Scan(runs, key.paths[0], key.order == "desc")
+
+
+def _source(pool: Pool, o: DataObject, place: int) -> Source:
+    shapes = o.shapes or ()
+    types = tuple(shape for shape, _ in shapes)
+    present = tuple(i for i, (_, count) in enumerate(shapes) if count)
+    if o.form is Form.COLUMNS and column_form.has_files(pool.store):
+        return Source(place, types, present, file=partial(_open, pool, o, column_form.checked_file))
+    read = column_form.read_table if o.form is Form.COLUMNS else _rows_as_table
+    return Source(place, types, present, table=partial(_open, pool, o, read))
+
+
+def _open(pool: Pool, o: DataObject, read: Any) -> Any:
+    try:
+        return read(pool.store, pool.prefix, o)
+    except Purged as e:
+        raise Missing(f"{e}, and was not purged (restore it from a copy)") from None
+
+
+def _rows_as_table(store: Any, prefix: str, o: DataObject) -> pa.Table:
+    """An object in row form, as a table in the layout of its shapes."""
+    values = list(row_form.read_all(store, prefix, o))
+    batch = batch_of(values)
+    layout = layout_of(tuple(shape for shape, _ in o.shapes or ()))
+    by_shape = {part.shape: part for part in batch.parts}
+    parts = [by_shape[shape] for shape in layout.shapes]
+    places = np.empty(len(values), np.int64)
+    places[np.concatenate([part.rows for part in parts])] = np.arange(len(values))
+    return Fuser(layout, [part.column for part in parts]).table(places)

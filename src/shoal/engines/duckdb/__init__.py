@@ -1,0 +1,1 @@
+"""Fragments and exchanges in this process, by DuckDB."""

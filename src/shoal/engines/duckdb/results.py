@@ -1,0 +1,91 @@
+"""Exact values out of the columns that SQL returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shoal.engines.interp.operators.records import nested_record
+from shoal.engines.sql.frames import Flat
+from shoal.engines.sql.summaries import GROUP, Result, Summary
+from shoal.formats.fused import to_batch
+from shoal.formats.layouts import SHAPE, Leaf, Struct
+from shoal.formats.physical import arrow_type
+from shoal.lang import plan
+from shoal.model import types as t
+from shoal.model.values import NULL, Value
+
+_MEAN = t.record((("sum", t.FLOAT64), ("count", t.UINT64)))
+
+
+class FlatColumns:
+    """The columns of a flat frame: where leaves and structs are."""
+
+    def __init__(self, batch: pa.RecordBatch, flat: Flat) -> None:
+        self._batch = batch
+        self._flat = flat
+
+    def shapes(self) -> pa.Array:
+        """The code of each row."""
+        if SHAPE in self._batch.schema.names:
+            return self._batch.column(SHAPE)
+        return pa.array(np.zeros(self._batch.num_rows, np.int32))
+
+    def leaf(self, leaf: Leaf) -> pa.Array:
+        """The column of a leaf, in its physical type."""
+        column, wanted = self._batch.column(f"c{leaf.index}"), arrow_type(leaf.type)
+        return column if column.type == wanted else column.cast(wanted)
+
+    def nulls(self, struct: Struct) -> pa.Array | None:
+        """Which rows have no such struct; None if all have it that should."""
+        if self._flat.structs[struct.index] is None:
+            return None
+        return pc.invert(self._batch.column(f"v{struct.index}").fill_null(False))
+
+
+def decode_rows(batch: pa.RecordBatch, flat: Flat) -> Iterator[Value]:
+    """The rows of a batch."""
+    return to_batch(flat.layout, FlatColumns(batch, flat)).values()
+
+
+def decode_groups(batch: pa.RecordBatch, summary: Summary, op: plan.Summarize, is_final: bool) -> Iterator[Value]:
+    """The groups of a batch, as final or as partial results."""
+    if not batch.num_rows:
+        return
+    keys = list(decode_rows(batch, summary.keys))
+    many = len(summary.combinations) > 1
+    codes: Sequence[int] = batch.column(GROUP).to_pylist() if many else [0] * len(keys)
+    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name.startswith("r")}
+    paths = [path for path, _ in op.keys] + [path for path, _ in op.aggs]
+    is_flat = all(len(path) == 1 for path in paths)
+    names = [path[0] for path in paths]
+    for row, (key, code) in enumerate(zip(keys, codes, strict=True)):
+        made = [_result(result, columns, row, is_final) for result in summary.combinations[code].results]
+        under = key.type.under
+        assert isinstance(under, t.Record)
+        found = [Value(f.type, d) for f, d in zip(under.fields, key.data, strict=True)] + made
+        if is_flat:
+            yield Value(t.record_of(tuple(names), tuple(v.type for v in found)), tuple(v.data for v in found))
+        else:
+            yield nested_record(list(zip(paths, found, strict=True)))
+
+
+def _result(result: Result, columns: dict[str, list[Any]], row: int, is_final: bool) -> Value:
+    if result.kind == "nothing":
+        return NULL
+    if result.kind == "mean":
+        total, count = (columns[name][row] for name in result.columns) if result.columns else (0.0, 0)
+        if is_final:
+            return Value(t.FLOAT64, total / count if count else None)
+        return Value(_MEAN, (total or 0.0, count))
+    if result.kind == "no bool":
+        return Value(t.BOOL, None)
+    if result.kind == "count":
+        return Value(t.UINT64, columns[result.columns[0]][row] if result.columns else 0)
+    if result.kind == "value" and result.consumed and not columns[result.consumed][row]:
+        return NULL
+    return Value(result.type, columns[result.columns[0]][row])

@@ -1,0 +1,268 @@
+"""Runs fragments by DuckDB: SQL over the files of data objects, and exact values out of what it returns."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import cmp_to_key
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from shoal.engines.duckdb.results import decode_groups, decode_rows
+from shoal.engines.interp.engine import run_program
+from shoal.engines.interp.environment import Run
+from shoal.engines.sql import build
+from shoal.engines.sql.build import Sql
+from shoal.engines.sql.fragments import Fragment, compile_fragment
+from shoal.engines.sql.frames import Flat, Frame, scan_frame
+from shoal.engines.sql.nodes import NotColumnar
+from shoal.engines.units import Scan, Source
+from shoal.formats.layouts import layout_of
+from shoal.lang import plan
+from shoal.lang.rules.split_aggregates import split_aggregates
+from shoal.model import types as t
+from shoal.model.values import Value
+
+_BATCH_ROWS = 8192
+_DIALECT = "duckdb"
+_lock = threading.Lock()
+_database: list[duckdb.DuckDBPyConnection] = []
+
+
+def connection() -> duckdb.DuckDBPyConnection:
+    """A connection to the database of this process, which holds nothing."""
+    with _lock:
+        if not _database:
+            made = duckdb.connect(":memory:")
+            made.execute("SET preserve_insertion_order = true")
+            made.execute("SET enable_external_file_cache = false")
+            made.execute("SET arrow_large_buffer_size = false")
+            _database.append(made)
+        return _database[0].cursor()
+
+
+class Group:
+    """Sources of the same layout."""
+
+    def __init__(self, number: int, sources: list[Source]) -> None:
+        self.number = number
+        self.sources = sources
+        self.layout = layout_of(sources[0].shapes)
+        self.is_file = sources[0].file is not None
+        present = sorted({i for source in sources for i in source.present})
+        table = exp.to_table(f"t{number}")
+        self.frame = scan_frame(table, self.layout, present, with_nulls=not self.is_file)
+
+
+def compile_scan(scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func]) -> Compiled | None:
+    """A scan and what follows it in SQL; None if there is no columnar form of it."""
+    try:
+        return Compiled(scan, source, ops, funcs)
+    except NotColumnar:
+        return None
+
+
+class Compiled:
+    """A scan and the operators after it, as far as they go in SQL."""
+
+    def __init__(self, scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func]) -> None:
+        """NotColumnar, if they have no columnar form."""
+        self._scan = scan
+        self._groups = _grouped(scan.sources)
+        needs_merge = any(len(run) > 1 for run in scan.runs)
+        frames = [group.frame for group in self._groups]
+        self._fragment = compile_fragment(source, ops, frames, funcs, scan.key if needs_merge else None)
+        self.rest = self._fragment.rest
+        """The operators that are left to the interpreter."""
+        self._op = ops[len(ops) - len(self.rest) - 1] if self._fragment.groups is not None else None
+
+    def values(self, run: Run) -> Iterator[Value]:
+        """What comes out."""
+        if self._fragment.groups is not None:
+            assert isinstance(self._op, plan.Summarize)
+            return self._summarized(self._op, run)
+        limit = self._fragment.limit
+        rows = self._rows(self._fragment)
+        return rows if limit is None else _first(rows, limit)
+
+    def explain(self) -> list[str]:
+        """The SQL, a text for each layout."""
+        fragment = self._fragment
+        if fragment.groups is not None:
+            return [summary.query.sql(_DIALECT) for summary in fragment.groups]
+        assert fragment.rows is not None
+        return [frame.select(flat.columns()).sql(_DIALECT) for frame, flat in fragment.rows]
+
+    # ---- groups
+
+    def _summarized(self, op: plan.Summarize, run: Run) -> Iterator[Value]:
+        assert self._fragment.groups is not None
+        summaries = [(group, summary) for group, summary in zip(self._groups, self._fragment.groups, strict=True)]
+        is_final = len(summaries) == 1 and summaries[0][1].is_final
+        partial, final = split_aggregates(op)
+        made = (
+            value
+            for group, summary in summaries
+            for batch in _query(summary.query, {group.number: (group, group.sources)})
+            for value in decode_groups(batch, summary, partial, is_final)
+        )
+        if is_final:
+            return made
+        return run_program(plan.Program((plan.DefaultScan(), final)), made, Run(memory=run.memory))
+
+    # ---- rows
+
+    def _rows(self, fragment: Fragment) -> Iterator[Value]:
+        assert fragment.rows is not None
+        queries = dict(zip((g.number for g in self._groups), fragment.rows, strict=True))
+        keys = dict(zip((g.number for g in self._groups), fragment.keys, strict=True)) if fragment.keys else {}
+        by_shapes = {(g.layout.shapes, g.is_file): g for g in self._groups}
+
+        def group_of(source: Source) -> Group:
+            return by_shapes[source.shapes, source.file is not None]
+
+        for sources in _stretches(self._scan.runs, group_of, is_lazy=fragment.limit is not None):
+            groups: dict[int, tuple[Group, list[Source]]] = {}
+            for source in sources:
+                group = group_of(source)
+                groups.setdefault(group.number, (group, []))[1].append(source)
+            if len(sources) == 1 or (len(groups) == 1 and not _overlap(sources, self._scan.runs)):
+                ((group, held),) = groups.values()
+                frame, flat = queries[group.number]
+                yield from self._in_order(frame, flat, group, held, fragment.limit)
+            else:
+                yield from self._merged(groups, queries, keys, fragment.limit)
+
+    def _in_order(
+        self, frame: Frame, flat: Flat, group: Group, sources: list[Source], limit: int | None
+    ) -> Iterator[Value]:
+        query = frame.select(flat.columns())
+        if limit is not None:
+            query = query.limit(limit, copy=False)
+        for batch in _query(query, {group.number: (group, sources)}):
+            yield from decode_rows(batch, flat)
+
+    def _merged(
+        self,
+        groups: dict[int, tuple[Group, list[Source]]],
+        queries: dict[int, tuple[Frame, Flat]],
+        keys: dict[int, Sql | None],
+        limit: int | None,
+    ) -> Iterator[Value]:
+        """Rows of sources that overlap, sorted by the key; equal ones in the order of the objects and their rows."""
+        is_descending = self._scan.is_descending
+        streams = []
+        for number, (group, sources) in groups.items():
+            frame, flat = queries[number]
+            key = keys[number]
+            missing = build.known(build.is_null(key)) if key is not None else build.TRUE
+            wanted = key if key is not None else build.null("BOOLEAN")
+            places = exp.Bracket(
+                this=exp.Array(expressions=[build.integer(s.place) for s in sources]),
+                expressions=[build.binary("+", build.column("file_index"), build.integer(1))],
+            )
+            order = [("o0", missing), ("o1", wanted), ("o2", places), ("o3", build.column("file_row_number"))]
+            query = frame.select([*flat.columns(), *order])
+            for name, _ in order:
+                direction = is_descending and name in ("o0", "o1")
+                query = query.order_by(
+                    exp.Ordered(this=build.column(name), desc=direction, nulls_first=False), copy=False
+                )
+            if limit is not None:
+                query = query.limit(limit, copy=False)
+            streams.append(_with_order(_query(query, {number: (group, sources)}), flat))
+        if len(streams) == 1:
+            return (value for _, value in streams[0])
+        rank = cmp_to_key(_descending if is_descending else _ascending)
+        return (value for _, value in heapq.merge(*streams, key=lambda pair: rank(pair[0])))
+
+
+def _with_order(batches: Iterator[pa.RecordBatch], flat: Flat) -> Iterator[tuple[tuple[Any, ...], Value]]:
+    for batch in batches:
+        order = zip(*(batch.column(f"o{i}").to_pylist() for i in range(4)), strict=True)
+        yield from zip(order, decode_rows(batch, flat), strict=True)
+
+
+def _ascending(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+    return _compare(a[0], b[0]) or (0 if a[0] else _compare(a[1], b[1])) or _compare(a[2:], b[2:])
+
+
+def _descending(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+    return _compare(b[0], a[0]) or (0 if a[0] else _compare(b[1], a[1])) or _compare(a[2:], b[2:])
+
+
+def _compare(a: Any, b: Any) -> int:
+    return int(a > b) - int(a < b)
+
+
+def _first(values: Iterator[Value], count: int) -> Iterator[Value]:
+    for number, value in enumerate(values):
+        if number >= count:
+            return
+        yield value
+
+
+def _grouped(sources: Sequence[Source]) -> list[Group]:
+    held: dict[tuple[tuple[t.Type, ...], bool], list[Source]] = {}
+    for source in sources:
+        held.setdefault((source.shapes, source.file is not None), []).append(source)
+    return [Group(number, same) for number, same in enumerate(held.values())]
+
+
+def _overlap(sources: list[Source], runs: Sequence[tuple[Source, ...]]) -> bool:
+    held = {source.place for source in sources}
+    return any(len(run) > 1 and run[0].place in held for run in runs)
+
+
+def _stretches(
+    runs: Sequence[tuple[Source, ...]], group_of: Callable[[Source], Group], is_lazy: bool
+) -> Iterator[list[Source]]:
+    """Sources to be read by one query each: runs that overlap, and neighbours of one layout that do not.
+
+    Where only the first rows are wanted, stretches begin small, since what follows may never be needed.
+    """
+    held: list[Source] = []
+    most = 1 if is_lazy else 1 << 30
+    for run in runs:
+        is_alone = len(run) == 1
+        if held and not (is_alone and group_of(run[0]) is group_of(held[0]) and len(held) < most):
+            yield held
+            held = []
+            most *= 2
+        if is_alone:
+            held.append(run[0])
+        else:
+            yield list(run)
+    if held:
+        yield held
+
+
+# ---- queries
+
+
+def _query(query: exp.Select, groups: dict[int, tuple[Group, list[Source]]]) -> Iterator[pa.RecordBatch]:
+    """The batches that a query gives, as they come."""
+    con = connection()
+    try:
+        for number, (group, sources) in groups.items():
+            con.register(f"t{number}", _relation(con, group, sources))
+        yield from con.sql(query.sql(_DIALECT)).to_arrow_reader(_BATCH_ROWS)
+    finally:
+        con.close()
+
+
+def _relation(con: duckdb.DuckDBPyConnection, group: Group, sources: list[Source]) -> Any:
+    if group.is_file:
+        return con.read_parquet([source.file() for source in sources if source.file is not None])
+    tables = []
+    for number, source in enumerate(sources):
+        assert source.table is not None
+        table = source.table()
+        table = table.append_column("file_index", pa.array(np.full(len(table), number, np.int64)))
+        tables.append(table.append_column("file_row_number", pa.array(np.arange(len(table), dtype=np.int64))))
+    return pa.concat_tables(tables)

@@ -1,0 +1,1 @@
+"""From plans to SQL trees: what has a typed columnar form, shape by shape."""

@@ -1,0 +1,102 @@
+"""Arithmetic in SQL: common types as the interpreter finds them, integers that wrap around, nulls as zeros."""
+
+from __future__ import annotations
+
+from shoal.engines.interp.expressions.arithmetic import DIVIDE_BY_ZERO, FLOATS, _Refused, promote
+from shoal.engines.sql import build
+from shoal.engines.sql.build import Sql
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, Outcomes, Rec, always, const
+from shoal.engines.sql.types import physical, sql_type
+from shoal.model import types as t
+from shoal.model.text import format_type
+from shoal.model.values import Value, text_error
+
+_BITS = {
+    t.UINT8: 8, t.INT8: 8, t.UINT16: 16, t.INT16: 16, t.UINT32: 32, t.INT32: 32, t.UINT64: 64, t.INT64: 64,
+    t.DURATION: 64, t.TIME: 64,
+}  # fmt: skip
+
+
+def arithmetic(op: str, a: Node, b: Node) -> Outcomes:
+    """`a op b` of values that are no errors."""
+    if isinstance(a.type.under, t.Union | t.Enum) or isinstance(b.type.under, t.Union | t.Enum):
+        raise NotColumnar("arithmetic with a union or an enum")
+    typ = _common(a, b)
+    if isinstance(typ, Value):
+        return const(typ)
+    if typ not in _BITS and typ not in FLOATS and not (typ is t.STRING and op == "+"):
+        return const(text_error(f"type {format_type(typ)} incompatible with '{op}' operator"))
+    if isinstance(a, Rec) or isinstance(b, Rec):
+        raise NotColumnar("arithmetic with a record")
+    if typ is t.STRING:
+        return always(Leaf(t.STRING, build.call("concat", *(_or(n, build.text("")) for n in (a, b)))))
+    if typ in _BITS:
+        return _whole(op, typ, a, b)
+    return _fractions(op, typ, a, b)
+
+
+def _common(a: Node, b: Node) -> t.Type | Value:
+    """The type to compute in, or the error that there is none."""
+    x, y = a.type.under, b.type.under
+    if t.UINT64 in (x, y) and x is not y and {x, y} & {*t.SIGNED, t.DURATION, t.TIME}:
+        raise NotColumnar("signed with unsigned numbers of 64 bits")
+    try:
+        return promote(Value(x, None), Value(y, None))
+    except _Refused as e:
+        return text_error(str(e))
+
+
+def _or(node: Leaf | Const, zero: Sql) -> Sql:
+    if node.type.under is t.NULL:
+        return zero
+    return (
+        physical(node)
+        if isinstance(node, Const) and node.value.data is not None
+        else build.or_zero(physical(node), zero)
+    )
+
+
+def _whole(op: str, typ: t.Type, a: Leaf | Const, b: Leaf | Const) -> Outcomes:
+    if op == "*" and typ is t.UINT64:
+        raise NotColumnar("products of unsigned numbers of 64 bits")
+    x, y = (build.cast(_or(n, build.integer(0)), "HUGEINT") for n in (a, b))
+    result = t.DURATION if typ is t.TIME and op == "-" else typ
+    if op not in ("/", "%"):
+        return always(Leaf(result, wrapped(build.binary(op, x, y), typ)))
+    zero = build.binary("=", y, build.integer(0))
+    divisor = build.call("nullif", y, build.integer(0))
+    made = wrapped(build.binary("//" if op == "/" else "%", x, divisor), typ)
+    return _guarded(zero, b, Leaf(result, made))
+
+
+def _guarded(zero: Sql, divisor: Leaf | Const, made: Leaf) -> Outcomes:
+    if isinstance(divisor, Const):
+        return always(made) if divisor.value.data else const(DIVIDE_BY_ZERO)
+    return Outcome(zero, Const(DIVIDE_BY_ZERO)), Outcome(build.negated(zero), made)
+
+
+def wrapped(sql: Sql, typ: t.Type) -> Sql:
+    """A whole number of any size as one of a type, wrapping around."""
+    low, high = t.INT_RANGES[typ]  # type: ignore[index]
+    size = high - low + 1
+    kind = sql_type(typ)
+    number = build.integer
+    moved = build.binary("%", build.binary("-", sql, number(low)), number(size))
+    around = build.binary("+", build.binary("%", build.binary("+", moved, number(size)), number(size)), number(low))
+    fits = build.both(build.binary(">=", sql, number(low)), build.binary("<=", sql, number(high)))
+    return build.choose([(fits, build.cast(sql, kind))], build.cast(around, kind))
+
+
+def _fractions(op: str, typ: t.Type, a: Leaf | Const, b: Leaf | Const) -> Outcomes:
+    if op == "%":
+        return const(text_error(f"type {format_type(typ)} incompatible with '%' operator"))
+    if typ is t.FLOAT16:
+        raise NotColumnar("numbers of 16 bits")
+    x, y = (build.cast(_or(n, build.integer(0)), "DOUBLE") for n in (a, b))
+    kind = sql_type(typ)
+    if op != "/":
+        made = build.binary(op, x, y)
+        return always(Leaf(typ, made if kind == "DOUBLE" else build.cast(made, kind)))
+    zero = build.binary("=", y, build.integer(0))
+    made = build.divided(x, build.call("nullif", y, build.integer(0)))
+    return _guarded(zero, b, Leaf(typ, made if kind == "DOUBLE" else build.cast(made, kind)))

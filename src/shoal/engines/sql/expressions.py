@@ -1,0 +1,249 @@
+"""Expressions over rows of one shape, as SQL. What has no exact columnar form raises NotColumnar."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from shoal.engines.interp.engine import evaluate
+from shoal.engines.interp.expressions.access import walk
+from shoal.engines.sql import build
+from shoal.engines.sql.arithmetic import arithmetic
+from shoal.engines.sql.build import Cond, both, either, negated
+from shoal.engines.sql.comparisons import compare, compare_literal
+from shoal.engines.sql.functions import FUNCTIONS
+from shoal.engines.sql.nodes import (
+    Const,
+    Leaf,
+    Node,
+    NotColumnar,
+    Outcome,
+    Outcomes,
+    Rec,
+    always,
+    bounded,
+    const,
+    is_error,
+    is_known_error,
+    on,
+)
+from shoal.engines.sql.searches import find_regexp, find_text, matches_regexp
+from shoal.lang import plan
+from shoal.model import types as t
+from shoal.model.values import FALSE, MISSING, TRUE, Value, structured_error
+
+COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
+
+
+def truth(expr: plan.Expr, this: Node) -> Cond:
+    """Whether a filter by this expression lets a row pass."""
+    match expr:
+        case plan.Binary("and", left, right):
+            return both(truth(left, this), truth(right, this))
+        case plan.Binary("or", left, right):
+            outcomes = value(left, this)
+            spoiled = either(*(o.when for o in outcomes if not _is_bool(o.node) and not _is_missing(o.node)))
+            return either(_holds(outcomes), both(negated(spoiled), truth(right, this)))
+    return _holds(value(expr, this))
+
+
+def _holds(outcomes: Outcomes) -> Cond:
+    return either(*(both(o.when, _bool(o.node)) for o in outcomes if _is_bool(o.node)))
+
+
+def _is_bool(node: Node) -> bool:
+    return node.type.under is t.BOOL
+
+
+def _is_missing(node: Node) -> bool:
+    return is_known_error(node, MISSING)
+
+
+def _bool(node: Node) -> Cond:
+    """Whether a bool is true."""
+    if isinstance(node, Const):
+        return bool(node.value.data)
+    assert isinstance(node, Leaf)
+    return node.sql
+
+
+def _condition(holds: Cond) -> Node:
+    """A condition as a value."""
+    if isinstance(holds, bool):
+        return Const(TRUE if holds else FALSE)
+    return Leaf(t.BOOL, build.known(holds))
+
+
+def value(expr: plan.Expr, this: Node) -> Outcomes:
+    """What an expression makes of a row."""
+    match expr:
+        case plan.Literal(found):
+            return const(found)
+        case plan.This(path):
+            return always(at_path(this, path))
+        case plan.Dot(inner, name):
+            return bounded(Outcome(o.when, at_path(o.node, (name,))) for o in value(inner, this))
+        case plan.Unary("!", operand):
+            return bounded(x for o in value(operand, this) for x in on(o.when, _negated(o.node)))
+        case plan.Binary("and" | "or"):
+            return _logical(expr, this)
+        case plan.Binary(op, left, right) if op in COMPARISONS:
+            return _comparison(op, left, right, this)
+        case plan.Binary("in", left, right):
+            raise NotColumnar("in")
+        case plan.Binary(op, left, right):
+            return _both_sides(left, right, this, lambda a, b: arithmetic(op, a, b))
+        case plan.Conditional():
+            return _conditional(expr, this)
+        case plan.RecordExpr():
+            return _record(expr, this)
+        case plan.Call():
+            return _call(expr, this)
+        case plan.Search(text, found, inner):
+            return _search(value(inner, this), lambda node: find_text(node, text, found))
+        case plan.RegexpSearch(pattern, inner):
+            return _search(value(inner, this), lambda node: find_regexp(node, pattern))
+        case plan.RegexpMatch(pattern, inner):
+            return bounded(Outcome(o.when, _condition(matches_regexp(o.node, pattern))) for o in value(inner, this))
+    raise NotColumnar(type(expr).__name__)
+
+
+def at_path(node: Node, path: plan.Path) -> Node:
+    """The field at a path."""
+    for i, name in enumerate(path):
+        if isinstance(node, Const):
+            return Const(walk(node.value, path[i:]))
+        under = node.type.under
+        if isinstance(node, Rec):
+            assert isinstance(under, t.Record)
+            if name not in under.index:
+                return Const(MISSING)
+            node = node.fields[under.index[name]]
+        elif isinstance(under, t.Union | t.Map) or under is t.TYPE:
+            raise NotColumnar("a path through a union, a map or a type")
+        else:
+            return Const(MISSING)
+    return node
+
+
+# ---- operators
+
+
+def _comparison(op: str, left: plan.Expr, right: plan.Expr, this: Node) -> Outcomes:
+    if isinstance(right, plan.Literal):
+        wanted = right.value
+        return bounded(
+            o if is_error(o.node) else Outcome(o.when, _condition(compare_literal(op, o.node, wanted)))
+            for o in value(left, this)
+        )
+    return _both_sides(left, right, this, lambda a, b: always(_condition(compare(op, a, b))))
+
+
+def _both_sides(left: plan.Expr, right: plan.Expr, this: Node, combine) -> Outcomes:  # type: ignore[no-untyped-def]
+    """Two operands; an error on the left is the result, else one on the right."""
+    made: list[Outcome] = []
+    found = value(right, this)
+    for a in value(left, this):
+        if is_error(a.node):
+            made.append(a)
+            continue
+        for b in on(a.when, found):
+            made.extend((b,) if is_error(b.node) else on(b.when, combine(a.node, b.node)))
+    return bounded(made)
+
+
+def _as_bool(node: Node) -> Node:
+    """A bool that is not null; or the error that it is, or makes."""
+    if _is_bool(node):
+        return _condition(_bool(node))
+    if is_error(node):
+        return node
+    if isinstance(node, Const):
+        return Const(structured_error("not type bool", node.value))
+    raise NotColumnar("an error that holds a value")
+
+
+def _negated(node: Node) -> Outcomes:
+    node = _as_bool(node)
+    return always(node if is_error(node) else _condition(negated(_bool(node))))
+
+
+def _logical(expr: plan.Binary, this: Node) -> Outcomes:
+    made: list[Outcome] = []
+    right: Outcomes | None = None
+    for a in value(expr.left, this):
+        left = _as_bool(a.node)
+        if is_error(left) and not (expr.op == "or" and _is_missing(left)):
+            made.append(Outcome(a.when, left))
+            continue
+        if right is None:
+            right = tuple(Outcome(o.when, _as_bool(o.node)) for o in value(expr.right, this))
+        settled = False if is_error(left) else _bool(left)
+        if expr.op == "and":
+            settled = negated(settled)
+        made.extend(on(both(a.when, settled), const(TRUE if expr.op == "or" else FALSE)))
+        made.extend(on(both(a.when, negated(settled)), right))
+    return bounded(made)
+
+
+def _conditional(expr: plan.Conditional, this: Node) -> Outcomes:
+    made: list[Outcome] = []
+    for o in value(expr.cond, this):
+        if not _is_bool(o.node):
+            if not isinstance(o.node, Const):
+                raise NotColumnar("an error that holds a value")
+            error = structured_error("?-operator: bool predicate required", o.node.value)
+            made.extend(on(o.when, const(error)))
+            continue
+        holds = _bool(o.node)
+        if both(o.when, holds) is not False:
+            made.extend(on(both(o.when, holds), value(expr.then, this)))
+        if both(o.when, negated(holds)) is not False:
+            made.extend(on(both(o.when, negated(holds)), value(expr.otherwise, this)))
+    return bounded(made)
+
+
+def _record(expr: plan.RecordExpr, this: Node) -> Outcomes:
+    fields = [e for e in expr.elems if isinstance(e, plan.Field)]
+    if len(fields) < len(expr.elems):
+        raise NotColumnar("a spread")
+    return combined([f.name for f in fields], [value(f.expr, this) for f in fields])
+
+
+def combined(names: list[str], columns: list[Outcomes]) -> Outcomes:
+    """Records of fields that may each have several outcomes."""
+    return bounded(
+        Outcome(both(*(o.when for o in picked)), record_node(names, [o.node for o in picked]))
+        for picked in product(*columns)
+    )
+
+
+def record_node(names: list[str], nodes: list[Node]) -> Node:
+    """A record of these fields."""
+    typ = t.record(zip(names, (node.type for node in nodes), strict=True))
+    if all(isinstance(node, Const) for node in nodes):
+        return Const(Value(typ, tuple(node.value.data for node in nodes if isinstance(node, Const))))
+    return Rec(typ, tuple(nodes))
+
+
+def _search(outcomes: Outcomes, find) -> Outcomes:  # type: ignore[no-untyped-def]
+    """A search in a value; there is nothing to be found in an error."""
+    return bounded(Outcome(o.when, Const(FALSE) if is_error(o.node) else _condition(find(o.node))) for o in outcomes)
+
+
+def _call(expr: plan.Call, this: Node) -> Outcomes:
+    args = [value(arg, this) for arg in expr.args]
+    made: list[Outcome] = []
+    for picked in product(*args):
+        when = both(*(o.when for o in picked))
+        if when is False:
+            continue
+        nodes = [o.node for o in picked]
+        if all(isinstance(n, Const) for n in nodes) and expr.name in FUNCTIONS and nodes:
+            literals = tuple(plan.Literal(n.value) for n in nodes if isinstance(n, Const))
+            made.extend(on(when, const(evaluate(plan.Call(expr.name, literals)))))
+            continue
+        function = FUNCTIONS.get(expr.name)
+        if function is None:
+            raise NotColumnar(f"the function {expr.name}")
+        made.extend(on(when, function(*nodes)))
+    return bounded(made)

@@ -1,0 +1,229 @@
+"""Rows on their way through a query: a source in SQL, and for each shape of row what its values are there.
+
+Operators on rows change the cases and add conditions; SQL is made of a frame when its rows are wanted. The columns of
+that SQL are flat: `$shape`, `c0`, `c1`, ... for the leaves of the layout, and `v0`, `v1`, ... for its structs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from shoal.engines.sql import build
+from shoal.engines.sql.build import Cond, Sql, both, either
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec
+from shoal.engines.sql.types import literal
+from shoal.formats import layouts
+from shoal.formats.layouts import SHAPE, Form, Layout, RecordForm
+from shoal.model import types as t
+from shoal.model.values import Value
+
+MOST_SHAPES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The rows on a condition, and what they are."""
+
+    when: Cond
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Rows of a source."""
+
+    source: Sql
+    """What stands after FROM."""
+    cases: tuple[Case, ...]
+    where: Cond = True
+
+    def having(self, condition: Cond) -> Frame:
+        """Those rows that meet a condition."""
+        return replace(self, where=both(self.where, condition))
+
+    def select(self, columns: Sequence[tuple[str, Sql]]) -> exp.Select:
+        """A query for some columns."""
+        made = exp.select(*(exp.alias_(sql, name, quoted=True, copy=False) for name, sql in columns), copy=False)
+        made = made.from_(self.source, copy=False)
+        if self.where is True:
+            return made
+        return made.where(build.known(self.where) if isinstance(self.where, bool) else self.where, copy=False)
+
+
+def scan_frame(source: Sql, layout: Layout, shapes: Sequence[int], with_nulls: bool) -> Frame:
+    """The rows of a table in a layout, which has these of its shapes, and maybe records that are null themselves."""
+    code = build.column(SHAPE)
+    cases = [Case(build.among(code, [i]), scan_node(layout.shapes[i], layout.forms[i])) for i in shapes]
+    if with_nulls:
+        records = [i for i in shapes if isinstance(layout.shapes[i].under, t.Record)]
+        cases += [Case(build.among(code, [-1 - i]), Const(Value(layout.shapes[i], None))) for i in records]
+    elif len(cases) == 1:
+        cases = [Case(True, cases[0].node)]
+    return Frame(source, tuple(cases))
+
+
+def scan_node(shape: t.Type, form: Form, is_top: bool = True) -> Node:
+    """Where the values of a shape are in a table of the layout."""
+    if form is None:
+        return Const(Value(shape, None))
+    if isinstance(form, RecordForm):
+        under = shape.under
+        assert isinstance(under, t.Record)
+        fields = tuple(
+            scan_node(f.type, inner, is_top=False) for f, inner in zip(under.fields, form.fields, strict=True)
+        )
+        return Rec(shape, fields, None if is_top else build.is_present(_nested(form.struct.column)))
+    return Leaf(shape, _nested(form.column))
+
+
+def _nested(names: tuple[str, ...]) -> Sql:
+    made = build.column(names[0])
+    for name in names[1:]:
+        made = build.call("struct_extract", made, build.text(name))
+    return made
+
+
+# ---- conditions by case
+
+
+def by_case(frame: Frame, conditions: Sequence[Cond]) -> Cond:
+    """A condition that is another one for each case; where it is the same for all, nobody has to ask for the shape."""
+    groups: dict[Cond, list[Cond]] = {}
+    for case, condition in zip(frame.cases, conditions, strict=True):
+        if condition is not False:
+            groups.setdefault(condition, []).append(case.when)
+    if len(groups) == 1 and sum(map(len, groups.values())) == len(frame.cases):
+        return next(iter(groups))
+    return either(*(both(any_of(whens), condition) for condition, whens in groups.items()))
+
+
+def any_of(whens: Sequence[Cond]) -> Cond:
+    """Whether one of some conditions holds; of those that ask for one shape each it is one question."""
+    codes = [_code(when) for when in whens]
+    if codes and all(code is not None for code in codes):
+        return build.among(build.column(SHAPE), [code for code in codes if code is not None])
+    return either(*whens)
+
+
+def _code(when: Cond) -> int | None:
+    """The shape that a condition asks for, if it does no more than that."""
+    if isinstance(when, exp.EQ) and isinstance(when.this, exp.Paren) and when.this.this == build.column(SHAPE):
+        number = when.expression.this
+        return int(number.this) if isinstance(number, exp.Literal) else None
+    return None
+
+
+# ---- flat columns
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """Columns of SQL for rows in a layout."""
+
+    layout: Layout
+    shape: Sql
+    leaves: tuple[Sql, ...]
+    structs: tuple[Sql | None, ...]
+    """Whether each struct is there; None if it always is where a shape has it."""
+
+    def columns(self) -> list[tuple[str, Sql]]:
+        """The columns by their names."""
+        made = [(SHAPE, self.shape)]
+        made += [(f"c{i}", sql) for i, sql in enumerate(self.leaves)]
+        return made + [(f"v{i}", sql) for i, sql in enumerate(self.structs) if sql is not None]
+
+
+def flatten(cases: Sequence[Case]) -> Flat:
+    """The columns for cases."""
+    shapes = list(dict.fromkeys(case.node.type for case in cases))
+    if len(shapes) > MOST_SHAPES:
+        raise NotColumnar("too many shapes")
+    layout = layouts.layout_of(tuple(shapes))
+    place = {shape: i for i, shape in enumerate(shapes)}
+    codes: list[tuple[Cond, Sql]] = []
+    leaves: list[list[tuple[Cond, Sql]]] = [[] for _ in layout.leaves]
+    structs: list[list[tuple[Cond, Sql | None]]] = [[] for _ in layout.structs]
+    for case in cases:
+        code = place[case.node.type]
+        codes.append((case.when, _shape_code(case.node, code)))
+        for index, sql in _leaves(case.node, layout.forms[code]):
+            leaves[index].append((case.when, sql))
+        for index, valid in _structs(case.node, layout.forms[code]):
+            structs[index].append((case.when, valid))
+    return Flat(
+        layout,
+        _merged(codes),
+        tuple(_merged(entries) for entries in leaves),
+        tuple(_validity(entries) for entries in structs),
+    )
+
+
+def _shape_code(node: Node, code: int) -> Sql:
+    """The place of the shape; of a record that is null, the number that stands for that."""
+    if isinstance(node.type.under, t.Record):
+        valid = _valid(node)
+        if valid is False:
+            return build.integer(-1 - code)
+        if valid is not True:
+            return build.choose([(valid, build.integer(code))], build.integer(-1 - code))
+    return build.integer(code)
+
+
+def _valid(node: Node) -> Cond:
+    if isinstance(node, Const):
+        return node.value.data is not None
+    return True if not isinstance(node, Rec) or node.valid is None else node.valid
+
+
+def _parts(node: Node) -> tuple[Node, ...]:
+    """The fields of a record."""
+    if isinstance(node, Rec):
+        return node.fields
+    assert isinstance(node, Const)
+    under = node.value.type.under
+    assert isinstance(under, t.Record)
+    data = node.value.data or (None,) * len(under.fields)
+    return tuple(Const(Value(f.type, d)) for f, d in zip(under.fields, data, strict=True))
+
+
+def _leaves(node: Node, form: Form) -> Iterator[tuple[int, Sql]]:
+    if form is None:
+        return
+    if isinstance(form, RecordForm):
+        for part, inner in zip(_parts(node), form.fields, strict=True):
+            yield from _leaves(part, inner)
+    elif isinstance(node, Const):
+        yield form.index, literal(node.value)
+    else:
+        assert isinstance(node, Leaf)
+        yield form.index, node.sql
+
+
+def _structs(node: Node, form: Form) -> Iterator[tuple[int, Sql | None]]:
+    if isinstance(form, RecordForm):
+        if form.struct.column:
+            valid = _valid(node)
+            yield form.struct.index, None if valid is True else build.known(valid)
+        for part, inner in zip(_parts(node), form.fields, strict=True):
+            yield from _structs(part, inner)
+
+
+def _merged(entries: list[tuple[Cond, Sql]]) -> Sql:
+    """The value of a column in all cases. What it is in rows of other shapes does not matter."""
+    if not entries:
+        return build.null("BOOLEAN")
+    groups: dict[Sql, list[Cond]] = {}
+    for when, sql in entries:
+        groups.setdefault(sql, []).append(when)
+    if len(groups) == 1:
+        return next(iter(groups))
+    return build.choose([(any_of(whens), sql) for sql, whens in groups.items()])
+
+
+def _validity(entries: list[tuple[Cond, Sql | None]]) -> Sql | None:
+    if all(valid is None for _, valid in entries):
+        return None
+    return _merged([(when, build.TRUE if valid is None else valid) for when, valid in entries])

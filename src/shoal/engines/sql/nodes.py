@@ -1,0 +1,103 @@
+"""A value of a known type that is not known itself: what SQL would compute for it.
+
+An expression over rows of one shape has one type, or one of a few that depend on the data, such as an error where
+it divides by zero. Its outcomes are all of these, each with the condition on which it is the one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from shoal.engines.sql.build import Cond, Sql, both
+from shoal.model import types as t
+from shoal.model.values import Value
+from shoal.model.values import is_error as is_error_value
+
+
+class NotColumnar(Exception):
+    """Something that has no columnar form here; the interpreter does it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value in the physical form of its type; NULL is its null."""
+
+    type: t.Type
+    sql: Sql
+
+
+@dataclass(frozen=True, slots=True)
+class Rec:
+    """A record whose fields are values of their own."""
+
+    type: t.Type
+    fields: tuple[Node, ...]
+    valid: Sql | None = None
+    """Whether it is not null; None if it never is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A value that is known."""
+
+    value: Value
+
+    @property
+    def type(self) -> t.Type:
+        """Its type."""
+        return self.value.type
+
+
+Node: TypeAlias = Leaf | Rec | Const
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A value, and the condition on which it is the one."""
+
+    when: Cond
+    node: Node
+
+
+Outcomes: TypeAlias = tuple[Outcome, ...]
+"""Conditions exclude each other, and one of them holds."""
+_MOST = 64
+
+
+def always(node: Node) -> Outcomes:
+    """The one outcome."""
+    return (Outcome(True, node),)
+
+
+def const(value: Value) -> Outcomes:
+    """A known outcome."""
+    return always(Const(value))
+
+
+def on(when: Cond, outcomes: Outcomes) -> Outcomes:
+    """Outcomes under one more condition."""
+    return tuple(Outcome(made, o.node) for o in outcomes if (made := both(when, o.when)) is not False)
+
+
+def bounded(outcomes: Iterable[Outcome]) -> Outcomes:
+    """Outcomes, unless there are too many."""
+    made = tuple(o for o in outcomes if o.when is not False)
+    if len(made) > _MOST:
+        raise NotColumnar("too many outcomes")
+    return made
+
+
+def is_error(node: Node) -> bool:
+    """Whether it is an error for certain; what may be one is an outcome of its own."""
+    return isinstance(node.type.under, t.Error)
+
+
+def is_known_error(node: Node, value: Value) -> bool:
+    """Whether it is this very error. A column of errors may hold it or not."""
+    if isinstance(node, Const):
+        return is_error_value(node.value) and node.value == value
+    if is_error(node):
+        raise NotColumnar("a column of errors")
+    return False

@@ -1,0 +1,205 @@
+"""Operators on rows, as changes of a frame. What has no exact columnar form raises NotColumnar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from shoal.engines.sql.build import Cond, both, either, negated
+from shoal.engines.sql.expressions import combined, truth, value
+from shoal.engines.sql.frames import Case, Frame, by_case
+from shoal.engines.sql.nodes import (
+    Const,
+    Node,
+    NotColumnar,
+    Outcome,
+    Outcomes,
+    Rec,
+    always,
+    const,
+    is_error,
+    is_known_error,
+)
+from shoal.lang import plan
+from shoal.model import types as t
+from shoal.model.values import QUIET, Value
+
+MOST_CASES = 512
+
+
+def apply(op: plan.Op, frame: Frame) -> Frame:
+    """A frame after an operator."""
+    match op:
+        case plan.Pass():
+            return frame
+        case plan.Filter(expr):
+            return filtered(frame, expr)
+        case plan.Yield((expr,)):
+            return changed(frame, lambda node: value(expr, node))
+        case plan.Cut(args):
+            return changed(frame, lambda node: _cut(args, node))
+        case plan.Put(args):
+            return changed(frame, lambda node: _put(args, node))
+        case plan.Drop(paths):
+            return changed(frame, lambda node: _drop(frozenset(paths), node))
+        case plan.Rename(args):
+            return changed(frame, lambda node: _rename(args, node))
+    raise NotColumnar(type(op).__name__)
+
+
+def filtered(frame: Frame, expr: plan.Expr) -> Frame:
+    """The rows that a filter lets pass."""
+    verdicts = [truth(expr, case.node) for case in frame.cases]
+    condition = by_case(frame, verdicts)
+    kept = tuple(case for case, verdict in zip(frame.cases, verdicts, strict=True) if verdict is not False)
+    return replace(frame, cases=kept).having(condition)
+
+
+def changed(frame: Frame, change: Callable[[Node], Outcomes]) -> Frame:
+    """Each row by what a function makes of it; what becomes quiet is dropped."""
+    cases: list[Case] = []
+    dropped: list[Cond] = []
+    for case in frame.cases:
+        for outcome in change(case.node):
+            when = both(case.when, outcome.when)
+            if is_known_error(outcome.node, QUIET) if isinstance(outcome.node, Const) else False:
+                dropped.append(when)
+            else:
+                cases.append(Case(when, outcome.node))
+    if len(cases) > MOST_CASES:
+        raise NotColumnar("too many cases")
+    return replace(frame, cases=tuple(cases)).having(negated(either(*dropped)))
+
+
+# ---- fields of records
+
+
+def _name(target: plan.Expr) -> str:
+    if isinstance(target, plan.This) and len(target.path) == 1:
+        return target.path[0]
+    raise NotColumnar("a target that is no field at the top")
+
+
+def _cut(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
+    if not args:
+        raise NotColumnar("cut of nothing")
+    names = [_name(a.target) for a in args]
+    return _with_quiet(
+        names, [value(a.expr, node) for a in args], lambda kept: combined(*kept) if kept[0] else const(QUIET)
+    )
+
+
+def _with_quiet(
+    names: list[str], columns: list[Outcomes], make: Callable[[tuple[list[str], list[Outcomes]]], Outcomes]
+) -> Outcomes:
+    """Fields without those that are quiet; one that may or may not be so is not for columns."""
+    kept: tuple[list[str], list[Outcomes]] = ([], [])
+    for name, outcomes in zip(names, columns, strict=True):
+        quiet = [isinstance(o.node, Const) and is_known_error(o.node, QUIET) for o in outcomes]
+        if all(quiet):
+            continue
+        if any(quiet):
+            raise NotColumnar("a field that may be quiet")
+        kept[0].append(name)
+        kept[1].append(outcomes)
+    return make(kept)
+
+
+def _put(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
+    under = node.type.under
+    if not isinstance(under, t.Record):
+        if is_error(node):
+            return always(node)
+        raise NotColumnar("put into what is no record")
+    names = [_name(a.target) for a in args]
+    if len(set(names)) < len(names):
+        raise NotColumnar("a field that is put twice")
+    old = dict(zip((f.name for f in under.fields), _fields(node), strict=True))
+
+    def make(kept: tuple[list[str], list[Outcomes]]) -> Outcomes:
+        if not kept[0]:
+            return always(node)
+        columns = {name: always(field) for name, field in old.items()} | dict(zip(*kept, strict=True))
+        return combined(list(columns), list(columns.values()))
+
+    return _with_quiet(names, [value(a.expr, node) for a in args], make)
+
+
+def _fields(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, Rec):
+        return node.fields
+    if isinstance(node, Const):
+        under = node.value.type.under
+        assert isinstance(under, t.Record)
+        data = node.value.data or (None,) * len(under.fields)
+        return tuple(Const(Value(f.type, d)) for f, d in zip(under.fields, data, strict=True))
+    raise NotColumnar("a record in one column")
+
+
+def _drop(paths: frozenset[plan.Path], node: Node) -> Outcomes:
+    if not isinstance(node.type.under, t.Record):
+        return always(node)
+    made = _without(node, paths, ())
+    return const(QUIET) if made is None else always(made)
+
+
+def _without(node: Node, paths: frozenset[plan.Path], at: plan.Path) -> Node | None:
+    """A record without some fields; None if nothing is left, the very node if it has none of them."""
+    under = node.type.under
+    if not isinstance(under, t.Record) or not any(p[: len(at)] == at for p in paths):
+        return node
+    kept: list[tuple[str, Node]] = []
+    is_same = True
+    for f, inner in zip(under.fields, _fields(node), strict=True):
+        path = (*at, f.name)
+        made = None if path in paths else _without(inner, paths, path)
+        is_same = is_same and made is inner
+        if made is not None:
+            kept.append((f.name, made))
+    if is_same:
+        return node
+    if not kept:
+        return None
+    if isinstance(node, Const):
+        raise NotColumnar("drop from a constant")
+    assert isinstance(node, Rec)
+    return Rec(t.record((n, x.type) for n, x in kept), tuple(x for _, x in kept), node.valid)
+
+
+def _rename(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
+    if not isinstance(node.type.under, t.Record):
+        return always(node)
+    fields = list(_fields(node))
+    names = [f.name for f in node.type.under.fields]
+    for arg in args:
+        old, new = _name(arg.expr), _name(arg.target)
+        if old not in names:
+            continue
+        names[names.index(old)] = new
+        if len(set(names)) < len(names):
+            raise NotColumnar("a name that is there already")
+    typ = t.record(zip(names, (x.type for x in fields), strict=True))
+    if isinstance(node, Const):
+        return const(Value(typ, node.value.data))
+    assert isinstance(node, Rec)
+    return (Outcome(True, Rec(typ, tuple(fields), node.valid)),)
+
+
+# ---- projection
+
+
+def projected(frame: Frame, paths: Sequence[plan.Path]) -> Frame:
+    """Records of just the fields at some paths, which is all that is looked at from here on."""
+    return replace(frame, cases=tuple(Case(case.when, _project(case.node, list(paths))) for case in frame.cases))
+
+
+def _project(node: Node, paths: list[plan.Path]) -> Node:
+    under = node.type.under
+    if () in paths or not isinstance(node, Rec) or not isinstance(under, t.Record):
+        return node
+    kept = []
+    for f, inner in zip(under.fields, node.fields, strict=True):
+        inside = [p[1:] for p in paths if p[0] == f.name]
+        if inside:
+            kept.append((f.name, _project(inner, inside)))
+    return Rec(t.record((name, x.type) for name, x in kept), tuple(x for _, x in kept), node.valid)

@@ -1,0 +1,321 @@
+"""Aggregation in SQL, by keys and by the types of what is aggregated.
+
+Rows whose keys and arguments have the same types make one combination. Each group of SQL is of one combination, so each
+of its results has a known type. Groups of several combinations that have the same keys are put together afterwards by
+the interpreter, from partial results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from sqlglot import exp
+
+from shoal.engines.interp.aggregates.numeric import KINDS
+from shoal.engines.sql import build
+from shoal.engines.sql.arithmetic import wrapped
+from shoal.engines.sql.build import Cond, Sql, both
+from shoal.engines.sql.expressions import record_node, truth, value
+from shoal.engines.sql.frames import Case, Flat, Frame, flatten
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, is_known_error
+from shoal.engines.sql.types import physical
+from shoal.lang import plan
+from shoal.model import types as t
+from shoal.model.values import MISSING, QUIET
+
+MOST_COMBINATIONS = 256
+GROUP = "$group"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one aggregate comes out of a combination: columns of SQL, and the partial result that they make."""
+
+    kind: str
+    """What the columns are: see `results`."""
+    type: t.Type
+    columns: tuple[str, ...] = ()
+    consumed: str = ""
+    """The column that counts what was fed to it; "" if all rows of the group were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """Rows with keys and arguments of the same types."""
+
+    keys: t.Type
+    """The record of the keys."""
+    results: tuple[Result, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A query for groups, and what its columns mean."""
+
+    query: exp.Select
+    keys: Flat
+    """The keys as records; its `$shape` says which record."""
+    combinations: tuple[Combination, ...]
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no two combinations have keys of the same types, so that each group is whole."""
+        kinds = [c.keys for c in self.combinations]
+        return len(set(kinds)) == len(kinds)
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """The rows of a combination: on which condition they are, with which keys and arguments."""
+
+    whens: list[Cond] = field(default_factory=list)
+    keys: list[Node] = field(default_factory=list)
+    args: list[tuple[Node | None, ...]] = field(default_factory=list)
+
+
+def summarize(op: plan.Summarize, frame: Frame) -> Summary:
+    """The query of an aggregation."""
+    if op.partials_in or op.partials_out or op.limit:
+        raise NotColumnar("partial results")
+    for _, agg in op.aggs:
+        if agg.name not in AGGREGATES:
+            raise NotColumnar(f"the aggregate {agg.name}")
+    wheres = [None if agg.where is None else agg.where for _, agg in op.aggs]
+    found: dict[tuple[t.Type | None, ...], _Gathered] = {}
+    conditions: list[list[tuple[Cond, Cond]]] = [[] for _ in op.aggs]
+    for case in frame.cases:
+        for when, keys, args in _combined(op, case):
+            types = (keys.type, *(None if a is None else a.type for a in args))
+            gathered = found.setdefault(types, _Gathered())
+            gathered.whens.append(when)
+            gathered.keys.append(keys)
+            gathered.args.append(args)
+        for held, where in zip(conditions, wheres, strict=True):
+            if where is not None:
+                held.append((case.when, truth(where, case.node)))
+    if len(found) > MOST_COMBINATIONS:
+        raise NotColumnar("too many combinations of types")
+    return _Maker(op, frame, list(found.values()), conditions).make()
+
+
+def _combined(op: plan.Summarize, case: Case) -> list[tuple[Cond, Node, tuple[Node | None, ...]]]:
+    """The keys and arguments of the rows of a case, by their types; rows with a quiet key are left out."""
+    keys = [value(expr, case.node) for _, expr in op.keys]
+    args = [((None,) if agg.expr is None else value(agg.expr, case.node)) for _, agg in op.aggs]
+    made: list[tuple[Cond, Node, tuple[Node | None, ...]]] = []
+    names = [f"k{i}" for i in range(len(keys))]
+    for picked in product(*keys):
+        if any(isinstance(o.node, Const) and is_known_error(o.node, QUIET) for o in picked):
+            raise NotColumnar("a quiet key")
+        for fed in product(*args):
+            when = both(case.when, *(o.when for o in picked), *(o.when for o in fed if o is not None))
+            if when is False:
+                continue
+            nodes = tuple(None if o is None else o.node for o in fed)
+            made.append((when, record_node(names, [o.node for o in picked]), nodes))
+    return made
+
+
+class _Maker:
+    """Puts the query together."""
+
+    def __init__(
+        self,
+        op: plan.Summarize,
+        frame: Frame,
+        combinations: list[_Gathered],
+        conditions: list[list[tuple[Cond, Cond]]],
+    ) -> None:
+        self._op = op
+        self._frame = frame
+        self._combinations = combinations
+        self._conditions = conditions
+        self._inner: list[tuple[str, Sql]] = []
+        self._outer: list[tuple[str, Sql]] = []
+        self._known: dict[tuple[int, str, t.Type], str] = {}
+
+    def make(self) -> Summary:
+        cases = [Case(when, node) for c in self._combinations for when, node in zip(c.whens, c.keys, strict=True)]
+        keys = flatten(cases)
+        self._inner += keys.columns()
+        if len(self._combinations) > 1:
+            codes = [(when, build.integer(code)) for code, c in enumerate(self._combinations) for when in c.whens]
+            self._inner.append((GROUP, build.choose(codes)))
+        filters = [self._filter(i) for i in range(len(self._op.aggs))]
+        made = []
+        for code, combination in enumerate(self._combinations):
+            results = tuple(self._result(code, combination, i, filters[i]) for i in range(len(self._op.aggs)))
+            made.append(Combination(combination.keys[0].type, results))
+        return Summary(self._query(keys), keys, tuple(made))
+
+    def _filter(self, i: int) -> Sql | None:
+        """The column that says which rows an aggregate takes."""
+        if self._op.aggs[i][1].where is None:
+            return None
+        holds = build.either(*(both(when, verdict) for when, verdict in self._conditions[i]))
+        self._inner.append((f"w{i}", build.known(holds)))
+        return build.column(f"w{i}")
+
+    def _result(self, code: int, combination: _Gathered, i: int, taken: Sql | None) -> Result:
+        agg = self._op.aggs[i][1]
+        args = [fed[i] for fed in combination.args]
+        if args[0] is not None and isinstance(args[0], Const) and is_known_error(args[0], MISSING):
+            return Result(_UNFED.get(agg.name, "nothing"), t.NULL)
+        return AGGREGATES[agg.name](_Argument(self, i, combination, args, taken))
+
+    def argument(self, i: int, combination: _Gathered, args: Sequence[Node | None], kind: str) -> Sql:
+        """The column with the arguments of one aggregate in one combination."""
+        name = f"a{i}_{self._combinations.index(combination)}"
+        entries = []
+        for when, node in zip(combination.whens, args, strict=True):
+            if not isinstance(node, Leaf | Const):
+                raise NotColumnar("an aggregate of records")
+            entries.append((when, build.cast(physical(node), kind)))
+        distinct = dict.fromkeys(sql for _, sql in entries)
+        sql = next(iter(distinct)) if len(distinct) == 1 else build.choose(entries)
+        for known, held in self._inner:
+            if held == sql and known.startswith("a"):
+                return build.column(known)
+        self._inner.append((name, sql))
+        return build.column(name)
+
+    def output(self, sql: Sql, taken: Sql | None) -> str:
+        """The name of a column of results."""
+        if taken is not None:
+            sql = exp.Filter(this=sql, expression=exp.Where(this=taken))
+        for name, held in self._outer:
+            if held == sql:
+                return name
+        name = f"r{len(self._outer)}"
+        self._outer.append((name, sql))
+        return name
+
+    def _query(self, keys: Flat) -> exp.Select:
+        inner = self._frame.select(self._inner)
+        by = [name for name, _ in keys.columns()]
+        if len(keys.layout.shapes) == 1 and not isinstance(keys.shape, exp.Case):
+            by = by[1:]
+        if len(self._combinations) > 1:
+            by.append(GROUP)
+        outer = [exp.alias_(sql, name, quoted=True, copy=False) for name, sql in self._outer]
+        made = exp.select(*(build.column(name) for name in by), *outer, copy=False)
+        made = made.from_(inner.subquery("rows", copy=False), copy=False)
+        if not by:
+            # Without keys the engine makes a row of nothing, too.
+            made = made.having(exp.GT(this=_count(), expression=build.integer(0)), copy=False)
+            if not outer:
+                made = made.select(exp.alias_(_count(), "r", quoted=True), copy=False)
+        groups = [build.column(name) for name in by]
+        for leaf in keys.layout.leaves:
+            if leaf.type in t.FLOATS:
+                # Zeros of either sign are one to the engine.
+                groups.append(build.call("signbit", build.column(f"c{leaf.index}")))
+            elif leaf.type.has_float:
+                raise NotColumnar("keys with fractions inside")
+        return made.group_by(*groups, copy=False) if groups else made
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """What an aggregate is fed in one combination."""
+
+    maker: _Maker
+    index: int
+    combination: _Gathered
+    nodes: Sequence[Node | None]
+    taken: Sql | None
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the values, without names."""
+        node = self.nodes[0]
+        assert node is not None
+        if isinstance(node.type.under, t.Union):
+            raise NotColumnar("an aggregate of unions")
+        return node.type.under
+
+    def column(self, kind: str) -> Sql:
+        """The values, as numbers of a kind."""
+        return self.maker.argument(self.index, self.combination, self.nodes, kind)
+
+    def result(self, kind: str, typ: t.Type, *columns: Sql) -> Result:
+        """How results come out."""
+        names = tuple(self.maker.output(sql, self.taken) for sql in columns)
+        consumed = "" if self.taken is None else self.maker.output(_count(), self.taken)
+        return Result(kind, typ, names, consumed)
+
+
+def _count() -> Sql:
+    return exp.Count(this=exp.Star())
+
+
+def _counted(arg: _Argument) -> Result:
+    return arg.result("count", t.UINT64, _count())
+
+
+def _summed(arg: _Argument) -> Result:
+    kind = KINDS.get(arg.type)
+    if kind is None:
+        return Result("nothing", t.NULL)
+    if kind is t.FLOAT64:
+        return arg.result("value", kind, build.call("sum", arg.column("DOUBLE")))
+    column = arg.column("UBIGINT" if kind is t.UINT64 else "BIGINT")
+    return arg.result("value", kind, wrapped_sum(build.call("sum", column), kind))
+
+
+def wrapped_sum(sql: Sql, kind: t.Type) -> Sql:
+    """A sum, which the engine makes of 128 bits, as a number of 64."""
+    return wrapped(build.cast(sql, "HUGEINT"), kind)
+
+
+def _extreme(name: str) -> Callable[[_Argument], Result]:
+    def compute(arg: _Argument) -> Result:
+        kind = KINDS.get(arg.type)
+        if kind is None:
+            return Result("nothing", t.NULL)
+        if kind is not t.FLOAT64:
+            column = arg.column("UBIGINT" if kind is t.UINT64 else "BIGINT")
+            return arg.result("value", kind, build.call(name, column))
+        # A NaN counts only if there is nothing else.
+        column = arg.column("DOUBLE")
+        number = build.choose([(build.negated(build.call("isnan", column)), column)])
+        found = exp.Coalesce(this=build.call(name, number), expressions=[build.call("min", column)])
+        if arg.taken is not None:
+            raise NotColumnar("an extreme of fractions on a condition")
+        return arg.result("value", kind, found)
+
+    return compute
+
+
+def _mean(arg: _Argument) -> Result:
+    if arg.type is t.STRING:
+        raise NotColumnar("a mean of texts")
+    if not t.is_number(arg.type):
+        return Result("mean", t.FLOAT64)
+    column = arg.column("DOUBLE")
+    return arg.result("mean", t.FLOAT64, build.call("sum", column), build.call("count", column))
+
+
+def _logical(name: str) -> Callable[[_Argument], Result]:
+    def compute(arg: _Argument) -> Result:
+        if arg.type is not t.BOOL:
+            return Result("no bool", t.BOOL)
+        return arg.result("bool", t.BOOL, build.call(name, arg.column("BOOLEAN")))
+
+    return compute
+
+
+_UNFED = {"and": "no bool", "avg": "mean", "count": "count", "or": "no bool"}
+"""What comes of aggregates that are fed nothing, if it is not null."""
+
+AGGREGATES: dict[str, Callable[[_Argument], Result]] = {
+    "and": _logical("bool_and"),
+    "avg": _mean,
+    "count": _counted,
+    "max": _extreme("max"),
+    "min": _extreme("min"),
+    "or": _logical("bool_or"),
+    "sum": _summed,
+}

@@ -1,0 +1,226 @@
+"""How values of several shapes lie in the columns of one table: the layout of their shapes.
+
+Records at one path share a struct, whose fields are those of all of them. What is no record has a column for each
+type that stands at its path; names of types make no difference, since the shape of a row gives them back. A null of
+no type has no column. At the top the fields of records are the columns of the table, and what is no record is in
+columns named `$value`; `$shape` tells the shape of each row by its place among the shapes.
+
+A layout follows from its shapes, in their order, and from nothing else:
+
+- Fields stand in the order in which the shapes bring them; at one path the struct comes first, the types after it
+  in their canonical order.
+- The first column at a path has the name of the field, any other one `field$type`, as far as those are free.
+- A struct that no column would be in is a column of bools: true where it is not null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeAlias
+
+from shoal.model import types as t
+
+SHAPE = "$shape"
+VALUE = "$value"
+Path: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column of values of one type."""
+
+    path: Path
+    type: t.Type
+    """Without names."""
+    column: Path
+    """The name of the column, after those of the structs that it is in."""
+    index: int
+    """Its place among the leaves of the layout."""
+
+
+@dataclass(slots=True)
+class Struct:
+    """The records at a path, fused; at the top it is the table itself."""
+
+    path: Path
+    column: Path
+    index: int
+    """Its place among the structs of the layout."""
+    fields: dict[str, Slot] = field(default_factory=dict)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is nothing in it, so that it is a column of bools."""
+        return not any(slot.struct is not None or slot.leaves for slot in self.fields.values())
+
+
+@dataclass(slots=True)
+class Slot:
+    """What there is at a path: a struct for records, and a leaf for each other type."""
+
+    struct: Struct | None = None
+    leaves: dict[t.Type, Leaf] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordForm:
+    """Where a record of some shape has its fields."""
+
+    type: t.Type
+    struct: Struct
+    fields: tuple[Form, ...]
+
+
+Form: TypeAlias = RecordForm | Leaf | None
+"""Where a value of some shape lies; None is a null of no type, which lies nowhere."""
+
+
+class Layout:
+    """The columns for values of some shapes."""
+
+    def __init__(self, shapes: Iterable[t.Type]) -> None:
+        self.shapes: tuple[t.Type, ...] = tuple(shapes)
+        self.leaves: list[Leaf] = []
+        self.structs: list[Struct] = []
+        self.root = _Namer(self).root(self.shapes)
+        self.forms: tuple[Form, ...] = tuple(form_of(shape, self.root) for shape in self.shapes)
+
+
+@lru_cache(maxsize=512)
+def layout_of(shapes: tuple[t.Type, ...]) -> Layout:
+    """The layout of some shapes; objects of a pool mostly have the same ones."""
+    return Layout(shapes)
+
+
+def form_of(shape: t.Type, slot: Slot) -> Form:
+    """Where values of a shape lie, given what there is at their path."""
+    under = shape.under
+    if under is t.NULL:
+        return None
+    if isinstance(under, t.Record):
+        assert slot.struct is not None
+        fields = slot.struct.fields
+        return RecordForm(shape, slot.struct, tuple(form_of(f.type, fields[f.name]) for f in under.fields))
+    return slot.leaves[bare(shape)]
+
+
+def bare(typ: t.Type) -> t.Type:
+    """A type without names, at any depth: what tells one column from another."""
+    found: t.Type | None = typ.memo.get("bare")
+    if found is None:
+        found = typ.memo["bare"] = _bare(typ.under)
+    return found
+
+
+def _bare(typ: t.Type) -> t.Type:
+    match typ:
+        case t.Record(fields=fields):
+            return t.record((f.name, bare(f.type)) for f in fields)
+        case t.Array(elem=elem):
+            return t.array(bare(elem))
+        case t.Set(elem=elem):
+            return t.set_of(bare(elem))
+        case t.Error(inner=inner):
+            return t.error(bare(inner))
+        case t.Map() | t.Union():
+            # Names decide about the order of keys and members, so they stay.
+            return typ
+    return typ
+
+
+# ---- which columns there are
+
+
+@dataclass(slots=True)
+class _Found:
+    """What stands at a path in some of the shapes."""
+
+    is_record: bool = False
+    fields: dict[str, _Found] = field(default_factory=dict)
+    types: dict[t.Type, None] = field(default_factory=dict)
+
+    def add(self, shape: t.Type) -> None:
+        under = shape.under
+        if isinstance(under, t.Record):
+            self.is_record = True
+            for name, typ in under.fields:
+                self.fields.setdefault(name, _Found()).add(typ)
+        elif under is not t.NULL:
+            self.types[bare(shape)] = None
+
+    def count(self) -> int:
+        """How many columns it takes."""
+        inner = sum(found.count() for found in self.fields.values())
+        return len(self.types) + (max(1, inner) if self.is_record else 0)
+
+
+class _Namer:
+    """Gives names to columns."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def root(self, shapes: Sequence[t.Type]) -> Slot:
+        found = _Found()
+        for shape in shapes:
+            found.add(shape)
+        slot, used = Slot(), {SHAPE}
+        if found.is_record:
+            slot.struct = self._struct((), (), found, used)
+        self._add_leaves(slot, found, VALUE, (), (), used, is_first=True)
+        return slot
+
+    def _struct(self, path: Path, column: Path, found: _Found, used: set[str]) -> Struct:
+        struct = Struct(path, column, len(self._layout.structs))
+        self._layout.structs.append(struct)
+        for name, inner in found.fields.items():
+            struct.fields[name] = self._slot((*path, name), column, inner, used)
+        return struct
+
+    def _slot(self, path: Path, above: Path, found: _Found, used: set[str]) -> Slot:
+        slot = Slot()
+        name = path[-1]
+        if found.is_record:
+            slot.struct = self._struct(path, (*above, free_name(name, used)), found, set())
+        self._add_leaves(slot, found, name, path, above, used, is_first=not found.is_record)
+        return slot
+
+    def _add_leaves(
+        self, slot: Slot, found: _Found, name: str, path: Path, above: Path, used: set[str], is_first: bool
+    ) -> None:
+        for typ in t.unique_types(found.types):
+            wanted = name if is_first else f"{name}${_word(typ)}"
+            is_first = False
+            leaf = Leaf(path, typ, (*above, free_name(wanted, used)), len(self._layout.leaves))
+            self._layout.leaves.append(leaf)
+            slot.leaves[typ] = leaf
+
+
+def _word(typ: t.Type) -> str:
+    return typ.name if isinstance(typ, t.Primitive) else typ.kind
+
+
+def free_name(name: str, used: set[str]) -> str:
+    """A name of a column that is not taken yet, for engines that do not tell upper from lower case.
+
+    One that is gets `$2`, `$3` and so on; an empty name is `$empty`, and a zero byte `$0`.
+    """
+    name = name.replace("\0", "$0") or "$empty"
+    made, number = name, 1
+    while made.lower() in used:
+        number += 1
+        made = f"{name}${number}"
+    used.add(made.lower())
+    return made
+
+
+def choose_shapes(shapes: Sequence[t.Type], most_shapes: int, most_columns: int) -> int:
+    """How many of the shapes, from the first on, fit into a layout within these limits."""
+    found = _Found()
+    for place, shape in enumerate(shapes):
+        found.add(shape)
+        if place >= most_shapes or found.count() > most_columns:
+            return place
+    return len(shapes)

@@ -1,0 +1,299 @@
+"""Data objects in column form: Parquet in the layout of their shapes.
+
+The shapes stand in the metadata of the file under `shoal.shapes`, a JSON list of types in ZSON, as `$shape` counts
+them. Row groups, whose statistics tell which keys they have, are the seek index. Pages have checksums, the footer one
+in the commit, so that each part can be read alone and still be checked.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import mmap
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from shoal.errors import CorruptData, NotFound
+from shoal.formats.columns import Batch
+from shoal.formats.fused import TableColumns, to_batch
+from shoal.formats.layouts import Layout, Leaf, layout_of
+from shoal.formats.physical import from_arrow
+from shoal.lake.keys import EVERYTHING, KeyRange, SortKey
+from shoal.lake.objects import DataObject, Purged, key_of
+from shoal.lake.zones import ORDERED, Extent, pack
+from shoal.model import types as t
+from shoal.model.text import format_type
+from shoal.model.values import Value
+from shoal.storage.files import local_file
+from shoal.storage.store import ObjectStore
+
+GROUP_STRIDES = 128
+"""A row group, which is what a seek has to read at least, has so many times the bytes of the pool's seek stride."""
+_MOST_GROUP_ROWS = 122_880
+_COMPRESSION = "zstd"
+_LEVEL = 1
+_SHAPES = b"shoal.shapes"
+_KEY = b"shoal.key"
+_TAIL = 8
+"""Bytes at the end of a file: the length of the footer, and `PAR1`."""
+
+
+class Packed(NamedTuple):
+    """A file, and what a commit says of it."""
+
+    data: bytes
+    size: int
+    checksum: int
+    index_size: int
+    index_checksum: int
+    value_size: int
+    zones: bytes
+
+
+# ---- writing
+
+
+def write(layout: Layout, table: pa.Table, key: SortKey, seek_stride: int) -> Packed:
+    """A sorted table as a file."""
+    value_size = table.get_total_buffer_size()
+    rows = GROUP_STRIDES * seek_stride * table.num_rows // max(1, value_size)
+    said = {_SHAPES: json.dumps([format_type(shape) for shape in layout.shapes]).encode(), _KEY: str(key).encode()}
+    out = pa.BufferOutputStream()
+    sorting = _sorting(layout, key, table.schema)
+    pq.write_table(
+        table.replace_schema_metadata(said),
+        out,
+        compression=_COMPRESSION,
+        compression_level=_LEVEL,
+        row_group_size=min(max(1, rows), _MOST_GROUP_ROWS),
+        write_page_checksum=True,
+        store_schema=False,
+        sorting_columns=sorting,
+    )
+    data = out.getvalue().to_pybytes()
+    index_size = int.from_bytes(data[-_TAIL:-4], "little") + _TAIL
+    view = memoryview(data)
+    size = len(data) - index_size
+    zones = pack(layout, [_extent(leaf, _leaf_column(table, leaf)) for leaf in layout.leaves])
+    return Packed(data, size, zlib.crc32(view[:size]), index_size, zlib.crc32(view[size:]), value_size, zones)
+
+
+def _sorting(layout: Layout, key: SortKey, columns: pa.Schema) -> list[Any] | None:
+    """The order of the rows as Parquet tells it, as far as the key is in one column of a kind that it orders alike."""
+    leaf = key_leaf(layout, key)
+    if leaf is None or len(leaf.column) > 1 or leaf.type not in ORDERED or leaf.type is t.IP:
+        return None
+    place = columns.get_field_index(leaf.column[0])
+    # Columns are counted by their leaves; those before this one may be structs.
+    before = sum(_width(columns.field(i).type) for i in range(place))
+    is_desc = key.order == "desc"
+    return [pq.SortingColumn(before, descending=is_desc, nulls_first=is_desc)]
+
+
+def _width(typ: pa.DataType) -> int:
+    """How many columns of Parquet a type takes."""
+    if pa.types.is_struct(typ):
+        return sum(_width(typ.field(i).type) for i in range(typ.num_fields))
+    return _width(typ.value_type) if pa.types.is_list(typ) else 1
+
+
+def key_leaf(layout: Layout, key: SortKey) -> Leaf | None:
+    """The one column that has the first key of all rows; None if it is in several, or in none."""
+    slot = layout.root
+    for name in key.paths[0]:
+        if slot.leaves or slot.struct is None or name not in slot.struct.fields:
+            return None
+        slot = slot.struct.fields[name]
+    if slot.struct is not None or len(slot.leaves) != 1:
+        return None
+    return next(iter(slot.leaves.values()))
+
+
+def _leaf_column(table: pa.Table, leaf: Leaf) -> pa.ChunkedArray:
+    column = table.column(leaf.column[0])
+    return column if len(leaf.column) == 1 else pc.struct_field(column, list(leaf.column[1:]))
+
+
+def _extent(leaf: Leaf, column: pa.ChunkedArray) -> Extent | None:
+    """The least and greatest value; None for types without order."""
+    if leaf.type not in ORDERED:
+        return None
+    if pa.types.is_floating(column.type):
+        column = column.filter(pc.invert(pc.is_nan(column)))
+    found = pc.min_max(column)
+    ends = pa.array([found["min"].as_py(), found["max"].as_py()], column.type)
+    return Extent(*from_arrow(leaf.type, ends))
+
+
+# ---- reading
+
+
+def read(store: ObjectStore, pool: str, key: SortKey, o: DataObject, wanted: KeyRange = EVERYTHING) -> Iterator[Value]:
+    """The values of an object, in its order: those of the row groups that may hold something in the range."""
+    for batch in read_batches(store, pool, key, o, wanted):
+        yield from batch.values()
+
+
+def read_batches(
+    store: ObjectStore, pool: str, key: SortKey, o: DataObject, wanted: KeyRange = EVERYTHING
+) -> Iterator[Batch]:
+    """The rows of an object by row groups: of those that may hold something in the range."""
+    name = key_of(pool, o)
+    layout = layout_of(tuple(shape for shape, _ in o.shapes or ()))
+    with _Checked(name):
+        file = _open(store, name, o)
+        for group in _groups(file, layout, key, o, wanted):
+            yield to_batch(layout, TableColumns(file.read_row_group(group, use_threads=False)))
+
+
+def _open(store: ObjectStore, name: str, o: DataObject) -> Any:
+    """The file, of which parts are fetched as they are read."""
+    source = _Ranges(store, name, o)
+    return pq.ParquetFile(pa.PythonFile(source, mode="r"), page_checksum_verification=True, pre_buffer=False)
+
+
+class _Checked:
+    """Whatever a reader of Parquet stumbles over is damage to the file."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, pa.ArrowException | OSError) and not isinstance(error, CorruptData | Purged):
+            raise damaged(self._name) from error
+
+
+def damaged(name: str) -> CorruptData:
+    """What is said of an object whose bytes are not what they were."""
+    return CorruptData(f"{name}: the checksum does not fit (restore this object from a copy)")
+
+
+class _Ranges(io.RawIOBase):
+    """An object as a file whose footer is checked; small ones are fetched whole."""
+
+    def __init__(self, store: ObjectStore, name: str, o: DataObject) -> None:
+        self._store, self._name, self._object = store, name, o
+        self._position = 0
+        self._start = o.size if o.size > _SMALL else 0
+        self._held = self._fetch(self._start, o.size + o.index_size - self._start)
+        footer = memoryview(self._held)[o.size - self._start :]
+        if zlib.crc32(footer) != o.index_checksum:
+            raise damaged(name)
+        if not self._start and zlib.crc32(memoryview(self._held)[: o.size]) != o.checksum:
+            raise damaged(name)
+
+    def _fetch(self, start: int, size: int) -> bytes:
+        try:
+            data = self._store.get_range(self._name, start, size)
+        except NotFound:
+            raise Purged(f"{self._name}: this data object is gone") from None
+        if len(data) != size:
+            raise damaged(self._name)
+        return data
+
+    def read(self, size: int = -1, /) -> bytes:
+        whole = self._object.size + self._object.index_size
+        size = whole - self._position if size < 0 else min(size, whole - self._position)
+        start, self._position = self._position, self._position + size
+        if start >= self._start:
+            return self._held[start - self._start : start - self._start + size]
+        return self._fetch(start, size)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        whole = self._object.size + self._object.index_size
+        self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: whole}[whence]
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+
+_SMALL = 4 << 20
+"""Bytes of an object that is fetched in one piece."""
+
+
+def _groups(file: Any, layout: Layout, key: SortKey, o: DataObject, wanted: KeyRange) -> list[int]:
+    """Which row groups may hold something in a range, by the statistics of the key."""
+    every = list(range(file.num_row_groups))
+    leaf = key_leaf(layout, key)
+    if leaf is None or not o.is_ranged or wanted == EVERYTHING or leaf.type not in ORDERED:
+        return every
+    place = _column_index(file, leaf)
+    return [i for i in every if _may_hold(file.metadata.row_group(i).column(place).statistics, leaf, wanted)]
+
+
+def _column_index(file: Any, leaf: Leaf) -> int:
+    path = ".".join(leaf.column)
+    names = [file.schema.column(i).path for i in range(len(file.schema))]
+    return names.index(path)
+
+
+def _may_hold(statistics: Any, leaf: Leaf, wanted: KeyRange) -> bool:
+    if statistics is None or not statistics.has_min_max:
+        return True
+    low, high = from_arrow(leaf.type, pa.array([statistics.min, statistics.max]))
+    return wanted.may_hold_between(Value(leaf.type, low), Value(leaf.type, high))
+
+
+# ---- for engines that read by themselves
+
+_checked: set[str] = set()
+"""Files whose checksums were found to fit by this process. Objects never change, and ids are never used again."""
+
+
+def has_files(store: ObjectStore) -> bool:
+    """Whether objects of a store are files of this machine."""
+    return local_file(store, "x") is not None
+
+
+def checked_file(store: ObjectStore, pool: str, o: DataObject) -> str | None:
+    """The path of an object whose bytes are what they were; None if the store has no files."""
+    name = key_of(pool, o)
+    path = local_file(store, name)
+    if path is None or path in _checked:
+        return path
+    try:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
+            _check(name, o, memoryview(held))
+    except FileNotFoundError:
+        raise Purged(f"{name}: this data object is gone") from None
+    except ValueError:  # nothing to map
+        raise damaged(name) from None
+    _checked.add(path)
+    return path
+
+
+def read_table(store: ObjectStore, pool: str, o: DataObject) -> pa.Table:
+    """All of an object, as a table in its layout."""
+    name = key_of(pool, o)
+    try:
+        data = store.get(name)
+    except NotFound:
+        raise Purged(f"{name}: this data object is gone") from None
+    _check(name, o, memoryview(data))
+    with _Checked(name):
+        return pq.read_table(pa.BufferReader(data), use_threads=False)
+
+
+def _check(name: str, o: DataObject, data: memoryview) -> None:
+    with data:
+        if (
+            len(data) != o.size + o.index_size
+            or zlib.crc32(data[: o.size]) != o.checksum
+            or zlib.crc32(data[o.size :]) != o.index_checksum
+        ):
+            raise damaged(name)

@@ -1,0 +1,371 @@
+"""From values in any order to sorted data objects: columns as far as a layout can hold them, rows for the rest.
+
+Values arrive as columns parted by shape, or one by one. What makes an object full is sorted by the key, equal keys
+staying in the order of arrival, and laid out. Shapes that would make the layout explode go to an object in row form.
+Values without the pool key have objects of their own.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shoal.errors import ShoalError
+from shoal.formats.columns import Batch, Part, Rows, batch_of
+from shoal.formats.fused import Fuser
+from shoal.formats.layouts import Layout, choose_shapes, layout_of
+from shoal.formats.physical import from_arrow
+from shoal.ids import new
+from shoal.lake import column_form
+from shoal.lake.keys import Key, Path, getter, is_ranged, key_getter, sorted_indices
+from shoal.lake.objects import LARGEST_RUN, DataObject, Form, data_key, key_of
+from shoal.lake.pool_config import PoolConfig
+from shoal.lake.row_form import Packer
+from shoal.model import types as t
+from shoal.model.values import NULL, Value
+from shoal.model.zcode import encode
+from shoal.storage.store import ObjectStore
+
+MOST_SHAPES = 256
+MOST_COLUMNS = 1000
+"""What a layout may have; shapes beyond it go to the row form, those with fewer values first."""
+LEAST_STRIDE = 32
+"""Bytes of a seek stride; who seeks in smaller steps wants single values, which only the row form gives."""
+_HELD_VALUES = 20_000
+"""How many values that come one by one are made into columns at a time."""
+_SHARE = 48 << 20
+"""A run of twice as many bytes or more is written as several objects at a time."""
+_WRITERS = 2
+_SORTED_BY_ARROW = frozenset((
+    *t.SIGNED, *t.UNSIGNED, *t.FLOATS, t.DURATION, t.TIME, t.STRING, t.BYTES, t.IP, t.BOOL,
+))  # fmt: skip
+
+
+class ObjectWriter:
+    """Takes values and writes objects, which nobody sees before a commit adds them."""
+
+    def __init__(self, store: ObjectStore, pool: str, config: PoolConfig) -> None:
+        self._find = getter(config.key.paths[0])
+        self._path = config.key.paths[0]
+        self._object_size = config.object_size
+        self._runs = {has_key: _Run(store, pool, config, has_key) for has_key in (True, False)}
+        self._values: list[Value] = []
+        self._size = 0
+
+    def write(self, value: Value) -> None:
+        """Take a value."""
+        self._values.append(value)
+        if self._object_size < LARGEST_RUN:
+            self._size += 2 + len(encode(value.type, value.data) or b"")
+        if len(self._values) >= _HELD_VALUES or self._size >= self._object_size:
+            self._flush()
+
+    def write_batch(self, batch: Batch) -> None:
+        """Take a run of values."""
+        self._flush()
+        self._take(batch, None)
+
+    def _flush(self) -> None:
+        if self._values:
+            values, size = self._values, self._size
+            self._values, self._size = [], 0
+            self._take(batch_of(values), size or None)
+
+    def _take(self, batch: Batch, size: int | None) -> None:
+        for part in batch.parts:
+            found = _place(part.shape, self._path)
+            if found is _SOMEWHERE:
+                self._take_apart(part)
+            else:
+                self._runs[found is not None].add(part)
+        for run in self._runs.values():
+            run.end_batch(batch.length, size)
+
+    def _take_apart(self, part: Part) -> None:
+        """A part of which the shape does not tell whether its values have the key."""
+        values = from_arrow(part.shape, part.column)
+        has_key = np.array([self._find(Value(part.shape, data)) is not None for data in values], bool)
+        for which, run in self._runs.items():
+            rows = np.flatnonzero(has_key == which)
+            if len(rows):
+                run.add(Part(part.shape, part.column.take(pa.array(rows)), part.rows[rows]))
+
+    def close(self) -> list[DataObject]:
+        """Write what is left; all objects written."""
+        self._flush()
+        return [made for run in self._runs.values() for made in run.close()]
+
+    def discard(self) -> None:
+        """Remove what was written, as far as that can be done: no commit has named it."""
+        for run in self._runs.values():
+            run.discard()
+
+
+_SOMEWHERE = object()
+
+
+def _place(shape: t.Type, path: Path) -> Any:
+    """The places of the fields that a path leads through and the type at its end; None if there is no such field.
+
+    Inside of unions and maps it depends on the value.
+    """
+    places = []
+    for name in path:
+        under = shape.under
+        if isinstance(under, t.Union | t.Map):
+            return _SOMEWHERE
+        if not isinstance(under, t.Record) or name not in under.index:
+            return None
+        places.append(under.index[name])
+        shape = under.fields[places[-1]].type
+    return _SOMEWHERE if isinstance(shape.under, t.Union) else (places, shape)
+
+
+# ---- runs
+
+
+@dataclass(slots=True)
+class _Shape:
+    """The values of one shape in a run, with the order of their arrival."""
+
+    columns: list[pa.Array]
+    arrivals: list[Rows]
+
+    def column(self) -> pa.Array:
+        return self.columns[0] if len(self.columns) == 1 else pa.concat_arrays(self.columns)
+
+
+class _Run:
+    """Values on the way into one object after the other."""
+
+    def __init__(self, store: ObjectStore, pool: str, config: PoolConfig, has_key: bool) -> None:
+        self._store = store
+        self._pool = pool
+        self._config = config
+        self._has_key = has_key
+        self._shapes: dict[t.Type, _Shape] = {}
+        self._arrived = self._size = self._measured = self._count = 0
+        self._made: list[DataObject] = []
+        self._threads: ThreadPoolExecutor | None = None
+        self._waiting: list[Future[list[DataObject]]] = []
+
+    def add(self, part: Part) -> None:
+        shape = self._shapes.setdefault(part.shape, _Shape([], []))
+        shape.columns.append(part.column)
+        shape.arrivals.append(part.rows + self._arrived)
+        self._size += part.column.nbytes
+        self._count += len(part.rows)
+
+    def end_batch(self, length: int, size: int | None) -> None:
+        """All parts of a batch of this length are here; `size` is what its values count for, if that was measured."""
+        self._arrived += length
+        self._measured = self._size if size is None else self._measured + size
+        if self._count and (self._measured >= self._config.object_size or self._size >= LARGEST_RUN):
+            self._flush()
+
+    def close(self) -> list[DataObject]:
+        if self._count:
+            self._flush()
+        self._wait()
+        return self._made
+
+    def discard(self) -> None:
+        with suppress(BaseException):
+            self._wait()
+        for made in self._made:
+            with suppress(ShoalError):
+                self._store.delete(key_of(self._pool, made))
+
+    def _wait(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        try:
+            for each in waiting:
+                self._made.extend(each.result())
+        finally:
+            if self._threads is not None:
+                self._threads.shutdown()
+                self._threads = None
+
+    def _flush(self) -> None:
+        shapes, size = self._shapes, self._size
+        self._shapes, self._size, self._measured, self._count = {}, 0, 0, 0
+        run = _SortedRun(self._config, shapes)
+        shares = max(1, min(_WRITERS, size // _SHARE)) if self._config.object_size >= LARGEST_RUN else 1
+        writer = _Writer(self._store, self._pool, self._config, self._has_key)
+        if shares == 1:
+            self._made.extend(writer.write(run, run.order))
+            return
+        self._wait()
+        self._threads = ThreadPoolExecutor(_WRITERS)
+        # The columns are put together before the threads part.
+        run.prepare()
+        self._waiting = [self._threads.submit(writer.write, run, rows) for rows in np.array_split(run.order, shares)]
+
+
+class _SortedRun:
+    """The values of a run, shape after shape, and the order of their keys."""
+
+    def __init__(self, config: PoolConfig, shapes: dict[t.Type, _Shape]) -> None:
+        # The most frequent shapes come first: they are the ones that a layout is sure to hold.
+        counts = {shape: sum(map(len, held.columns)) for shape, held in shapes.items()}
+        self.shapes = sorted(shapes, key=lambda shape: -counts[shape])
+        self.columns = [shapes[shape].column() for shape in self.shapes]
+        arrivals = np.concatenate([a for shape in self.shapes for a in shapes[shape].arrivals])
+        self._key = config.key
+        self.ends = np.cumsum([len(c) for c in self.columns])
+        in_columns = config.seek_stride >= LEAST_STRIDE
+        self.limit = choose_shapes(self.shapes, MOST_SHAPES, MOST_COLUMNS) if in_columns else 0
+        self.order = self._sorted(np.argsort(arrivals, kind="stable"))
+        self._fuser: Fuser | None = None
+        self._layout: Layout | None = None
+
+    def prepare(self) -> None:
+        """Put the columns of the layout together."""
+        if self.limit and self._fuser is None:
+            self._layout = layout_of(tuple(self.shapes[: self.limit]))
+            self._fuser = Fuser(self._layout, self.columns[: self.limit])
+
+    def _sorted(self, arrived: Rows) -> Rows:
+        columns = [self._key_column(path) for path in self._key.paths]
+        if any(column is None for column in columns):
+            keys = self.keys(arrived)
+            return arrived[np.array(sorted_indices(keys, self._key.order), np.int64)]
+        held = [column.take(pa.array(arrived)) for column in columns if column is not None]
+        if len(held) == 1 and _is_sorted(held[0], self._key.order):
+            return arrived
+        direction = "ascending" if self._key.order == "asc" else "descending"
+        nulls = "at_end" if self._key.order == "asc" else "at_start"
+        names = [str(i) for i in range(len(held))]
+        table = pa.Table.from_arrays(held, names)
+        order = pc.sort_indices(table, sort_keys=[(name, direction, nulls) for name in names])
+        made: Rows = arrived[order.to_numpy()]
+        return made
+
+    def _key_column(self, path: Path) -> pa.Array | None:
+        """The key of all rows as one column; None if Arrow would not order it as Zed does."""
+        found: list[pa.Array | None] = []
+        types: set[t.Type] = set()
+        for shape, column in zip(self.shapes, self.columns, strict=True):
+            place = _place(shape, path)
+            if place is _SOMEWHERE:
+                return None
+            if place is None or place[1].under is t.NULL:
+                found.append(None)
+                continue
+            inner = column
+            for i in place[0]:
+                inner = pc.struct_field(inner, [i])
+            found.append(inner)
+            types.add(place[1].under)
+        if len(types) != 1 or not types <= _SORTED_BY_ARROW:
+            return None if types else pa.nulls(int(self.ends[-1]), pa.int8())
+        arrays = [c for c in found if c is not None]
+        if types <= t.FLOATS and any(pc.any(pc.is_nan(c)).as_py() for c in arrays):
+            return None
+        kind = arrays[0].type
+        pairs = zip(found, self.columns, strict=True)
+        return pa.concat_arrays([pa.nulls(len(whole), kind) if c is None else c for c, whole in pairs])
+
+    def keys(self, rows: Rows) -> list[Key]:
+        """The keys of some rows."""
+        get = key_getter(self._key)
+        return [get(value) for value in self.values(rows)]
+
+    def values(self, rows: Rows) -> list[Value]:
+        """Some rows as values."""
+        out: list[Value] = [NULL] * len(rows)
+        shapes = np.searchsorted(self.ends, rows, side="right")
+        for i in np.unique(shapes).tolist():
+            places = np.flatnonzero(shapes == i)
+            start = int(self.ends[i]) - len(self.columns[i])
+            data = from_arrow(self.shapes[i], self.columns[i].take(pa.array(rows[places] - start)))
+            for place, item in zip(places.tolist(), data, strict=True):
+                out[place] = Value(self.shapes[i], item)
+        return out
+
+    def split(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Those of some rows that go into columns, and the others: also records that are null themselves."""
+        nulls = [i for i, c in enumerate(self.columns) if c.null_count and isinstance(self.shapes[i].under, t.Record)]
+        if self.limit == len(self.shapes) and not nulls:
+            return rows, rows[:0]
+        edge = int(self.ends[self.limit - 1]) if self.limit else 0
+        in_columns = rows < edge
+        for i in nulls:
+            start = int(self.ends[i]) - len(self.columns[i])
+            places = np.flatnonzero(self.columns[i].is_null().to_numpy(zero_copy_only=False)) + start
+            in_columns &= ~np.isin(rows, places)
+        return rows[in_columns], rows[~in_columns]
+
+    def table(self, rows: Rows) -> tuple[Layout, pa.Table, list[int]]:
+        """Rows in the layout of the shapes that they have, and how many there are of each."""
+        self.prepare()
+        assert self._layout is not None
+        assert self._fuser is not None
+        shapes = np.searchsorted(self.ends, rows, side="right")
+        counts = np.bincount(shapes, minlength=self.limit)
+        return self._layout, self._fuser.table(rows), counts.tolist()
+
+    def is_ranged(self, rows: Rows) -> bool:
+        """Whether filters compare all of the keys as sorts do."""
+        plain = all(
+            (place := _place(shape, self._key.paths[0])) is None
+            or (place is not _SOMEWHERE and isinstance(place[1].under, t.Primitive))
+            for shape in self.shapes
+        )
+        return plain or all(is_ranged(key[0]) for key in self.keys(rows))
+
+
+def _is_sorted(column: pa.Array, order: str) -> bool:
+    """Whether a column is in order already, as the times of logs often are."""
+    if column.null_count or len(column) < 2 or not pa.types.is_integer(column.type):
+        return len(column) < 2
+    data = column.to_numpy()
+    return bool((data[1:] >= data[:-1]).all() if order == "asc" else (data[1:] <= data[:-1]).all())
+
+
+class _Writer:
+    """Writes the objects of sorted rows."""
+
+    def __init__(self, store: ObjectStore, pool: str, config: PoolConfig, has_key: bool) -> None:
+        self._store, self._pool, self._config, self._has_key = store, pool, config, has_key
+
+    def write(self, run: _SortedRun, rows: Rows) -> list[DataObject]:
+        made = []
+        in_columns, in_rows = run.split(rows)
+        if len(in_columns):
+            made.append(self._write_columns(run, in_columns))
+        if len(in_rows):
+            made.append(self._write_rows(run, in_rows))
+        return made
+
+    def _write_columns(self, run: _SortedRun, rows: Rows) -> DataObject:
+        layout, table, counts = run.table(rows)
+        packed = column_form.write(layout, table, self._config.key, self._config.seek_stride)
+        low, high = self._bounds(run, rows)
+        shapes = tuple(zip(layout.shapes, counts, strict=True))
+        ident = new()
+        self._store.put(data_key(self._pool, ident, Form.COLUMNS), packed.data)
+        return DataObject(
+            ident, low, high, len(rows), packed.size, packed.checksum, packed.value_size, packed.index_size,
+            self._has_key, run.is_ranged(rows), shapes, Form.COLUMNS, packed.index_checksum, packed.zones,
+        )  # fmt: skip
+
+    def _bounds(self, run: _SortedRun, rows: Rows) -> tuple[Value, Value]:
+        first, last = (key[0] for key in run.keys(rows[[0, -1]]))
+        return (first, last) if self._config.key.order == "asc" else (last, first)
+
+    def _write_rows(self, run: _SortedRun, rows: Rows) -> DataObject:
+        packer = Packer(self._config.seek_stride)
+        get = key_getter(self._config.key)
+        for value in run.values(rows):
+            packer.add(get(value)[0], value.type, encode(value.type, value.data))
+        ident = new()
+        data, made = packer.close(self._pool, ident, self._config.key, self._has_key)
+        self._store.put(data_key(self._pool, ident, Form.ROWS), data)
+        return made

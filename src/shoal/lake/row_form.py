@@ -1,0 +1,168 @@
+"""Data objects in row form: ZNG in segments that can each be read alone.
+
+A segment is a ZNG stream of its own, with its own types and its own checksum; the seek index, a sealed list of
+segments, follows the last one inside a control message, so that any reader of ZNG reads the data and nothing else.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shoal.errors import CorruptData, InvalidInput, NotFound
+from shoal.formats import zng
+from shoal.ids import Id
+from shoal.lake.fields import get, get_data, uint64
+from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, is_ranged
+from shoal.lake.objects import DataObject, Form, Purged, data_key, key_of
+from shoal.lake.sealed import seal, unseal
+from shoal.model import types as t
+from shoal.model.values import NULL, Value, record
+from shoal.storage.store import ObjectStore
+
+_ZNG = 0
+_NO_KEY = SortKey(((),))
+_MOST_SHAPES = 64
+
+
+class Packer:
+    """Sorted values as the segments of an object."""
+
+    def __init__(self, seek_stride: int) -> None:
+        self._out = io.BytesIO()
+        self._writer = zng.Writer(self._out)
+        self._seek_stride = seek_stride
+        self._shapes: Counter[t.Type] = Counter()
+        self._segments: list[Value] = []
+        self._first: Value | None = None
+        self._last: Value = NULL
+        self._segment_first: Value = NULL
+        self._is_ranged = True
+        self._begin = self._size = self._count = self._total = self._value_size = 0
+
+    def add(self, key: Value, typ: t.Type, body: bytes | None) -> None:
+        if self._first is None:
+            self._first = key
+        if not self._count:
+            self._segment_first = key
+        self._last = key
+        self._is_ranged = self._is_ranged and is_ranged(key)
+        self._writer.write_encoded(typ, body)
+        self._shapes[typ] += 1
+        self._count += 1
+        self._size += value_size(body)
+        if self._size >= self._seek_stride:
+            self._end_segment()
+
+    def _end_segment(self) -> None:
+        self._writer.end_stream()
+        end = self._out.tell()
+        checksum = zlib.crc32(self._out.getbuffer()[self._begin : end])
+        self._segments.append(
+            record(
+                [
+                    ("first", self._segment_first),
+                    ("last", self._last),
+                    ("offset", uint64(self._begin)),
+                    ("size", uint64(end - self._begin)),
+                    ("count", uint64(self._count)),
+                    ("checksum", Value(t.UINT32, checksum)),
+                ]
+            )
+        )
+        self._total += self._count
+        self._value_size += self._size
+        self._begin, self._size, self._count = end, 0, 0
+
+    def close(self, pool: str, ident: Id, key: SortKey, has_key: bool) -> tuple[bytes, DataObject]:
+        """The bytes of the object and what to say of it."""
+        if self._count:
+            self._end_segment()
+        size = self._out.tell()
+        checksum = zlib.crc32(self._out.getbuffer())
+        if len(self._segments) > 1:
+            self._writer.control(zng.Control(_ZNG, seal(self._segments, data_key(pool, ident, Form.ROWS))))
+            self._writer.end_stream()
+        first, last = self._first or NULL, self._last
+        low, high = (first, last) if key.order == "asc" else (last, first)
+        shapes = tuple(self._shapes.items()) if len(self._shapes) <= _MOST_SHAPES else None
+        data = self._out.getvalue()
+        sizes = size, checksum, self._value_size, len(data) - size
+        return data, DataObject(ident, low, high, self._total, *sizes, has_key, self._is_ranged, shapes)
+
+
+def value_size(body: bytes | None) -> int:
+    """What a value counts for when objects and segments are cut: its bytes and a little."""
+    return 2 + len(body or b"")
+
+
+# ---- reading
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of an object that can be read alone, with the keys between which it is."""
+
+    first: Value
+    last: Value
+    offset: int
+    size: int
+    count: int
+    checksum: int
+
+
+def read(store: ObjectStore, pool: str, key: SortKey, o: DataObject, wanted: KeyRange = EVERYTHING) -> Iterator[Value]:
+    """The values of an object, in its order: those of the segments that may hold something in the range."""
+    name = key_of(pool, o)
+    for segment in segments(store, name, key, o):
+        low, high = (segment.first, segment.last) if key.order == "asc" else (segment.last, segment.first)
+        if not o.is_ranged or wanted.may_hold(low, high):
+            yield from _read_segment(store, name, segment)
+
+
+def read_all(store: ObjectStore, pool: str, o: DataObject) -> Iterator[Value]:
+    """All values of an object, in its order, which need not be known."""
+    return read(store, pool, _NO_KEY, o)
+
+
+def segments(store: ObjectStore, name: str, key: SortKey, o: DataObject) -> list[Segment]:
+    """The segments of an object; one without a seek index is one segment."""
+    if not o.index_size:
+        return [Segment(o.first(key), o.last(key), 0, o.size, o.count, o.checksum)]
+    data = _get(store, name, o.size, o.index_size)
+    return [_parse_segment(v, name) for v in unseal(_index_body(data, name), name)]
+
+
+def _index_body(data: bytes, name: str) -> bytes:
+    try:
+        messages = list(zng.read_messages(io.BytesIO(data)))
+    except InvalidInput as e:
+        raise CorruptData(f"{name}: seek index: {e}") from e
+    if len(messages) != 1 or not isinstance(messages[0], zng.Control):
+        raise CorruptData(f"{name}: the seek index is not where it should be")
+    return messages[0].body
+
+
+def _parse_segment(value: Value, where: str) -> Segment:
+    numbers = (get_data(value, name, where) for name in ("offset", "size", "count", "checksum"))
+    return Segment(get(value, "first", where), get(value, "last", where), *numbers)
+
+
+def _read_segment(store: ObjectStore, name: str, segment: Segment) -> list[Value]:
+    data = _get(store, name, segment.offset, segment.size)
+    if len(data) != segment.size or zlib.crc32(data) != segment.checksum:
+        raise CorruptData(f"{name}: the checksum does not fit (restore this object from a copy)")
+    try:
+        return list(zng.read(io.BytesIO(data)))
+    except InvalidInput as e:
+        raise CorruptData(f"{name}: {e}") from e
+
+
+def _get(store: ObjectStore, name: str, start: int, size: int) -> bytes:
+    try:
+        return store.get_range(name, start, size)
+    except NotFound:
+        raise Purged(f"{name}: this data object is gone") from None
