@@ -162,9 +162,10 @@ class Compiled:
             key = keys[number]
             missing = build.known(build.is_null(key)) if key is not None else build.TRUE
             wanted = key if key is not None else build.null("BOOLEAN")
-            places = exp.Bracket(
-                this=exp.Array(expressions=[build.integer(s.place) for s in sources]),
-                expressions=[build.binary("+", build.column("file_index"), build.integer(1))],
+            places = build.call(
+                "list_extract",
+                exp.Array(expressions=[build.integer(s.place) for s in sources]),
+                build.cast(build.binary("+", build.column("file_index"), build.integer(1)), "BIGINT"),
             )
             order = [("o0", missing), ("o1", wanted), ("o2", places), ("o3", build.column("file_row_number"))]
             query = frame.select([*flat.columns(), *order])
@@ -249,16 +250,26 @@ def _query(query: exp.Select, groups: dict[int, tuple[Group, list[Source]]]) -> 
     """The batches that a query gives, as they come."""
     con = connection()
     try:
-        for number, (group, sources) in groups.items():
-            con.register(f"t{number}", _relation(con, group, sources))
-        yield from con.sql(query.sql(_DIALECT)).to_arrow_reader(_BATCH_ROWS)
+        names = {f"t{number}": _source(con, number, *held) for number, held in groups.items()}
+
+        def filled(node: exp.Expr) -> exp.Expr:
+            return names.get(node.name, node) if isinstance(node, exp.Table) else node
+
+        yield from con.sql(query.transform(filled).sql(_DIALECT)).to_arrow_reader(_BATCH_ROWS)
     finally:
         con.close()
 
 
-def _relation(con: duckdb.DuckDBPyConnection, group: Group, sources: list[Source]) -> Any:
+def _source(con: duckdb.DuckDBPyConnection, number: int, group: Group, sources: list[Source]) -> exp.Expr:
+    """What stands for a group in a query: its files, or a table that is registered."""
     if group.is_file:
-        return con.read_parquet([source.file() for source in sources if source.file is not None])
+        files = [build.text(source.file()) for source in sources if source.file is not None]
+        return exp.Table(this=build.call("read_parquet", exp.Array(expressions=files)))
+    con.register(f"t{number}", _table(sources))
+    return exp.to_table(f"t{number}")
+
+
+def _table(sources: list[Source]) -> pa.Table:
     tables = []
     for number, source in enumerate(sources):
         assert source.table is not None

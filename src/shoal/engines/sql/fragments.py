@@ -41,7 +41,7 @@ def compile_fragment(
     begun, left = list(frames), list(ops)
     if scan.filter is not None:
         left.insert(0, plan.Filter(scan.filter))
-    keys = () if key is None else tuple(_key(frame, key) for frame in begun)
+    keys = () if key is None else _keys(begun, key)
     while left:
         op = left[0]
         try:
@@ -106,16 +106,21 @@ def _expressions(op: plan.Op) -> list[plan.Expr]:
     return []
 
 
-def _key(frame: Frame, path: plan.Path) -> Sql | None:
-    """The pool key of the rows of a frame, as one column of a type that SQL orders alike."""
-    found: dict[Sql, t.Type] = {}
-    for case in frame.cases:
-        node = at_path(case.node, path)
-        if isinstance(node, Const):
-            continue
-        if not isinstance(node, Leaf) or node.type.under not in _SORTED:
-            raise NotColumnar("rows to be merged by a key of some other kind")
-        found[node.sql] = node.type.under
-    if len(found) > 1:
-        raise NotColumnar("rows to be merged by keys of several types")
-    return next(iter(found), None)
+def _keys(frames: Sequence[Frame], path: plan.Path) -> tuple[Sql | None, ...]:
+    """The pool key of the rows of each frame, as one column of a type that SQL and Python order alike."""
+    made: list[Sql | None] = []
+    types: set[t.Type] = set()
+    for frame in frames:
+        found: dict[Sql, None] = {}
+        for case in frame.cases:
+            node = at_path(case.node, path)
+            if isinstance(node, Const):
+                continue
+            if not isinstance(node, Leaf) or node.type.under not in _SORTED:
+                raise NotColumnar("rows to be merged by a key of some other kind")
+            found[node.sql] = None
+            types.add(node.type.under)
+        if len(found) > 1 or len(types) > 1:
+            raise NotColumnar("rows to be merged by keys of several types")
+        made.append(next(iter(found), None))
+    return tuple(made)

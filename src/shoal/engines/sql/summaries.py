@@ -23,7 +23,7 @@ from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, is_known_err
 from shoal.engines.sql.types import physical
 from shoal.lang import plan
 from shoal.model import types as t
-from shoal.model.values import MISSING, QUIET
+from shoal.model.values import MISSING, QUIET, Value
 
 MOST_COMBINATIONS = 256
 GROUP = "$group"
@@ -83,11 +83,11 @@ def summarize(op: plan.Summarize, frame: Frame) -> Summary:
         if agg.name not in AGGREGATES:
             raise NotColumnar(f"the aggregate {agg.name}")
     wheres = [None if agg.where is None else agg.where for _, agg in op.aggs]
-    found: dict[tuple[t.Type | None, ...], _Gathered] = {}
+    found: dict[tuple[t.Type | Value | None, ...], _Gathered] = {}
     conditions: list[list[tuple[Cond, Cond]]] = [[] for _ in op.aggs]
     for case in frame.cases:
         for when, keys, args in _combined(op, case):
-            types = (keys.type, *(None if a is None else a.type for a in args))
+            types = (keys.type, *(None if a is None else MISSING if _is_missing(a) else a.type for a in args))
             gathered = found.setdefault(types, _Gathered())
             gathered.whens.append(when)
             gathered.keys.append(keys)
@@ -116,6 +116,11 @@ def _combined(op: plan.Summarize, case: Case) -> list[tuple[Cond, Node, tuple[No
             nodes = tuple(None if o is None else o.node for o in fed)
             made.append((when, record_node(names, [o.node for o in picked]), nodes))
     return made
+
+
+def _is_missing(node: Node) -> bool:
+    """Whether it is missing for certain, so that no aggregate is fed with it."""
+    return is_known_error(node, MISSING)
 
 
 class _Maker:
@@ -161,7 +166,7 @@ class _Maker:
     def _result(self, code: int, combination: _Gathered, i: int, taken: Sql | None) -> Result:
         agg = self._op.aggs[i][1]
         args = [fed[i] for fed in combination.args]
-        if args[0] is not None and isinstance(args[0], Const) and is_known_error(args[0], MISSING):
+        if args[0] is not None and _is_missing(args[0]):
             return Result(_UNFED.get(agg.name, "nothing"), t.NULL)
         return AGGREGATES[agg.name](_Argument(self, i, combination, args, taken))
 
@@ -181,10 +186,8 @@ class _Maker:
         self._inner.append((name, sql))
         return build.column(name)
 
-    def output(self, sql: Sql, taken: Sql | None) -> str:
+    def output(self, sql: Sql) -> str:
         """The name of a column of results."""
-        if taken is not None:
-            sql = exp.Filter(this=sql, expression=exp.Where(this=taken))
         for name, held in self._outer:
             if held == sql:
                 return name
@@ -237,13 +240,18 @@ class _Argument:
         return node.type.under
 
     def column(self, kind: str) -> Sql:
-        """The values, as numbers of a kind."""
-        return self.maker.argument(self.index, self.combination, self.nodes, kind)
+        """The values, as numbers of a kind; NULL where they are not taken."""
+        found = self.maker.argument(self.index, self.combination, self.nodes, kind)
+        return found if self.taken is None else build.choose([(self.taken, found)])
+
+    def count(self) -> Sql:
+        """How many values there are, nulls among them."""
+        return _count() if self.taken is None else exp.Filter(this=_count(), expression=exp.Where(this=self.taken))
 
     def result(self, kind: str, typ: t.Type, *columns: Sql) -> Result:
         """How results come out."""
-        names = tuple(self.maker.output(sql, self.taken) for sql in columns)
-        consumed = "" if self.taken is None else self.maker.output(_count(), self.taken)
+        names = tuple(self.maker.output(sql) for sql in columns)
+        consumed = "" if self.taken is None else self.maker.output(self.count())
         return Result(kind, typ, names, consumed)
 
 
@@ -252,7 +260,7 @@ def _count() -> Sql:
 
 
 def _counted(arg: _Argument) -> Result:
-    return arg.result("count", t.UINT64, _count())
+    return arg.result("count", t.UINT64, arg.count())
 
 
 def _summed(arg: _Argument) -> Result:
@@ -282,8 +290,6 @@ def _extreme(name: str) -> Callable[[_Argument], Result]:
         column = arg.column("DOUBLE")
         number = build.choose([(build.negated(build.call("isnan", column)), column)])
         found = exp.Coalesce(this=build.call(name, number), expressions=[build.call("min", column)])
-        if arg.taken is not None:
-            raise NotColumnar("an extreme of fractions on a condition")
         return arg.result("value", kind, found)
 
     return compute

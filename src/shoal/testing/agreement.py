@@ -1,0 +1,141 @@
+"""Do engines agree? Rows of mixed shapes and programs over them, by chance, and a comparison of what comes out.
+
+The interpreter is right. Rows come in the order of the pool; groups come in no order, and floats that were added up in
+another order may differ in the last digits.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from shoal.errors import ShoalError
+from shoal.model.parse import parse_value
+from shoal.model.text import format_value
+from shoal.model.values import Value
+from shoal.testing.programs import Programs
+
+_CLOSE = 1e-9
+_FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "a": (("1", "2", "-7", "0", "9223372036854775807", "null(int64)"), ('"x"', '"y"', "null(string)"), ("1.5", "2.", "NaN")),
+    "b": (('"foo"', '"Bar baz"', '"K"', '""', '"é"'), ("true", "false", "null(bool)"), ("[1,2]", "[]([int64])")),
+    "k": (("1", "2", "3"), ("1(uint8)", "200(uint8)"), ('error("bad")',), ("null",)),
+    "n": (("-0.", "0.", "1e300", "Inf", "3.25", "null(float64)"), ("5(int32)", "-5(int32)"), ("18446744073709551615(uint64)", "3(uint64)")),
+    "s": (('"foo bar"', '"FOO"', '"a b"', '"x"'), ("80(port=uint16)", "443(port=uint16)"), ("0x0aff", "0x")),
+    "ts": (("2020-01-01T00:00:00Z", "2020-01-01T01:30:00.5Z", "1969-12-31T23:59:59Z", "null(time)"), ("1s", "-3h")),
+    "list": (("[1,null(int64)]", "[3]([int64])"), ('["foo","x"]',), ("|[1,2]|",), ("|{1:2}|",), ("1((int64,string))", '"x"((int64,string))')),
+    "ip": (("10.0.0.1", "::1", "192.168.1.1"), ("10.0.0.0/8",), ("<int64>", "<{a:string}>")),
+}  # fmt: skip
+_INNER = ("{x:1}", '{x:"foo",y:2}', "null({x:int64})", "{x:null(int64),y:1.5}", "{}", '{y:{z:"deep foo"}}')
+_WHOLE = ("1", '"foo"', "null", "{}", "[1,2]", 'error("missing")', "null({a:int64})", "true", "80(port=uint16)")
+
+
+class Rows:
+    """A source of rows: a few shapes, each with many rows, as in logs; and odd values in between."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = random.Random(seed)
+
+    def rows(self, count: int, shapes: int = 5) -> list[Value]:
+        """Some rows."""
+        dice = self._dice
+        templates = [self._template() for _ in range(shapes)]
+        made = []
+        for _ in range(count):
+            if dice.random() < 0.05:
+                made.append(parse_value(dice.choice(_WHOLE)))
+                continue
+            fields = dice.choice(templates)
+            texts = [f"{name}:{dice.choice(choices)}" for name, choices in fields]
+            made.append(parse_value("{" + ",".join(texts) + "}"))
+        return made
+
+    def _template(self) -> list[tuple[str, tuple[str, ...]]]:
+        dice = self._dice
+        names = dice.sample(sorted(_FIELDS), dice.randrange(1, 7))
+        fields = [(name, dice.choice(_FIELDS[name])) for name in names]
+        if dice.random() < 0.5:
+            fields.insert(dice.randrange(len(fields) + 1), ("r", (dice.choice(_INNER), dice.choice(_INNER))))
+        return fields
+
+
+class Questions(Programs):
+    """Programs whose result is the same whatever the order of groups."""
+
+    def question(self) -> str:
+        """Operators on rows, and one in the end that brings rows together or takes some of them."""
+        ops = [self._row_op() for _ in range(self._dice.randrange(0, 4))]
+        return " | ".join([*ops, self._last()])
+
+    def _row_op(self) -> str:
+        e, f, dice = self.expr, self._field, self._dice
+        forms: tuple[Callable[[], str], ...] = (
+            lambda: f"where {e(2)}",
+            lambda: f"where {f()} {dice.choice(('==', '!=', '<', '<=', '>', '>='))} {e(0)}",
+            lambda: f"where {e(1)} and {e(1)}",
+            lambda: f"where {e(1)} or {f()} == {e(0)}",
+            lambda: f"yield {e(2)}",
+            lambda: f"yield {{x:{e(1)},y:{e(1)}}}",
+            lambda: f"put {dice.choice('abkz')}:={e(2)}",
+            lambda: f"cut {f()}, z:={e(1)}",
+            lambda: f"drop {f()}",
+            lambda: f"rename zz:={f()}",
+            lambda: dice.choice(("foo", "x*", "/a+/", "1", "10.0.0.0/8", "not x", "foo or bar", "k", "2.", "null")),
+        )
+        return dice.choice(forms)()
+
+    def _last(self) -> str:
+        e, f, dice = self.expr, self._field, self._dice
+        name = dice.choice(("count", "sum", "min", "max", "avg", "and", "or", "count", "dcount", "union"))
+        where = dice.choice(("", "", f" where {e(1)}"))
+        forms: tuple[Callable[[], str], ...] = (
+            lambda: "pass",
+            lambda: f"head {dice.randrange(1, 9)}",
+            lambda: f"{name}({f()}){where}",
+            lambda: f"{name}({f()}){where} by {f()}",
+            lambda: f"{name}({e(1)}){where}, q:=count() by {f()}, w:={e(1)}",
+            lambda: f"count() by {f()}, typeof({f()})",
+        )
+        return dice.choice(forms)()
+
+
+Outcome = list[Value] | str
+
+
+def outcome(values: Callable[[], Iterable[Value]]) -> Outcome:
+    """The values, or the error that came instead of them."""
+    try:
+        return list(values())
+    except ShoalError as e:
+        return f"{type(e).__name__}: {e}"
+
+
+def difference(right: Outcome, other: Outcome) -> str | None:
+    """How an outcome differs from the right one; None if it does not."""
+    if isinstance(right, str) or isinstance(other, str):
+        return None if right == other else f"{_shown(right)} but {_shown(other)}"
+    if [v.type for v in right] == [v.type for v in other] and right == other:
+        return None
+    a, b = sorted(right, key=_rank), sorted(other, key=_rank)
+    if len(a) == len(b) and all(x.type is y.type and is_close(x.data, y.data) for x, y in zip(a, b, strict=True)):
+        return None
+    return f"{_shown(right)} but {_shown(other)}"
+
+
+def _shown(found: Outcome) -> str:
+    return found if isinstance(found, str) else "\n".join(["", *(format_value(v) for v in found[:20])])
+
+
+def _rank(value: Value) -> str:
+    return format_value(value)
+
+
+def is_close(a: Any, b: Any) -> bool:
+    """Whether data is the same but for the last digits of floats."""
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=_CLOSE)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(is_close, a, b))
+    return bool(a == b)

@@ -1,0 +1,64 @@
+"""Every engine gives what the interpreter gives: programs by chance over pools of mixed shapes, and the public cases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import shoal
+from shoal.api.local import LocalLake
+from shoal.errors import InvalidInput
+from shoal.testing.agreement import Questions, Rows, difference, outcome
+from shoal.testing.public_cases import ABSENT, load
+from shoal.testing.queries import parse_values
+
+IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
+POOLS = 500 if IS_LONG else 20
+QUESTIONS = 40
+"""For each pool."""
+KEYS = ("a", "ts", "k:desc", "s")
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalLake]:
+    made = shoal.create(tmp_path_factory.mktemp("lake"))
+    assert isinstance(made, LocalLake)
+    yield made
+
+
+@pytest.mark.parametrize("seed", range(POOLS))
+def test_programs_by_chance(lake: LocalLake, seed: int) -> None:
+    pool = lake.create(f"chance{seed}", key=KEYS[seed % len(KEYS)])
+    for part in range(1 + seed % 3):
+        pool.load(Rows(seed * 10 + part).rows(40))
+    for number in range(QUESTIONS):
+        program = f"from chance{seed} | {Questions(seed * QUESTIONS + number).question()}"
+        right = outcome(lambda: lake.query(program, engine="interp"))  # noqa: B023 - called at once
+        found = outcome(lambda: lake.query(program, engine="duckdb"))  # noqa: B023
+        assert difference(right, found) is None, program
+
+
+CASES = [case for case in load("inproc") if case.get("input")]
+
+
+@pytest.mark.skipif(not CASES, reason=ABSENT)
+@pytest.mark.parametrize("part", range(8))
+def test_programs_of_the_public_cases(lake: LocalLake, part: int, tmp_path: Path) -> None:
+    ran = 0
+    for number, case in enumerate(CASES):
+        if number % 8 != part:
+            continue
+        try:
+            values = parse_values(case["input"])
+            lake.create(f"public{number}", key="ts").load(values)
+        except InvalidInput:
+            continue  # not ZSON
+        program = f"from public{number} | {case['zed']}"
+        right = outcome(lambda: lake.query(program, engine="interp"))  # noqa: B023 - called at once
+        found = outcome(lambda: lake.query(program, engine="duckdb"))  # noqa: B023
+        assert difference(right, found) is None, program
+        ran += 1
+    assert ran
