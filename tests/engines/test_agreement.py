@@ -1,9 +1,8 @@
-"""Every engine gives what the interpreter gives: programs by chance over pools of mixed shapes, and the public cases."""
+"""Every engine gives what the interpreter gives: on programs by chance over mixed shapes, and on the public cases."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,10 +22,10 @@ KEYS = ("a", "ts", "k:desc", "s")
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalLake]:
+def lake(tmp_path_factory: pytest.TempPathFactory) -> LocalLake:
     made = shoal.create(tmp_path_factory.mktemp("lake"))
     assert isinstance(made, LocalLake)
-    yield made
+    return made
 
 
 @pytest.mark.parametrize("seed", range(POOLS))
