@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.api.lake_sources import OnRead
+from shoal.api.pruned import Pruned, prune
 from shoal.api.pruning import key_range
 from shoal.engines.interp.environment import Run
 from shoal.errors import InvalidInput
@@ -40,6 +42,21 @@ def choose_engine(name: str | None) -> Engine:
     raise InvalidInput(f"unknown engine {wanted!r} (one of {', '.join(ENGINES)})")
 
 
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided about the scan of a pool."""
+
+    pool: str
+    commit: str
+    pruned: Pruned
+    engine: Engine
+    why: str
+    queries: tuple[str, ...]
+    """What the engine was told, for each layout."""
+    rest: plan.Seq
+    """What the interpreter does with what comes out."""
+
+
 class Handover:
     """The parts of one query that another engine computes."""
 
@@ -56,48 +73,53 @@ class Handover:
         self._warn = warn
         self._on_read = on_read
         self._commit_of = commit_of
-        self.parts: list[Compiled] = []
+        self._parts: list[Compiled] = []
+        self.decisions: list[Decision] = []
 
-    def rewrite(self, program: plan.Program) -> plan.Program:
+    def rewrite(self, program: plan.Program, explain: bool = False) -> plan.Program:
         """The program with those parts replaced by what comes out of them."""
-        if self._engine == "interp":
+        if self._engine == "interp" and not explain:
             return program
 
         def hand_over(seq: plan.Seq) -> plan.Seq:
             match seq[0] if seq else None:
                 case plan.PoolScan() as scan:
-                    return self._compile(scan, seq[1:], program.funcs) or seq
+                    return self._decide(scan, seq[1:], program.funcs)
             return seq
 
         return rewrite_sequences(program, hand_over)
 
     def open(self, part: plan.Computed, run: Run) -> Iterator[Value]:
         """What comes out of a part."""
-        return self.parts[part.index].values(run)
+        return self._parts[part.index].values(run)
 
-    def _compile(self, scan: plan.PoolScan, ops: plan.Seq, funcs: tuple[plan.Func, ...]) -> plan.Seq | None:
+    def _decide(self, scan: plan.PoolScan, ops: plan.Seq, funcs: tuple[plan.Func, ...]) -> plan.Seq:
         pool = self._lake.pool(scan.pool)
-        if self._engine == "auto" and self._is_small(pool, scan):
-            return None
-        units: Any = import_module("shoal.api.scan_units")
-        pruned = units.prune(pool, self._commit_of(scan.commit), scan.filter)
-        runner: Any = import_module("shoal.engines.duckdb.runner")
-        found = units.make_scan(pool, pruned.objects, self._warn)
-        if found is None:
-            return None
-        made = runner.compile_scan(found, scan, ops, funcs)
-        if made is None:
-            return None
+        pruned = prune(pool, self._commit_of(scan.commit), scan.filter)
+        compiled, why = self._compile(pool, pruned, scan, ops, funcs)
+        engine: Engine = "interp" if compiled is None else "duckdb"
+        queries = () if compiled is None else compiled.explain()
+        rest = ops if compiled is None else compiled.rest
+        self.decisions.append(Decision(pool.config.name, scan.commit, pruned, engine, why, queries, rest))
+        if compiled is None:
+            return (scan, *ops)
         if self._on_read is not None:
             self._on_read(pool.config.id, key_range(scan.filter, pool.config.key.paths[0]))
-        self.parts.append(made)
-        return (plan.Computed(len(self.parts) - 1), *made.rest)
+        self._parts.append(compiled)
+        return (plan.Computed(len(self._parts) - 1), *rest)
 
-    def _is_small(self, pool: Pool, scan: plan.PoolScan) -> bool:
-        """Whether there is little to read, as far as that can be told by looking at a few objects."""
-        size = 0
-        for o in pool.snapshot(self._commit_of(scan.commit)).objects():
-            size += o.size
-            if size > SMALL:
-                return False
-        return True
+    def _compile(
+        self, pool: Pool, pruned: Pruned, scan: plan.PoolScan, ops: plan.Seq, funcs: tuple[plan.Func, ...]
+    ) -> tuple[Compiled | None, str]:
+        """What another engine does, if it does anything, and why."""
+        if self._engine == "interp":
+            return None, "as asked"
+        if self._engine == "auto" and pruned.size <= SMALL:
+            return None, f"no more than {SMALL >> 20} MiB to read"
+        units: Any = import_module("shoal.api.scan_units")
+        found = units.make_scan(pool, pruned.objects, self._warn)
+        if found is None:
+            return None, "its shapes are too many to list, or several keys have to be merged"
+        runner: Any = import_module("shoal.engines.duckdb.runner")
+        made: Compiled | None = runner.compile_scan(found, scan, ops, funcs)
+        return made, "no columnar form" if made is None else "as asked" if self._engine == "duckdb" else "more to read"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from shoal.api.authors import default_author
-from shoal.api.handover import Handover, choose_engine
+from shoal.api.handover import Decision, Handover, choose_engine
 from shoal.api.lake_catalog import LakeCatalog, Views
 from shoal.api.lake_sources import OnRead, commit_of, lake_opener
 from shoal.api.programs import read_part, stands_alone
@@ -52,13 +52,25 @@ class Question:
     """Which engine reads pools; None is the one of the environment, or whichever is faster."""
 
 
-def ask(lake: Lake, question: Question) -> Results:
-    """The results of a query."""
+def explain(lake: Lake, question: Question) -> list[Decision]:
+    """What would be read, and by which engine."""
+    handover = Handover(lake, choose_engine(question.engine), None, None, commit_of)
+    handover.rewrite(_compile(lake, question), explain=True)
+    return handover.decisions
+
+
+def _compile(lake: Lake, question: Question) -> plan.Program:
     source = Source([*map(read_part, question.includes), Part("", question.program)])
     catalog = LakeCatalog(lake, question.head, question.views)
     compiled = compile_source(source, catalog)
     if isinstance(compiled.body[0], plan.DefaultScan) and not stands_alone(source, parse_source(source), catalog):
         raise InvalidInput("query must include a 'from' operator")
+    return compiled
+
+
+def ask(lake: Lake, question: Question) -> Results:
+    """The results of a query."""
+    compiled = _compile(lake, question)
     engine = "interp" if question.statistics else choose_engine(question.engine)
     handover = Handover(lake, engine, question.on_warning, question.on_read, commit_of)
     compiled = handover.rewrite(compiled)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from shoal.api.lake_query import Question, ask, parse_head
+from shoal.api.lake_query import Question, ask, explain, parse_head
 from shoal.api.local_pool import LocalPool, pool_info
-from shoal.api.protocol import LakeStatus, PoolInfo, Vacuumed
+from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
 from shoal.api.results import Results
 from shoal.api.sources import Watch
 from shoal.api.stores import create_lake, open_lake
@@ -119,6 +119,28 @@ class LocalLake:
             engine=engine,
         )
         return ask(self.inner, question)
+
+    def explain(
+        self, program: str, *, head: str | None = None, includes: Sequence[str] = (), engine: str | None = None
+    ) -> list[ScanPlan]:
+        place = None if head is None else parse_head(head)
+        decisions = explain(self.inner, Question(program, place, tuple(includes), engine=engine))
+        return [
+            ScanPlan(
+                d.pool,
+                d.commit,
+                len(d.pruned.objects),
+                d.pruned.total,
+                d.pruned.by_key,
+                d.pruned.by_zone,
+                d.pruned.size,
+                d.engine,
+                d.why,
+                d.queries,
+                tuple(type(op).__name__.lower() for op in d.rest),
+            )
+            for d in decisions
+        ]
 
 
 def _sort_key(key: str | Iterable[str], order: str | None) -> SortKey:

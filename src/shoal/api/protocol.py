@@ -94,6 +94,36 @@ class LakeStatus:
     pools: int
 
 
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """How the scan of a pool, and what follows it, would be run."""
+
+    pool: str
+    commit: str
+    objects: int
+    """Data objects that have to be read."""
+    total: int
+    """Data objects that there are."""
+    pruned_by_key: int
+    pruned_by_zone_map: int
+    size: int
+    """Bytes of the data objects that have to be read."""
+    engine: str
+    why: str
+    """Why this engine."""
+    queries: tuple[str, ...]
+    """The SQL of the engine, for each layout of objects; none for the interpreter."""
+    interpreted: tuple[str, ...]
+    """The operators that are left to the interpreter."""
+
+    def pruning(self) -> str:
+        """`1 of 60 (59 pruned: key 40, zone map 19)`."""
+        reasons = (("key", self.pruned_by_key), ("zone map", self.pruned_by_zone_map))
+        shown = [f"{name} {count}" for name, count in reasons if count]
+        gone = f" ({self.total - self.objects} pruned: {', '.join(shown)})" if shown else ""
+        return f"{self.objects} of {self.total}{gone}"
+
+
 class Transaction(Protocol):
     """Changes to one branch that come as one commit. As a context manager it commits at the end, or on error abandons.
 
@@ -314,3 +344,8 @@ class Lake(Protocol):
         `watch` is given what each source reads, to tell how far it has come; a lake that is elsewhere may not use it.
         `engine` is `interp`, `duckdb` or `auto`, which is the default unless the environment has SHOAL_ENGINE.
         """
+
+    def explain(
+        self, program: str, *, head: str | None = None, includes: Sequence[str] = (), engine: str | None = None
+    ) -> list[ScanPlan]:
+        """What a query would read of each pool, and which engine would do what; nothing is run."""

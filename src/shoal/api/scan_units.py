@@ -1,54 +1,23 @@
-"""The data objects of a commit as engines read them: pruned, in the order of the pool, and where their bytes are."""
+"""Data objects as engines read them: in the order of the pool, and where their bytes are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from shoal.api.pruning import field_ranges, key_range
 from shoal.engines.units import Scan, Source
 from shoal.formats.columns import batch_of
 from shoal.formats.fused import Fuser
 from shoal.formats.layouts import layout_of
-from shoal.ids import Id, to_text
+from shoal.ids import to_text
 from shoal.lake import column_form, row_form
-from shoal.lake.keys import KeyRange
 from shoal.lake.objects import DataObject, Form, Purged
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Missing, Warn, partitions
-from shoal.lake.zones import may_match
-from shoal.lang import plan
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """The objects that a scan has to read, and how many it need not."""
-
-    objects: tuple[DataObject, ...]
-    total: int
-    by_key: int
-    by_zone: int
-
-    @property
-    def size(self) -> int:
-        """Bytes to read at most."""
-        return sum(o.size for o in self.objects)
-
-
-def prune(pool: Pool, commit: Id | None, condition: plan.Expr | None) -> Pruned:
-    """Which objects may hold something that meets a condition."""
-    wanted = key_range(condition, pool.config.key.paths[0])
-    snapshot = pool.snapshot(commit)
-    by_key = list(snapshot.objects(wanted))
-    conditions = field_ranges(condition)
-    kept = tuple(o for o in by_key if all(may_match(o, each) for each in conditions))
-    total = snapshot.count() if wanted != KeyRange() else len(by_key)
-    return Pruned(kept, total, total - len(by_key), len(by_key) - len(kept))
 
 
 def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> Scan | None:
@@ -75,11 +44,11 @@ def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> S
 def _source(pool: Pool, o: DataObject, place: int) -> Source:
     shapes = o.shapes or ()
     types = tuple(shape for shape, _ in shapes)
-    present = tuple(i for i, (_, count) in enumerate(shapes) if count)
+    counts = tuple(count for _, count in shapes)
     if o.form is Form.COLUMNS and column_form.has_files(pool.store):
-        return Source(place, types, present, file=partial(_open, pool, o, column_form.checked_file))
+        return Source(place, types, counts, file=partial(_open, pool, o, column_form.checked_file))
     read = column_form.read_table if o.form is Form.COLUMNS else _rows_as_table
-    return Source(place, types, present, table=partial(_open, pool, o, read))
+    return Source(place, types, counts, table=partial(_open, pool, o, read))
 
 
 def _open(pool: Pool, o: DataObject, read: Any) -> Any:

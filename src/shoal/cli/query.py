@@ -13,6 +13,7 @@ from shoal.cli.lake_flags import LAKE_FLAGS, USE_FLAGS
 from shoal.cli.output import OUTPUT_FLAGS, open_writer
 from shoal.cli.progress import ended_by_first, open_progress, shares_terminal
 from shoal.cli.query_flags import (
+    ENGINE_FLAGS,
     MEMORY_FLAGS,
     QUERY_FLAGS,
     memory_of,
@@ -29,7 +30,7 @@ SUMMARY = "run a query over the pools of a lake"
 VERB = Verb(
     "query [flags] [QUERY]",
     SUMMARY,
-    (*OUTPUT_FLAGS, *QUERY_FLAGS, *MEMORY_FLAGS, *USE_FLAGS, *LAKE_FLAGS),
+    (*OUTPUT_FLAGS, *QUERY_FLAGS, *ENGINE_FLAGS, *MEMORY_FLAGS, *USE_FLAGS, *LAKE_FLAGS),
     "A query that begins with no source reads the pool and branch that HEAD, or -use, is at.",
     ("shoal query -f table 'count() by status'", "shoal query -z 'from logs@v1 | where status >= 500'"),
 )
@@ -65,6 +66,7 @@ def _answer(args: Parsed, program: str) -> None:
             on_debug=progress.above(print_aside),
             on_warning=None if args["q"] else progress.above(print_warning),
             watch=progress.watch,
+            engine=args["engine"],
         )
         stack.enter_context(results)
         writer = stack.enter_context(open_writer(args))

@@ -20,12 +20,17 @@ class Source:
     """Its number in the order of the pool."""
     shapes: tuple[t.Type, ...]
     """Those of its layout, in their order."""
-    present: tuple[int, ...]
-    """The places of the shapes that it has values of."""
+    counts: tuple[int, ...]
+    """How many values it has of each."""
     file: Callable[[], str] | None = None
     """Where it is, as a file in column form; called when it is about to be read."""
     table: Callable[[], pa.Table] | None = None
     """What is in it, as a table in the layout, if there is no such file."""
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """The places of the shapes that it has values of."""
+        return tuple(place for place, count in enumerate(self.counts) if count)
 
 
 @dataclass(frozen=True, slots=True)

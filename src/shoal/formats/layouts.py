@@ -216,6 +216,12 @@ def free_name(name: str, used: set[str]) -> str:
     return made
 
 
+def physical_names(typ: t.Record) -> list[str]:
+    """The names of the fields of a record where it is one column with its parts."""
+    used: set[str] = set()
+    return [free_name(f.name, used) for f in typ.fields]
+
+
 def choose_shapes(shapes: Sequence[t.Type], most_shapes: int, most_columns: int) -> int:
     """How many of the shapes, from the first on, fit into a layout within these limits."""
     found = _Found()

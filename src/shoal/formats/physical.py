@@ -13,7 +13,7 @@
     {}                             bool: true where it is not null
 
 Arrow data means something only beside its shape, the exact Zed type. Fields of records go by their places: where
-names are empty or differ in case only, they have others here (`free_name`).
+names are empty or differ in case only, they have others here (`physical_names`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.formats.layouts import free_name
+from shoal.formats.layouts import physical_names
 from shoal.model import types as t
 from shoal.model.zcode import Data, decode_type, encode_type
 
@@ -54,8 +54,8 @@ def _arrow_type(typ: t.Type) -> pa.DataType:
         case t.Record():
             if not typ.fields:
                 return pa.bool_()
-            used: set[str] = set()
-            return pa.struct([(free_name(f.name, used), arrow_type(f.type)) for f in typ.fields])
+            names = physical_names(typ)
+            return pa.struct([(name, arrow_type(f.type)) for name, f in zip(names, typ.fields, strict=True)])
         case t.Array() | t.Set():
             return pa.list_(arrow_type(typ.elem))
         case t.Map():

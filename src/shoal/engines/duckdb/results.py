@@ -65,13 +65,18 @@ def decode_groups(batch: pa.RecordBatch, summary: Summary, op: plan.Summarize, i
     names = [path[0] for path in paths]
     for row, (key, code) in enumerate(zip(keys, codes, strict=True)):
         made = [_result(result, columns, row, is_final) for result in summary.combinations[code].results]
-        under = key.type.under
-        assert isinstance(under, t.Record)
-        found = [Value(f.type, d) for f, d in zip(under.fields, key.data, strict=True)] + made
+        found = [*fields_of(key), *made]
         if is_flat:
             yield Value(t.record_of(tuple(names), tuple(v.type for v in found)), tuple(v.data for v in found))
         else:
             yield nested_record(list(zip(paths, found, strict=True)))
+
+
+def fields_of(value: Value) -> list[Value]:
+    """The fields of a record."""
+    under = value.type.under
+    assert isinstance(under, t.Record)
+    return [Value(f.type, data) for f, data in zip(under.fields, value.data, strict=True)]
 
 
 def _result(result: Result, columns: dict[str, list[Any]], row: int, is_final: bool) -> Value:

@@ -13,14 +13,16 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from shoal.engines.duckdb.results import decode_groups, decode_rows
+from shoal.engines.duckdb.results import decode_groups, decode_rows, fields_of
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
+from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
 from shoal.engines.sql.fragments import Fragment, compile_fragment
 from shoal.engines.sql.frames import Flat, Frame, scan_frame
 from shoal.engines.sql.nodes import NotColumnar
+from shoal.engines.sql.summaries import ONLY_SHAPE
 from shoal.engines.units import Scan, Source
 from shoal.formats.layouts import layout_of
 from shoal.lang import plan
@@ -40,7 +42,7 @@ def connection() -> duckdb.DuckDBPyConnection:
         if not _database:
             made = duckdb.connect(":memory:")
             made.execute("SET preserve_insertion_order = true")
-            made.execute("SET enable_external_file_cache = false")
+            made.execute("SET GLOBAL parquet_metadata_cache = true")
             made.execute("SET arrow_large_buffer_size = false")
             _database.append(made)
         return _database[0].cursor()
@@ -90,13 +92,12 @@ class Compiled:
         rows = self._rows(self._fragment)
         return rows if limit is None else _first(rows, limit)
 
-    def explain(self) -> list[str]:
+    def explain(self) -> tuple[str, ...]:
         """The SQL, a text for each layout."""
-        fragment = self._fragment
-        if fragment.groups is not None:
-            return [summary.query.sql(_DIALECT) for summary in fragment.groups]
-        assert fragment.rows is not None
-        return [frame.select(flat.columns()).sql(_DIALECT) for frame, flat in fragment.rows]
+        if self._fragment.groups is not None:
+            return tuple(summary.query.sql(_DIALECT) for summary in self._fragment.groups)
+        assert self._fragment.rows is not None
+        return tuple(frame.select(flat.columns()).sql(_DIALECT) for frame, flat in self._fragment.rows)
 
     # ---- groups
 
@@ -105,6 +106,8 @@ class Compiled:
         summaries = [(group, summary) for group, summary in zip(self._groups, self._fragment.groups, strict=True)]
         is_final = len(summaries) == 1 and summaries[0][1].is_final
         partial, final = split_aggregates(op)
+        if (known := self._from_metadata(op)) is not None:
+            return run_program(plan.Program((plan.DefaultScan(), final)), known, Run(memory=run.memory))
         made = (
             value
             for group, summary in summaries
@@ -114,6 +117,22 @@ class Compiled:
         if is_final:
             return made
         return run_program(plan.Program((plan.DefaultScan(), final)), made, Run(memory=run.memory))
+
+    def _from_metadata(self, op: plan.Summarize) -> list[Value] | None:
+        """Partial counts by keys that follow from the shapes alone, which the metadata tells."""
+        if any(agg.name != "count" or agg.expr is not None or agg.where is not None for _, agg in op.aggs):
+            return None
+        assert self._fragment.groups is not None
+        made: list[Value] = []
+        for group, summary in zip(self._groups, self._fragment.groups, strict=True):
+            if not group.is_file or summary.by_shape is None:
+                return None
+            counts = [sum(source.counts[i] for source in group.sources) for i in range(len(group.layout.shapes))]
+            for shape, key in summary.by_shape.items():
+                count = sum(counts) if shape == ONLY_SHAPE else counts[shape]
+                fields = [(path, field) for (path, _), field in zip(op.keys, fields_of(key), strict=True)]
+                made.append(nested_record(fields + [(path, Value(t.UINT64, count)) for path, _ in op.aggs]))
+        return made
 
     # ---- rows
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
+from sqlglot import exp
+
 from shoal.engines.interp.engine import evaluate
 from shoal.engines.interp.expressions.access import walk
 from shoal.engines.sql import build
@@ -63,7 +65,10 @@ def _bool(node: Node) -> Cond:
     if isinstance(node, Const):
         return bool(node.value.data)
     assert isinstance(node, Leaf)
-    return node.sql
+    sql = node.sql
+    # What was made known to be a value of its own is the plain condition again.
+    is_known = isinstance(sql, exp.Coalesce) and sql.expressions == [exp.false()]
+    return sql.this if is_known else sql
 
 
 def _condition(holds: Cond) -> Node:
@@ -82,6 +87,8 @@ def value(expr: plan.Expr, this: Node) -> Outcomes:
             return always(at_path(this, path))
         case plan.Dot(inner, name):
             return bounded(Outcome(o.when, at_path(o.node, (name,))) for o in value(inner, this))
+        case plan.Slice(inner, start, stop):
+            return _slice(inner, start, stop, this)
         case plan.Unary("!", operand):
             return bounded(x for o in value(operand, this) for x in on(o.when, _negated(o.node)))
         case plan.Binary("and" | "or"):
@@ -123,6 +130,31 @@ def at_path(node: Node, path: plan.Path) -> Node:
         else:
             return Const(MISSING)
     return node
+
+
+def _slice(expr: plan.Expr, start: plan.Expr | None, stop: plan.Expr | None, this: Node) -> Outcomes:
+    """A part of a string, between places that are known."""
+    low, high = _place(start), _place(stop)
+    made: list[Outcome] = []
+    for o in value(expr, this):
+        if is_error(o.node):
+            made.append(o)
+            continue
+        if o.node.type.under is not t.STRING or not isinstance(o.node, Leaf):
+            raise NotColumnar("a part of something else than a string")
+        args = [o.node.sql, build.integer((low or 0) + 1)]
+        if high is not None:
+            args.append(build.integer(max(0, high - (low or 0))))
+        made.append(Outcome(o.when, Leaf(o.node.type, build.call("substring", *args))))
+    return bounded(made)
+
+
+def _place(expr: plan.Expr | None) -> int | None:
+    if expr is None:
+        return None
+    if isinstance(expr, plan.Literal) and expr.value.type is t.INT64 and (expr.value.data or 0) >= 0:
+        return expr.value.data or 0
+    raise NotColumnar("a place that is counted from the end, or not known")
 
 
 # ---- operators

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -55,6 +56,11 @@ class Frame:
 
 def scan_frame(source: Sql, layout: Layout, shapes: Sequence[int], with_nulls: bool) -> Frame:
     """The rows of a table in a layout, which has these of its shapes, and maybe records that are null themselves."""
+    return Frame(source, _scan_cases(layout, tuple(shapes), with_nulls))
+
+
+@lru_cache(maxsize=128)
+def _scan_cases(layout: Layout, shapes: tuple[int, ...], with_nulls: bool) -> tuple[Case, ...]:
     code = build.column(SHAPE)
     cases = [Case(build.among(code, [i]), scan_node(layout.shapes[i], layout.forms[i])) for i in shapes]
     if with_nulls:
@@ -62,7 +68,7 @@ def scan_frame(source: Sql, layout: Layout, shapes: Sequence[int], with_nulls: b
         cases += [Case(build.among(code, [-1 - i]), Const(Value(layout.shapes[i], None))) for i in records]
     elif len(cases) == 1:
         cases = [Case(True, cases[0].node)]
-    return Frame(source, tuple(cases))
+    return tuple(cases)
 
 
 def scan_node(shape: t.Type, form: Form, is_top: bool = True) -> Node:
@@ -90,25 +96,66 @@ def _nested(names: tuple[str, ...]) -> Sql:
 
 
 def by_case(frame: Frame, conditions: Sequence[Cond]) -> Cond:
-    """A condition that is another one for each case; where it is the same for all, nobody has to ask for the shape."""
-    groups: dict[Cond, list[Cond]] = {}
-    for case, condition in zip(frame.cases, conditions, strict=True):
-        if condition is not False:
-            groups.setdefault(condition, []).append(case.when)
-    if len(groups) == 1 and sum(map(len, groups.values())) == len(frame.cases):
-        return next(iter(groups))
-    return either(*(both(any_of(whens), condition) for condition, whens in groups.items()))
+    """A condition that is another one for each case.
+
+    It is taken apart into alternatives. One that is the same for all cases, or that can only be true for rows that
+    have its columns, need not ask for the shape; so filters on fields stay plain, and engines push them into files.
+    """
+    if len(set(conditions)) == 1:
+        return conditions[0]
+    holders: dict[Cond, list[int]] = {}
+    for place, condition in enumerate(conditions):
+        for part in _alternatives(condition):
+            holders.setdefault(part, []).append(place)
+    made: list[Cond] = []
+    for part, places in holders.items():
+        others = [frame.cases[i].node for i in range(len(frame.cases)) if i not in set(places)]
+        if not others or (isinstance(part, exp.Expr) and _is_strict(part) and _is_foreign(part, others)):
+            made.append(part)
+        else:
+            made.append(both(any_of([frame.cases[i].when for i in places]), part))
+    return either(*made)
+
+
+def _alternatives(condition: Cond) -> list[Cond]:
+    if condition is False:
+        return []
+    if isinstance(condition, exp.Paren):
+        return _alternatives(condition.this)
+    if isinstance(condition, exp.Or):
+        return [*_alternatives(condition.this), *_alternatives(condition.expression)]
+    return [condition]
+
+
+def _is_strict(condition: Sql) -> bool:
+    """Whether a condition is never true where one of its columns is NULL."""
+    return condition.find(exp.Is, exp.Not, exp.Coalesce, exp.Case, exp.Or, exp.Lambda) is None
+
+
+def _is_foreign(condition: Sql, nodes: Sequence[Node]) -> bool:
+    """Whether some column of a condition is in no row of these shapes, so that it is NULL there."""
+    names = {column.name for column in condition.find_all(exp.Column)}
+    return bool(names) and all(names - _columns(node) for node in nodes)
+
+
+def _columns(node: Node) -> frozenset[str]:
+    """The names of the columns that a value is in. Those of a struct are NULL where there is no such struct."""
+    if isinstance(node, Const):
+        return frozenset()
+    if isinstance(node, Leaf):
+        return frozenset(column.name for column in node.sql.find_all(exp.Column))
+    return frozenset().union(*(_columns(inner) for inner in node.fields))
 
 
 def any_of(whens: Sequence[Cond]) -> Cond:
     """Whether one of some conditions holds; of those that ask for one shape each it is one question."""
-    codes = [_code(when) for when in whens]
+    codes = [shape_of(when) for when in whens]
     if codes and all(code is not None for code in codes):
         return build.among(build.column(SHAPE), [code for code in codes if code is not None])
     return either(*whens)
 
 
-def _code(when: Cond) -> int | None:
+def shape_of(when: Cond) -> int | None:
     """The shape that a condition asks for, if it does no more than that."""
     if isinstance(when, exp.EQ) and isinstance(when.this, exp.Paren) and when.this.this == build.column(SHAPE):
         number = when.expression.this
@@ -155,10 +202,19 @@ def flatten(cases: Sequence[Case]) -> Flat:
             structs[index].append((case.when, valid))
     return Flat(
         layout,
-        _merged(codes),
+        _shape_column(codes),
         tuple(_merged(entries) for entries in leaves),
         tuple(_validity(entries) for entries in structs),
     )
+
+
+def _shape_column(codes: list[tuple[Cond, Sql]]) -> Sql:
+    """The shape of each row; where it is the one that the source has, just that."""
+    if len(codes) > 1 and all(
+        shape_of(when) is not None and build.integer(shape_of(when) or 0) == sql for when, sql in codes
+    ):
+        return build.column(SHAPE)
+    return _merged(codes)
 
 
 def _shape_code(node: Node, code: int) -> Sql:

@@ -3,37 +3,63 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import re2
+from sqlglot import exp
 
+from shoal.engines.interp.engine import evaluate
 from shoal.engines.interp.expressions.search import contains_text
 from shoal.engines.interp.functions.searching import dotted_names
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, Sql, both, either
 from shoal.engines.sql.comparisons import compare_literal
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec
+from shoal.formats.layouts import physical_names
+from shoal.lang import plan
 from shoal.lang.regexps import compile_regexp
 from shoal.model import types as t
 from shoal.model.values import Value
 
 
+@dataclass(frozen=True, slots=True)
+class Find:
+    """What is looked for, and how it is found."""
+
+    in_string: Callable[[Sql], Cond]
+    in_name: Callable[[str], bool] | None
+    in_value: Callable[[Value], bool]
+    """In a value that is known."""
+    wanted: Value | None = None
+    """What other values than strings are compared with."""
+
+
 def find_text(node: Node, text: str, wanted: Value) -> Cond:
     """Whether a value, or the text that it was written as, is anywhere in a row."""
     kind = wanted.type.under
+
+    def in_value(value: Value) -> bool:
+        return bool(evaluate(plan.Search(text, wanted, plan.Literal(value))).data)
+
     if kind is t.STRING:
         term = unicodedata.normalize("NFC", wanted.data)
-        contains = contains_text(term)
-        return _anywhere(node, lambda sql: _contains(sql, term), contains, None)
-    if kind is t.NET or not isinstance(kind, t.Primitive):
+        return _anywhere(node, Find(lambda sql: _contains(sql, term), contains_text(term), in_value))
+    if kind in (t.NET, t.NULL) or not isinstance(kind, t.Primitive):
         raise NotColumnar("a search for something else than a plain value")
-    return _anywhere(node, lambda sql: _contains(sql, text), None, wanted)
+    return _anywhere(node, Find(lambda sql: _contains(sql, text), None, in_value, wanted))
 
 
 def find_regexp(node: Node, pattern: str) -> Cond:
     """Whether a string or a name of a field anywhere in a row matches."""
     compiled = compile_regexp(pattern)
     _check(pattern)
-    return _anywhere(node, lambda sql: _matches(sql, pattern), lambda name: compiled.search(name) is not None, None)
+
+    def in_value(value: Value) -> bool:
+        return bool(evaluate(plan.RegexpSearch(pattern, plan.Literal(value))).data)
+
+    in_name = lambda name: compiled.search(name) is not None  # noqa: E731
+    return _anywhere(node, Find(lambda sql: _matches(sql, pattern), in_name, in_value))
 
 
 def matches_regexp(node: Node, pattern: str) -> Cond:
@@ -72,28 +98,62 @@ def _contains(sql: Sql, term: str) -> Cond:
     return both(build.call("contains", build.call("lower", sql), build.text(term.lower())), found)
 
 
-def _anywhere(node: Node, in_string, in_name, wanted: Value | None) -> Cond:  # type: ignore[no-untyped-def]
+def _anywhere(node: Node, find: Find) -> Cond:
     match node:
         case Const(value):
-            return _known(value, in_string, in_name, wanted)
+            return find.in_value(value)
         case Rec(typ, fields, valid):
             under = typ.under
             assert isinstance(under, t.Record)
-            if in_name is not None and any(in_name(name) for name in dotted_names(under)):
+            if find.in_name is not None and any(find.in_name(name) for name in dotted_names(under)):
                 return True
-            found = either(*(_anywhere(f, in_string, in_name, wanted) for f in fields))
-            return found if valid is None else both(valid, found)
-        case Leaf(typ, sql):
-            under = typ.under
+            found = either(*(_anywhere(f, find) for f in fields))
+            # What is in a record that is null is null, too, and nothing is found in it.
+            return found if valid is None or not isinstance(found, bool) else both(valid, found)
+        case Leaf():
+            return _in_leaf(node, find)
+
+
+def _in_leaf(node: Leaf, find: Find, depth: int = 0) -> Cond:
+    """Whether something is found in one column: in its strings, or anywhere inside of its parts."""
+    under = node.type.under
+    match under:
+        case t.Primitive():
             if under is t.STRING:
-                made: Cond = in_string(sql)
-                return made
-            if isinstance(under, t.Primitive):
-                return False if wanted is None else compare_literal("==", node, wanted)
-            if under is t.array(t.STRING) or under is t.set_of(t.STRING):
-                raise NotColumnar("a search in a list")
-            raise NotColumnar("a search in a container")
+                return find.in_string(node.sql)
+            return False if find.wanted is None else compare_literal("==", node, find.wanted)
+        case t.Error():
+            return _in_leaf(Leaf(under.inner, node.sql), find, depth)
+        case t.Record():
+            if find.in_name is not None and any(find.in_name(name) for name in dotted_names(under)):
+                return True
+            parts = zip(under.fields, physical_names(under), strict=True)
+            return either(*(_in_leaf(Leaf(f.type, _inside(node.sql, name)), find, depth) for f, name in parts))
+        case t.Union():
+            return either(*(_in_member(node.sql, i, typ, find, depth) for i, typ in enumerate(under.types)))
+        case t.Array() | t.Set():
+            element = build.column(f"e{depth}")
+            return _in_some(node.sql, _in_leaf(Leaf(under.elem, element), find, depth + 1), depth)
+        case t.Map():
+            entry = build.column(f"e{depth}")
+            key = _in_leaf(Leaf(under.key, _inside(entry, "key")), find, depth + 1)
+            item = _in_leaf(Leaf(under.value, _inside(entry, "value")), find, depth + 1)
+            return _in_some(node.sql, either(key, item), depth)
+    raise NotColumnar("a search in an enum")
 
 
-def _known(value: Value, in_string, in_name, wanted: Value | None) -> Cond:  # type: ignore[no-untyped-def]
-    raise NotColumnar("a search in a constant")
+def _inside(sql: Sql, name: str) -> Sql:
+    return build.call("struct_extract", sql, build.text(name))
+
+
+def _in_member(sql: Sql, tag: int, typ: t.Type, find: Find, depth: int) -> Cond:
+    is_tag = build.binary("=", _inside(sql, "tag"), build.integer(tag))
+    return both(is_tag, _in_leaf(Leaf(typ, _inside(sql, str(tag))), find, depth))
+
+
+def _in_some(sql: Sql, found: Cond, depth: int) -> Cond:
+    """Whether a condition holds for some element of a list."""
+    if found is False:
+        return False
+    each = exp.Lambda(this=build.known(found), expressions=[exp.to_identifier(f"e{depth}")])
+    return build.binary(">", build.call("len", build.call("list_filter", sql, each)), build.integer(0))

@@ -18,7 +18,7 @@ from shoal.engines.sql import build
 from shoal.engines.sql.arithmetic import wrapped
 from shoal.engines.sql.build import Cond, Sql, both
 from shoal.engines.sql.expressions import record_node, truth, value
-from shoal.engines.sql.frames import Case, Flat, Frame, flatten
+from shoal.engines.sql.frames import Case, Flat, Frame, flatten, shape_of
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, is_known_error
 from shoal.engines.sql.types import physical
 from shoal.lang import plan
@@ -27,6 +27,8 @@ from shoal.model.values import MISSING, QUIET, Value
 
 MOST_COMBINATIONS = 256
 GROUP = "$group"
+ONLY_SHAPE = -1
+"""Stands for the shape of a source that has just one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class Summary:
     keys: Flat
     """The keys as records; its `$shape` says which record."""
     combinations: tuple[Combination, ...]
+    by_shape: dict[int, Value] | None = None
+    """The keys of the rows of each shape of the source, if these follow from it and no row is left out."""
 
     @property
     def is_final(self) -> bool:
@@ -153,7 +157,19 @@ class _Maker:
         for code, combination in enumerate(self._combinations):
             results = tuple(self._result(code, combination, i, filters[i]) for i in range(len(self._op.aggs)))
             made.append(Combination(combination.keys[0].type, results))
-        return Summary(self._query(keys), keys, tuple(made))
+        return Summary(self._query(keys), keys, tuple(made), self._by_shape())
+
+    def _by_shape(self) -> dict[int, Value] | None:
+        if self._frame.where is not True:
+            return None
+        made: dict[int, Value] = {}
+        for combination in self._combinations:
+            for when, key in zip(combination.whens, combination.keys, strict=True):
+                code = ONLY_SHAPE if when is True else shape_of(when)
+                if code is None or not isinstance(key, Const):
+                    return None
+                made[code] = key.value
+        return made
 
     def _filter(self, i: int) -> Sql | None:
         """The column that says which rows an aggregate takes."""

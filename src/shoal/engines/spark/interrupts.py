@@ -1,0 +1,62 @@
+"""Ctrl-C while a job runs cancels the job, and then does what it did before there was a session.
+
+The handler that pyspark installs talks to the JVM through the connection that waits for the job: that fails, the job
+goes on, and py4j tells of it at length.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from threading import Thread, current_thread, main_thread
+from types import FrameType
+
+from pyspark import SparkContext
+
+from shoal.engines.spark import logs
+
+_PATIENCE = 3.0
+"""Seconds for a cancellation to be on its way."""
+
+_Handler = Callable[[int, FrameType | None], object]
+
+
+@contextmanager
+def handled() -> Iterator[None]:
+    """Within, a session is started; afterwards the handler of interrupts is ours and not pyspark's."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if current_thread() is main_thread() and before is not None:
+            signal.signal(signal.SIGINT, _over(before))
+        if not logs.is_wanted():
+            logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _over(before: _Handler | int) -> _Handler | int:
+    """A handler that cancels and then calls another; one that ignores, or is ours already, stays."""
+    is_ours = isinstance(before, partial) and before.func is _interrupt
+    return before if is_ours or isinstance(before, int) else partial(_interrupt, before)
+
+
+def _interrupt(before: _Handler, number: int, frame: FrameType | None) -> None:
+    cancelling = Thread(target=_cancel, daemon=True)
+    cancelling.start()
+    cancelling.join(_PATIENCE)
+    before(number, frame)
+
+
+def _cancel() -> None:
+    """Cancel all jobs, from a thread of its own: it has a connection of its own."""
+    with suppress(Exception):
+        if context := SparkContext._active_spark_context:
+            context.cancelAllJobs()
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """py4j logs a lost connection as if the whole program did; who called it gets an exception anyway."""
+    return record.module != "java_gateway"

@@ -1,0 +1,57 @@
+"""What the JVM writes: kept away from the terminal unless `SHOAL_SPARK_LOG` names a level of log4j."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from shoal.engines.spark.places import scratch_directory
+from shoal.errors import InvalidInput
+
+_LEVELS = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")
+_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+_STDERR = 2
+_FAILURE = re.compile(r"(?:Exception|Error)\b")
+_SPEAKER = re.compile(r'^(?:Exception in thread "[^"]*" )?(?:[\w$]+\.)+[\w$]+: ')
+
+
+def is_wanted() -> bool:
+    """Whether the user asked to see the log."""
+    return bool(os.environ.get("SHOAL_SPARK_LOG"))
+
+
+def java_options() -> list[str]:
+    """The options that set Spark's log up; without them Spark talks of its own set-up, too."""
+    level = (os.environ.get("SHOAL_SPARK_LOG") or "OFF").upper()
+    if level not in _LEVELS:
+        raise InvalidInput(f"SHOAL_SPARK_LOG: {level} is no level (one of {', '.join(_LEVELS)})")
+    return [f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()}", f"-Dshoal.spark.log={level}"]
+
+
+@contextmanager
+def output() -> Iterator[IO[bytes] | int]:
+    """Where a JVM's output goes: to our standard error if it is wanted, else into a file of the scratch directory."""
+    if is_wanted():
+        yield _STDERR
+    else:
+        with _file().open("ab") as file:
+            yield file
+
+
+def last_words() -> str | None:
+    """The line of the JVM's output that says why it ended, if it can be told."""
+    try:
+        lines = [line.strip() for line in _file().read_text(errors="replace").splitlines()]
+    except FileNotFoundError:
+        return None
+    told = [line for line in lines if line and not line.startswith(("at ", "WARNING:", "Error:"))]
+    failures = [line for line in told if _FAILURE.search(line)]
+    return _SPEAKER.sub("", (failures or told)[0]) if told else None
+
+
+def _file() -> Path:
+    return scratch_directory() / "output"

@@ -1,0 +1,67 @@
+"""Programs that start Spark, each in a process and directories of its own: a process has one JVM for life."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+_SPARK = ("SHOAL_SPARK", "SPARK_", "PYSPARK_")
+
+
+class Bench:
+    """Runs programs with a place for temporary files, one to stand in, and a cache, all empty."""
+
+    def __init__(self, root: Path) -> None:
+        self.temporary, self.standing, self.cache = root / "tmp", root / "cwd", root / "cache"
+        for directory in (self.temporary, self.standing, self.cache):
+            directory.mkdir()
+
+    def start(self, code: str, **variables: str) -> subprocess.Popen[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_SPARK)}
+        ours = {"TMPDIR": str(self.temporary), "SHOAL_CACHE": str(self.cache)}
+        return subprocess.Popen(
+            [sys.executable, "-c", dedent(code)],
+            cwd=self.standing,
+            env={**kept, **ours, **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, code: str, **variables: str) -> list[str]:
+        """What a program prints; that it says nothing else, and succeeds, is checked."""
+        process = self.start(code, **variables)
+        out, err = process.communicate(timeout=240)
+        assert (err, process.returncode) == ("", 0)
+        return out.splitlines()
+
+    def left_running(self, seconds: float = 30) -> list[str]:
+        """The commands of processes that were started by our programs and do not end in time."""
+        until = time.monotonic() + seconds
+        while (running := self.running()) and time.monotonic() < until:
+            time.sleep(0.1)
+        return running
+
+    def running(self) -> list[str]:
+        mark = f"TMPDIR={self.temporary}".encode()
+        return [command for place in Path("/proc").glob("[0-9]*") if (command := _command(place, mark))]
+
+
+def _command(process: Path, mark: bytes) -> str:
+    """The command of a process if the mark is in its environment."""
+    try:
+        variables = (process / "environ").read_bytes().split(b"\0")
+        return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode() if mark in variables else ""
+    except OSError:
+        return ""
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
