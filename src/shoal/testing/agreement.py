@@ -107,6 +107,9 @@ class Questions(Programs):
         forms: tuple[Callable[[], str], ...] = (
             lambda: "pass",
             lambda: f"head {dice.randrange(1, 9)}",
+            lambda: f"sort {dice.choice(('', '-r ', '-nulls first '))}{f()}, {e(1)}",
+            lambda: f"sort {dice.choice(('', '-r '))}{f()} | head {dice.randrange(1, 9)}",
+            lambda: f"top {dice.randrange(1, 9)} {f()}",
             lambda: f"{name}({f()}){where}",
             lambda: f"{name}({f()}){where} by {f()}",
             lambda: f"{name}({e(1)}){where}, q:=count() by {f()}, w:={e(1)}",
@@ -126,12 +129,19 @@ def outcome(values: Callable[[], Iterable[Value]]) -> Outcome:
         return f"{type(e).__name__}: {e}"
 
 
-def difference(right: Outcome, other: Outcome) -> str | None:
+def is_ordered(program: str) -> bool:
+    """Whether the values come in an order that means something: they are no groups."""
+    return program.rpartition(" | ")[2].split()[0] in ("pass", "head", "sort", "top")
+
+
+def difference(right: Outcome, other: Outcome, ordered: bool = False) -> str | None:
     """How an outcome differs from the right one; None if it does not."""
     if isinstance(right, str) or isinstance(other, str):
         return None if right == other else f"{_shown(right)} but {_shown(other)}"
     if [v.type for v in right] == [v.type for v in other] and right == other:
         return None
+    if ordered:
+        return f"{_shown(right)} but {_shown(other)}"
     a, b = sorted(right, key=_rank), sorted(other, key=_rank)
     if len(a) == len(b) and all(x.type is y.type and is_close(x.data, y.data) for x, y in zip(a, b, strict=True)):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 from typing import Any
 
 import duckdb
@@ -18,10 +18,10 @@ from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.sql import build
-from shoal.engines.sql.build import Sql
 from shoal.engines.sql.fragments import Fragment, compile_fragment
 from shoal.engines.sql.frames import Flat, Frame, scan_frame
 from shoal.engines.sql.nodes import NotColumnar
+from shoal.engines.sql.orders import Item, Order
 from shoal.engines.sql.summaries import ONLY_SHAPE
 from shoal.engines.units import Scan, Source
 from shoal.formats.layouts import layout_of
@@ -78,7 +78,8 @@ class Compiled:
         self._groups = _grouped(scan.sources)
         needs_merge = any(len(run) > 1 for run in scan.runs)
         frames = [group.frame for group in self._groups]
-        self._fragment = compile_fragment(source, ops, frames, funcs, scan.key if needs_merge else None)
+        key = plan.SortKey(plan.This(scan.key), "desc" if scan.is_descending else "asc") if needs_merge else None
+        self._fragment = compile_fragment(source, ops, frames, funcs, key)
         self.rest = self._fragment.rest
         """The operators that are left to the interpreter."""
         self._op = ops[len(ops) - len(self.rest) - 1] if self._fragment.groups is not None else None
@@ -105,14 +106,14 @@ class Compiled:
         assert self._fragment.groups is not None
         summaries = [(group, summary) for group, summary in zip(self._groups, self._fragment.groups, strict=True)]
         is_final = len(summaries) == 1 and summaries[0][1].is_final
-        partial, final = split_aggregates(op)
+        first, final = split_aggregates(op)
         if (known := self._from_metadata(op)) is not None:
             return run_program(plan.Program((plan.DefaultScan(), final)), known, Run(memory=run.memory))
         made = (
             value
             for group, summary in summaries
             for batch in _query(summary.query, {group.number: (group, group.sources)})
-            for value in decode_groups(batch, summary, partial, is_final)
+            for value in decode_groups(batch, summary, first, is_final)
         )
         if is_final:
             return made
@@ -139,7 +140,11 @@ class Compiled:
     def _rows(self, fragment: Fragment) -> Iterator[Value]:
         assert fragment.rows is not None
         queries = dict(zip((g.number for g in self._groups), fragment.rows, strict=True))
-        keys = dict(zip((g.number for g in self._groups), fragment.keys, strict=True)) if fragment.keys else {}
+        orders = dict(zip((g.number for g in self._groups), fragment.order, strict=True)) if fragment.order else {}
+        if fragment.is_sorted:
+            everything = {g.number: (g, g.sources) for g in self._groups}
+            yield from self._merged(everything, queries, orders, fragment.limit)
+            return
         by_shapes = {(g.layout.shapes, g.is_file): g for g in self._groups}
 
         def group_of(source: Source) -> Group:
@@ -155,7 +160,7 @@ class Compiled:
                 frame, flat = queries[group.number]
                 yield from self._in_order(frame, flat, group, held, fragment.limit)
             else:
-                yield from self._merged(groups, queries, keys, fragment.limit)
+                yield from self._merged(groups, queries, orders, fragment.limit)
 
     def _in_order(
         self, frame: Frame, flat: Flat, group: Group, sources: list[Source], limit: int | None
@@ -170,50 +175,52 @@ class Compiled:
         self,
         groups: dict[int, tuple[Group, list[Source]]],
         queries: dict[int, tuple[Frame, Flat]],
-        keys: dict[int, Sql | None],
+        orders: dict[int, Order],
         limit: int | None,
     ) -> Iterator[Value]:
-        """Rows of sources that overlap, sorted by the key; equal ones in the order of the objects and their rows."""
-        is_descending = self._scan.is_descending
+        """Sorted rows; equal ones are in the order of the objects and their rows."""
         streams = []
+        directions: list[bool] = []
         for number, (group, sources) in groups.items():
             frame, flat = queries[number]
-            key = keys[number]
-            missing = build.known(build.is_null(key)) if key is not None else build.TRUE
-            wanted = key if key is not None else build.null("BOOLEAN")
-            places = build.call(
-                "list_extract",
-                exp.Array(expressions=[build.integer(s.place) for s in sources]),
-                build.cast(build.binary("+", build.column("file_index"), build.integer(1)), "BIGINT"),
-            )
-            order = [("o0", missing), ("o1", wanted), ("o2", places), ("o3", build.column("file_row_number"))]
-            query = frame.select([*flat.columns(), *order])
-            for name, _ in order:
-                direction = is_descending and name in ("o0", "o1")
-                query = query.order_by(
-                    exp.Ordered(this=build.column(name), desc=direction, nulls_first=False), copy=False
-                )
+            items = [*orders[number], *_places(sources)]
+            directions = [item.is_descending for item in items]
+            query = frame.select([*flat.columns(), *((f"o{i}", item.sql) for i, item in enumerate(items))])
+            for i, item in enumerate(items):
+                ordered = exp.Ordered(this=build.column(f"o{i}"), desc=item.is_descending, nulls_first=False)
+                query = query.order_by(ordered, copy=False)
             if limit is not None:
                 query = query.limit(limit, copy=False)
-            streams.append(_with_order(_query(query, {number: (group, sources)}), flat))
+            streams.append(_with_order(_query(query, {number: (group, sources)}), flat, len(items)))
         if len(streams) == 1:
             return (value for _, value in streams[0])
-        rank = cmp_to_key(_descending if is_descending else _ascending)
+        rank = cmp_to_key(partial(_compare_by, directions))
         return (value for _, value in heapq.merge(*streams, key=lambda pair: rank(pair[0])))
 
 
-def _with_order(batches: Iterator[pa.RecordBatch], flat: Flat) -> Iterator[tuple[tuple[Any, ...], Value]]:
+def _places(sources: list[Source]) -> list[Item]:
+    """The numbers of the object and of the row."""
+    place = build.call(
+        "list_extract",
+        exp.Array(expressions=[build.integer(s.place) for s in sources]),
+        build.cast(build.binary("+", build.column("file_index"), build.integer(1)), "BIGINT"),
+    )
+    return [Item(place), Item(build.column("file_row_number"))]
+
+
+def _with_order(batches: Iterator[pa.RecordBatch], flat: Flat, count: int) -> Iterator[tuple[tuple[Any, ...], Value]]:
     for batch in batches:
-        order = zip(*(batch.column(f"o{i}").to_pylist() for i in range(4)), strict=True)
+        order = zip(*(batch.column(f"o{i}").to_pylist() for i in range(count)), strict=True)
         yield from zip(order, decode_rows(batch, flat), strict=True)
 
 
-def _ascending(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
-    return _compare(a[0], b[0]) or (0 if a[0] else _compare(a[1], b[1])) or _compare(a[2:], b[2:])
-
-
-def _descending(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
-    return _compare(b[0], a[0]) or (0 if a[0] else _compare(b[1], a[1])) or _compare(a[2:], b[2:])
+def _compare_by(directions: list[bool], a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+    for x, y, is_descending in zip(a, b, directions, strict=True):
+        if x is None or y is None:
+            continue  # an item before this one has told that it is null
+        if verdict := _compare(x, y):
+            return -verdict if is_descending else verdict
+    return 0
 
 
 def _compare(a: Any, b: Any) -> int:

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shoal.engines.sql.build import Sql
-from shoal.engines.sql.expressions import at_path
 from shoal.engines.sql.frames import Flat, Frame, flatten
-from shoal.engines.sql.nodes import Const, Leaf, NotColumnar
+from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import apply, filtered, projected
+from shoal.engines.sql.orders import Order, key_order, sort_order
 from shoal.engines.sql.summaries import Summary, summarize
 from shoal.lang import plan
 from shoal.lang.rules.project_fields import used_fields
 from shoal.lang.walk import has_aggregate
-from shoal.model import types as t
-
-_SORTED = frozenset((*t.SIGNED, *t.UNSIGNED, t.DURATION, t.TIME, t.STRING, t.BYTES, t.IP, t.BOOL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +26,34 @@ class Fragment:
     """How many rows are wanted."""
     rest: plan.Seq
     """The operators that are left to the interpreter."""
-    keys: tuple[Sql | None, ...] = ()
-    """The pool key of each frame, to merge by; None if it is null in all of its rows."""
+    order: tuple[Order, ...] = ()
+    """What the rows of each frame are sorted by, where they are not in order by themselves."""
+    is_sorted: bool = False
+    """Whether that is another order than that of the pool."""
 
 
 def compile_fragment(
-    scan: plan.PoolScan, ops: plan.Seq, frames: Sequence[Frame], funcs: Sequence[plan.Func], key: plan.Path | None
+    scan: plan.PoolScan,
+    ops: plan.Seq,
+    frames: Sequence[Frame],
+    funcs: Sequence[plan.Func],
+    key: plan.SortKey | None,
 ) -> Fragment:
     """The fragment of a scan and what follows it. With a `key`, rows have to be merged by it."""
     begun, left = list(frames), list(ops)
     if scan.filter is not None:
         left.insert(0, plan.Filter(scan.filter))
-    keys = () if key is None else _keys(begun, key)
+    # Nulls are the greatest keys of a pool.
+    order = () if key is None else key_order(key.expr, begun, key.order == "desc", nulls_first=key.order == "desc")
     while left:
         op = left[0]
         try:
             if isinstance(op, plan.Summarize):
                 return Fragment(None, tuple(summarize(op, frame) for frame in begun), None, tuple(left[1:]))
             if isinstance(op, plan.Head):
-                return Fragment(_flat(begun), None, op.count, tuple(left[1:]), keys)
+                return Fragment(_flat(begun), None, op.count, tuple(left[1:]), order)
+            if isinstance(op, plan.Sort | plan.TopK | plan.Top):
+                return _sorted(op, begun, order, tuple(left[1:]), funcs)
             begun, remains = _apply(op, begun, funcs)
         except NotColumnar:
             break
@@ -59,7 +64,32 @@ def compile_fragment(
     fields = used_fields(tuple(left))
     if fields is not None:
         begun = [projected(frame, fields) for frame in begun]
-    return Fragment(_flat(begun), None, None, tuple(left), keys)
+    return Fragment(_flat(begun), None, None, tuple(left), order)
+
+
+def _sorted(
+    op: plan.Sort | plan.TopK | plan.Top,
+    frames: list[Frame],
+    order: tuple[Order, ...],
+    rest: plan.Seq,
+    funcs: Sequence[plan.Func],
+) -> Fragment:
+    """Rows in another order than that of the pool, which decides where they are equal."""
+    limit = None if isinstance(op, plan.Sort) else op.count
+    if isinstance(op, plan.Top):
+        if op.flush:
+            raise NotColumnar("a top that is flushed")
+        sort = plan.Sort(tuple(plan.SortKey(key, "desc") for key in op.keys))
+    else:
+        sort = op if isinstance(op, plan.Sort) else op.sort
+    if any(has_aggregate(key.expr, funcs) for key in sort.keys):
+        raise NotColumnar("an aggregate that runs along")
+    first = sort_order(sort, frames)
+    after = order or ((),) * len(frames)
+    fields = used_fields(rest)
+    shown = frames if fields is None else [projected(frame, fields) for frame in frames]
+    combined = tuple((*a, *b) for a, b in zip(first, after, strict=True))
+    return Fragment(_flat(shown), None, limit, rest, combined, is_sorted=True)
 
 
 def _flat(frames: Sequence[Frame]) -> tuple[tuple[Frame, Flat], ...]:
@@ -104,23 +134,3 @@ def _expressions(op: plan.Op) -> list[plan.Expr]:
         case plan.Cut(args) | plan.Put(args):
             return [a.expr for a in args]
     return []
-
-
-def _keys(frames: Sequence[Frame], path: plan.Path) -> tuple[Sql | None, ...]:
-    """The pool key of the rows of each frame, as one column of a type that SQL and Python order alike."""
-    made: list[Sql | None] = []
-    types: set[t.Type] = set()
-    for frame in frames:
-        found: dict[Sql, None] = {}
-        for case in frame.cases:
-            node = at_path(case.node, path)
-            if isinstance(node, Const):
-                continue
-            if not isinstance(node, Leaf) or node.type.under not in _SORTED:
-                raise NotColumnar("rows to be merged by a key of some other kind")
-            found[node.sql] = None
-            types.add(node.type.under)
-        if len(found) > 1 or len(types) > 1:
-            raise NotColumnar("rows to be merged by keys of several types")
-        made.append(next(iter(found), None))
-    return tuple(made)

@@ -279,6 +279,22 @@ def _merged(entries: list[tuple[Cond, Sql]]) -> Sql:
     return build.choose([(any_of(whens), sql) for sql, whens in groups.items()])
 
 
+def merged_column(frame: Frame, entries: Sequence[tuple[Cond, Sql | None]], kind: str) -> Sql:
+    """A column that is exact in all rows: None is NULL. Columns that are NULL by themselves there need no question."""
+    sqls = list(dict.fromkeys(sql for _, sql in entries if sql is not None))
+    if not sqls:
+        return build.null(kind)
+    others = [case.node for case, (_, sql) in zip(frame.cases, entries, strict=False) if sql is None]
+    is_plain = len(sqls) == 1 and len(entries) == len(frame.cases)
+    if is_plain and (not others or (_is_strict(sqls[0]) and _is_foreign(sqls[0], others))):
+        return sqls[0]
+    groups: dict[Sql, list[Cond]] = {}
+    for when, sql in entries:
+        if sql is not None:
+            groups.setdefault(sql, []).append(when)
+    return build.choose([(any_of(whens), sql) for sql, whens in groups.items()], build.null(kind))
+
+
 def _validity(entries: list[tuple[Cond, Sql | None]]) -> Sql | None:
     if all(valid is None for _, valid in entries):
         return None
