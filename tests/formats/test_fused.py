@@ -27,7 +27,7 @@ def fuse(values: list[Value]) -> tuple[Layout, pa.Table]:
     layout = Layout(part.shape for part in parts)
     places = np.empty(len(values), np.int64)
     places[np.concatenate([part.rows for part in parts])] = np.arange(len(values))
-    return layout, Fuser(layout, [part.column for part in parts]).table(places)
+    return layout, Fuser(layout, [pa.chunked_array([part.column]) for part in parts]).table(places)
 
 
 def through_parquet(table: pa.Table) -> pa.Table:

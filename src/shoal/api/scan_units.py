@@ -67,4 +67,4 @@ def _rows_as_table(store: Any, prefix: str, o: DataObject) -> pa.Table:
     parts = [by_shape[shape] for shape in layout.shapes]
     places = np.empty(len(values), np.int64)
     places[np.concatenate([part.rows for part in parts])] = np.arange(len(values))
-    return Fuser(layout, [part.column for part in parts]).table(places)
+    return Fuser(layout, [pa.chunked_array([part.column]) for part in parts]).table(places)

@@ -60,23 +60,25 @@ def _leaf_fields(slot: Slot) -> list[pa.Field]:
 
 
 class Fuser:
-    """Brings parts, a column for each shape, together in one table."""
+    """Brings parts, the chunks of a column for each shape, together in one table."""
 
-    def __init__(self, layout: Layout, columns: Sequence[pa.Array]) -> None:
+    def __init__(self, layout: Layout, columns: Sequence[pa.ChunkedArray]) -> None:
         """`columns` are those of the shapes of the layout, in their order; a row is counted through all of them."""
         self.layout = layout
         self.lengths = np.array([len(c) for c in columns], np.int64)
         self.leaves: list[list[tuple[int, pa.Array]]] = [[] for _ in layout.leaves]
-        self.structs: list[list[tuple[int, Mask | None]]] = [[] for _ in layout.structs]
+        self.structs: list[list[tuple[int, Mask | int]]] = [[] for _ in layout.structs]
+        """Which rows of a chunk have the struct; a number is the length of one of which all have it."""
         for shape, (form, column) in enumerate(zip(layout.forms, columns, strict=True)):
-            self._take_apart(shape, form, column)
+            for chunk in column.chunks:
+                self._take_apart(shape, form, chunk)
         self.joined = [None if not held else pa.concat_arrays([c for _, c in held]) for held in self.leaves]
 
     def _take_apart(self, shape: int, form: Form, column: pa.Array) -> None:
         if isinstance(form, Leaf):
             self.leaves[form.index].append((shape, column))
         elif isinstance(form, RecordForm):
-            valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+            valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else len(column)
             self.structs[form.struct.index].append((shape, valid))
             if isinstance(column, pa.StructArray):
                 for inner, child in zip(form.fields, column.flatten(), strict=True):
@@ -111,13 +113,15 @@ class _Gatherer:
 
     def _codes(self, shapes: Codes) -> pa.Array:
         nulls = [] if self._layout.root.struct is None else self._structs[self._layout.root.struct.index]
-        if all(valid is None for _, valid in nulls):
+        if all(isinstance(valid, int) for _, valid in nulls):
             return pa.array(shapes, SHAPE_TYPE)
         is_null = np.zeros(int(self._lengths.sum()), bool)
+        starts = dict(enumerate(self._starts.tolist()))
         for shape, valid in nulls:
-            if valid is not None:
-                start = self._starts[shape]
-                is_null[start : start + len(valid)] = ~valid
+            size = valid if isinstance(valid, int) else len(valid)
+            if not isinstance(valid, int):
+                is_null[starts[shape] : starts[shape] + size] = ~valid
+            starts[shape] += size
         return pa.array(np.where(is_null[self._rows], null_code(shapes), shapes), SHAPE_TYPE)
 
     def _struct_columns(self, struct: Struct) -> list[pa.Array]:
@@ -129,11 +133,10 @@ class _Gatherer:
 
     def _struct(self, struct: Struct) -> pa.Array:
         held = self._structs[struct.index]
-        picked, absent = self._pick(tuple(shape for shape, _ in held))
+        picked, absent = self._pick(held)
         valid = None if absent is None else ~absent
-        if any(own is not None for _, own in held):
-            lengths = self._lengths
-            whole = np.concatenate([np.ones(lengths[i], bool) if own is None else own for i, own in held])
+        if not all(isinstance(own, int) for _, own in held):
+            whole = np.concatenate([np.ones(own, bool) if isinstance(own, int) else own for _, own in held])
             inside = whole[picked.fill_null(0).to_numpy()] if len(whole) else np.zeros(len(self._rows), bool)
             valid = inside if valid is None else inside & valid
         if struct.is_bare:
@@ -143,12 +146,13 @@ class _Gatherer:
 
     def _leaf(self, leaf: Leaf) -> pa.Array:
         joined = self._joined[leaf.index]
-        picked, _ = self._pick(tuple(shape for shape, _ in self._leaves[leaf.index]))
+        picked, _ = self._pick(self._leaves[leaf.index])
         assert joined is not None
         return joined.take(picked)
 
-    def _pick(self, shapes: tuple[int, ...]) -> tuple[pa.Array, Mask | None]:
+    def _pick(self, held: Sequence[tuple[int, Any]]) -> tuple[pa.Array, Mask | None]:
         """Where the rows are among those of some shapes, laid end to end; null for rows of other shapes."""
+        shapes = tuple(dict.fromkeys(shape for shape, _ in held))
         found = self._picked.get(shapes)
         if found is None:
             found = self._picked[shapes] = self._find(shapes)
