@@ -1,0 +1,137 @@
+"""Pools in columns: every value comes back, others read the files, and what cannot match is never opened."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import shoal
+from shoal.api.local import LocalLake
+from shoal.ids import new, to_text
+from shoal.lake import changes, column_form
+from shoal.lake.commits import Note
+from shoal.lake.objects import Form
+from shoal.model.text import format_value
+from shoal.model.values import Value, int64
+from shoal.testing import strategies
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> LocalLake:
+    made = shoal.create(tmp_path_factory.mktemp("lake"))
+    assert isinstance(made, LocalLake)
+    return made
+
+
+def data_files(lake: LocalLake, pool: str) -> list[Path]:
+    root = Path(lake.inner.store.uri.removeprefix("file://"))
+    return sorted((root / lake.pool(pool).id / "data").iterdir())
+
+
+@settings(max_examples=60)
+@given(st.lists(strategies.values(), min_size=1, max_size=12), st.sampled_from(["a", "ts:desc", "this"]))
+def test_every_value_comes_back_exactly(lake: LocalLake, values: list[Value], key: str) -> None:
+    name = f"exact{to_text(new())}"
+    lake.create(name, key=key).load(values)
+    wanted = Counter(map(format_value, values))
+    for engine in ("interp", "duckdb"):
+        assert Counter(map(format_value, lake.query(f"from {name}", engine=engine))) == wanted
+
+
+def test_plain_data_is_plain_parquet(lake: LocalLake) -> None:
+    lake.create("plain", key="ts").load([
+        {"ts": 2, "level": "info", "took": 1.5, "user": {"name": "ann", "roles": ["a", "b"]}},
+        {"ts": 1, "level": "warn", "took": None, "ok": True},
+    ])  # fmt: skip
+    (file,) = data_files(lake, "plain")
+    query = f'SELECT ts, level, took, "user".name, "user".roles, ok FROM \'{file}\''
+    assert duckdb.sql(query).fetchall() == [
+        (1, "warn", None, None, None, True),
+        (2, "info", 1.5, "ann", ["a", "b"], None),
+    ]
+    table = pq.read_table(file)
+    assert table.column_names == ["$shape", "ts", "level", "took", "user", "ok"]
+    assert table.column("ts").to_pylist() == [1, 2]
+
+
+def test_a_layout_that_would_explode_goes_to_rows_in_the_same_load(lake: LocalLake) -> None:
+    plain = [{"k": i, "s": "x"} for i in range(50)]
+    wild = [{"k": i, f"key-{i}": i} for i in range(2000)]
+    lake.create("wild", key="k").load([*plain, *wild])
+    assert {path.suffix for path in data_files(lake, "wild")} == {".parquet", ".zng"}
+    for engine in ("interp", "duckdb"):
+        assert [v.data for v in lake.query("from wild | k < 50 | count()", engine=engine)] == [100]
+    keys = [v.data for v in lake.query("from wild | yield k", engine="interp")]
+    assert keys == sorted(keys)
+    assert len(keys) == 2050
+
+
+def test_of_a_thousand_objects_the_one_that_can_match_is_opened(
+    lake: LocalLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = lake.create("thousand", key="ts")
+    with pool.transaction() as changing:
+        for i in range(1000):
+            changing.load([{"ts": i, "id": f"id-{i:04}", "n": i % 7}])
+    opened: list[str] = []
+    check = column_form.checked_file
+
+    def checked(store, prefix, o):  # type: ignore[no-untyped-def]
+        opened.append(to_text(o.id))
+        return check(store, prefix, o)
+
+    monkeypatch.setattr(column_form, "checked_file", checked)
+    for program in (
+        'from thousand | id == "id-0777"',
+        "from thousand | ts == 777",
+        "from thousand | 777 <= ts and ts < 778",
+    ):
+        opened.clear()
+        (found,) = lake.query(program, engine="duckdb")
+        assert format_value(found) == '{ts:777,id:"id-0777",n:0}'
+        assert len(opened) == 1
+        (plan,) = lake.explain(program)
+        assert (plan.objects, plan.total) == (1, 1000)
+    opened.clear()
+    assert len(list(lake.query("from thousand | head 2", engine="duckdb"))) == 2
+    assert len(opened) <= 3
+
+
+def test_planning_over_ten_thousand_objects_takes_no_time(lake: LocalLake) -> None:
+    pool = lake.create("many", key="ts")
+    pool.load([{"ts": 1, "id": 5, "name": "x", "at": {"x": 1.5, "y": 2}}, {"ts": 2, "other": True, "id": "text"}])
+    inner = pool.inner
+    (one,) = inner.snapshot(inner.resolve()).objects()
+    copies = [dataclasses.replace(one, id=new(), min=int64(10 * i), max=int64(10 * i + 9)) for i in range(10_000)]
+    changes.load(inner, "main", copies, Note("tester", "metadata without data"))
+    reopened = shoal.open(lake.inner.store.uri)
+    began = time.process_time()
+    (plan,) = reopened.explain("from many | id == 6 and ts >= 20000", engine="interp")
+    assert time.process_time() - began < 0.5
+    assert (plan.objects, plan.total) == (0, 10_001)
+    assert plan.pruning() == "0 of 10001 (10001 pruned: key 2001, zone map 8000)"
+
+
+def test_rows_and_columns_live_in_one_pool(lake: LocalLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = lake.create("both", key="k")
+    pool.load([{"k": i, "v": i} for i in range(0, 100, 2)])
+    monkeypatch.setattr("shoal.lake.object_writer.MOST_SHAPES", 0)
+    pool.load([{"k": i, "v": str(i)} for i in range(1, 100, 2)])
+    forms = {o.form for o in pool.inner.snapshot(pool.inner.resolve()).objects()}
+    assert forms == {Form.COLUMNS, Form.ROWS}
+    for program in (
+        "from both",
+        "from both | v == 10 or v == '11'",
+        "from both | sum(v) by typeof(v)",
+        "from both | head 3",
+    ):
+        right = sorted(map(format_value, lake.query(program, engine="interp")))
+        assert sorted(map(format_value, lake.query(program, engine="duckdb"))) == right
