@@ -24,7 +24,8 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
 
 ASSIGNMENT = re.compile(r"(?:export )?(\w+)=(.*)")
 CHANGING = [(re.compile(r"\b[0-9A-Za-z]{27}\b"), "ID"), (re.compile(r"\b0x[0-9a-f]{40}\b"), "0xID")]
-CHANGING += [(re.compile(r"(Date:   |(?:ts|date):\s?)[-\dTZ:.]+"), r"\1TIME")]
+CHANGING += [(re.compile(r"^bytes: \d+$", re.MULTILINE), "bytes: SIZE")]
+CHANGING += [(re.compile(r"(Date:   |\b(?:ts|date):\s?)[-\dTZ:.]+"), r"\1TIME")]
 
 
 class Shell:
