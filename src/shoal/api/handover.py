@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from shoal.api.lake_sources import OnRead
 from shoal.api.pruned import Pruned, prune
@@ -24,13 +24,12 @@ from shoal.lang import plan
 from shoal.lang.rules.sequences import rewrite_sequences
 from shoal.model.values import Value
 
-if TYPE_CHECKING:
-    from shoal.engines.duckdb.runner import Compiled
-
-Engine = Literal["auto", "interp", "duckdb"]
-ENGINES: tuple[Engine, ...] = ("auto", "interp", "duckdb")
+Engine = Literal["auto", "interp", "duckdb", "spark"]
+ENGINES: tuple[Engine, ...] = ("auto", "interp", "duckdb", "spark")
 SMALL = 1 << 20
 """Bytes of data objects that the interpreter reads before another engine would have begun."""
+LARGE = 8 << 30
+"""Bytes from which on Spark is worth its start."""
 
 
 def choose_engine(name: str | None) -> Engine:
@@ -42,6 +41,19 @@ def choose_engine(name: str | None) -> Engine:
     raise InvalidInput(f"unknown engine {wanted!r} (one of {', '.join(ENGINES)})")
 
 
+class Part(Protocol):
+    """A scan and the first operators after it, in the hands of another engine."""
+
+    rest: plan.Seq
+    """The operators that are left to the interpreter."""
+
+    def explain(self) -> tuple[str, ...]:
+        """What the engine is told, for each layout."""
+
+    def values(self, run: Run) -> Iterator[Value]:
+        """What comes out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What was decided about the scan of a pool."""
@@ -49,7 +61,7 @@ class Decision:
     pool: str
     commit: str
     pruned: Pruned
-    engine: Engine
+    engine: str
     why: str
     queries: tuple[str, ...]
     """What the engine was told, for each layout."""
@@ -73,7 +85,7 @@ class Handover:
         self._warn = warn
         self._on_read = on_read
         self._commit_of = commit_of
-        self._parts: list[Compiled] = []
+        self._parts: list[Part] = []
         self.decisions: list[Decision] = []
 
     def rewrite(self, program: plan.Program, explain: bool = False) -> plan.Program:
@@ -97,7 +109,7 @@ class Handover:
         pool = self._lake.pool(scan.pool)
         pruned = prune(pool, self._commit_of(scan.commit), scan.filter)
         compiled, why = self._compile(pool, pruned, scan, ops, funcs)
-        engine: Engine = "interp" if compiled is None else "duckdb"
+        engine = "interp" if compiled is None else type(compiled).__module__.split(".")[-2]
         queries = () if compiled is None else compiled.explain()
         rest = ops if compiled is None else compiled.rest
         self.decisions.append(Decision(pool.config.name, scan.commit, pruned, engine, why, queries, rest))
@@ -110,7 +122,7 @@ class Handover:
 
     def _compile(
         self, pool: Pool, pruned: Pruned, scan: plan.PoolScan, ops: plan.Seq, funcs: tuple[plan.Func, ...]
-    ) -> tuple[Compiled | None, str]:
+    ) -> tuple[Part | None, str]:
         """What another engine does, if it does anything, and why."""
         if self._engine == "interp":
             return None, "as asked"
@@ -120,6 +132,10 @@ class Handover:
         found = units.make_scan(pool, pruned.objects, self._warn)
         if found is None:
             return None, "its shapes are too many to list, or several keys have to be merged"
-        runner: Any = import_module("shoal.engines.duckdb.runner")
-        made: Compiled | None = runner.compile_scan(found, scan, ops, funcs)
-        return made, "no columnar form" if made is None else "as asked" if self._engine == "duckdb" else "more to read"
+        engine, why = self._engine, "as asked"
+        if engine == "auto":
+            engine = "spark" if pruned.size > LARGE else "duckdb"
+            why = f"{'more' if engine == 'spark' else 'no more'} than {LARGE >> 30} GiB to read"
+        runner: Any = import_module(f"shoal.engines.{engine}.runner")
+        made: Part | None = runner.compile_scan(found, scan, ops, funcs)
+        return (None, "no columnar form") if made is None else (made, why)

@@ -342,7 +342,7 @@ class Lake(Protocol):
         """What a program makes of the lake. `head` is the `pool@branch` that a program without a source reads.
 
         `watch` is given what each source reads, to tell how far it has come; a lake that is elsewhere may not use it.
-        `engine` is `interp`, `duckdb` or `auto`, which is the default unless the environment has SHOAL_ENGINE.
+        `engine` is `interp`, `duckdb`, `spark` or `auto`, which is the default unless the environment has SHOAL_ENGINE.
         """
 
     def explain(

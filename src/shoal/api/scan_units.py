@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from shoal.engines.units import Scan, Source
+from shoal.errors import Unsupported
 from shoal.formats.columns import batch_of
 from shoal.formats.fused import Fuser
 from shoal.formats.layouts import layout_of
@@ -18,6 +19,8 @@ from shoal.lake import column_form, row_form
 from shoal.lake.objects import DataObject, Form, Purged
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Missing, Warn, partitions
+from shoal.storage.store import ObjectStore
+from shoal.storage.uris import open_store
 
 
 def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> Scan | None:
@@ -46,16 +49,36 @@ def _source(pool: Pool, o: DataObject, place: int) -> Source:
     types = tuple(shape for shape, _ in shapes)
     counts = tuple(count for _, count in shapes)
     if o.form is Form.COLUMNS and column_form.has_files(pool.store):
-        return Source(place, types, counts, file=partial(_open, pool, o, column_form.checked_file))
+        return Source(place, types, counts, file=ObjectReader(pool.store, pool.prefix, o, column_form.checked_file))
     read = column_form.read_table if o.form is Form.COLUMNS else _rows_as_table
-    return Source(place, types, counts, table=partial(_open, pool, o, read))
+    return Source(place, types, counts, table=ObjectReader(pool.store, pool.prefix, o, read))
 
 
-def _open(pool: Pool, o: DataObject, read: Any) -> Any:
-    try:
-        return read(pool.store, pool.prefix, o)
-    except Purged as e:
-        raise Missing(f"{e}, and was not purged (restore it from a copy)") from None
+class ObjectReader:
+    """Reads one object; in another process, from the same store opened there."""
+
+    def __init__(self, store: ObjectStore, prefix: str, o: DataObject, read: Any) -> None:
+        self._store, self._prefix, self._object, self._read = store, prefix, o, read
+
+    def __call__(self) -> Any:
+        try:
+            return self._read(self._store, self._prefix, self._object)
+        except Purged as e:
+            raise Missing(f"{e}, and was not purged (restore it from a copy)") from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reader_elsewhere, (self._store.uri, self._prefix, self._object, self._read)
+
+
+def _reader_elsewhere(uri: str, prefix: str, o: DataObject, read: Any) -> ObjectReader:
+    return ObjectReader(_open_store(uri), prefix, o, read)
+
+
+@lru_cache(maxsize=8)
+def _open_store(uri: str) -> ObjectStore:
+    if uri.startswith("memory:"):
+        raise Unsupported("a lake in memory cannot be read by other processes (use another engine, or another store)")
+    return open_store(uri)
 
 
 def _rows_as_table(store: Any, prefix: str, o: DataObject) -> pa.Table:

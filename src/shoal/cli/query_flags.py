@@ -27,7 +27,9 @@ QUERY_FLAGS = (
     Flag("s", bool, False, "print what was read to standard error at the end"),
     Flag("C", bool, False, "print the query in canonical form and do not run it"),
 )
-ENGINE_FLAGS = (Flag("engine", str, None, "who reads pools: interp, duckdb, or auto, by the bytes to read", "NAME"),)
+ENGINE_FLAGS = (
+    Flag("engine", str, None, "who reads pools: interp, duckdb, spark or auto (by the bytes to read)", "NAME"),
+)
 MEMORY_FLAGS = (
     Flag("aggmem", "size", Memory().aggregate, "memory for one collected value, and for groups"),
     Flag("sortmem", "size", Memory().sort, "memory for a sort before it goes to disk"),

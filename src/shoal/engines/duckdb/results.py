@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shoal.engines.interp.aggregates.numeric import partial_number
 from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.sql.frames import Flat
 from shoal.engines.sql.summaries import GROUP, Result, Summary
@@ -81,7 +82,7 @@ def fields_of(value: Value) -> list[Value]:
 
 def _result(result: Result, columns: dict[str, list[Any]], row: int, is_final: bool) -> Value:
     if result.kind == "nothing":
-        return NULL
+        return NULL if is_final else partial_number(NULL)
     if result.kind == "mean":
         total, count = (columns[name][row] for name in result.columns) if result.columns else (0.0, 0)
         if is_final:
@@ -91,6 +92,8 @@ def _result(result: Result, columns: dict[str, list[Any]], row: int, is_final: b
         return Value(t.BOOL, None)
     if result.kind == "count":
         return Value(t.UINT64, columns[result.columns[0]][row] if result.columns else 0)
-    if result.kind == "value" and result.consumed and not columns[result.consumed][row]:
-        return NULL
-    return Value(result.type, columns[result.columns[0]][row])
+    if result.kind == "bool":
+        return Value(t.BOOL, columns[result.columns[0]][row])
+    is_fed = not result.consumed or columns[result.consumed][row]
+    found = Value(result.type, columns[result.columns[0]][row]) if is_fed else NULL
+    return found if is_final else partial_number(found)

@@ -48,6 +48,11 @@ def connection() -> duckdb.DuckDBPyConnection:
         return _database[0].cursor()
 
 
+def use_threads(count: int) -> None:
+    """How many threads a query may have from here on, in this process."""
+    connection().execute(f"SET GLOBAL threads = {count}")
+
+
 class Group:
     """Sources of the same layout."""
 
@@ -82,16 +87,37 @@ class Compiled:
         self._fragment = compile_fragment(source, ops, frames, funcs, key)
         self.rest = self._fragment.rest
         """The operators that are left to the interpreter."""
-        self._op = ops[len(ops) - len(self.rest) - 1] if self._fragment.groups is not None else None
+        self.limit = self._fragment.limit
+        """How many rows come out at most; None if all."""
+        self.is_sorted = self._fragment.is_sorted
+        self.aggregation: plan.Summarize | None = None
+        """The operator of which groups come out, if it is one."""
+        if self._fragment.groups is not None:
+            last = ops[len(ops) - len(self.rest) - 1]
+            assert isinstance(last, plan.Summarize)
+            self.aggregation = last
 
     def values(self, run: Run) -> Iterator[Value]:
         """What comes out."""
-        if self._fragment.groups is not None:
-            assert isinstance(self._op, plan.Summarize)
-            return self._summarized(self._op, run)
-        limit = self._fragment.limit
+        if self.aggregation is not None:
+            return self._summarized(self.aggregation, run)
         rows = self._rows(self._fragment)
-        return rows if limit is None else _first(rows, limit)
+        return rows if self.limit is None else first_values(rows, self.limit)
+
+    @property
+    def directions(self) -> list[bool]:
+        """Which of the items of `ordered` descend."""
+        order = self._fragment.order[0] if self._fragment.order else ()
+        return [item.is_descending for item in (*order, *_places([]))]
+
+    def ordered(self) -> Iterator[tuple[tuple[Any, ...], Value]]:
+        """Sorted rows, with what they are sorted by."""
+        assert self._fragment.rows is not None
+        streams = [
+            self._sorted(group, group.sources, *query, order, self.limit)
+            for group, query, order in zip(self._groups, self._fragment.rows, self._fragment.order, strict=True)
+        ]
+        return _merge(streams, self.directions)
 
     def explain(self) -> tuple[str, ...]:
         """The SQL, a text for each layout."""
@@ -104,20 +130,22 @@ class Compiled:
 
     def _summarized(self, op: plan.Summarize, run: Run) -> Iterator[Value]:
         assert self._fragment.groups is not None
-        summaries = [(group, summary) for group, summary in zip(self._groups, self._fragment.groups, strict=True)]
-        is_final = len(summaries) == 1 and summaries[0][1].is_final
-        first, final = split_aggregates(op)
-        if (known := self._from_metadata(op)) is not None:
-            return run_program(plan.Program((plan.DefaultScan(), final)), known, Run(memory=run.memory))
-        made = (
-            value
-            for group, summary in summaries
-            for batch in _query(summary.query, {group.number: (group, group.sources)})
-            for value in decode_groups(batch, summary, first, is_final)
-        )
-        if is_final:
-            return made
-        return run_program(plan.Program((plan.DefaultScan(), final)), made, Run(memory=run.memory))
+        _, final = split_aggregates(op)
+        if self._from_metadata(op) is None and len(self._groups) == 1 and self._fragment.groups[0].is_final:
+            return self._grouped(op, is_final=True)
+        return run_program(plan.Program((plan.DefaultScan(), final)), self.partials(), Run(memory=run.memory))
+
+    def partials(self) -> Iterator[Value]:
+        """Partial results of the aggregation."""
+        assert self.aggregation is not None
+        known = self._from_metadata(self.aggregation)
+        return self._grouped(self.aggregation, is_final=False) if known is None else iter(known)
+
+    def _grouped(self, op: plan.Summarize, is_final: bool) -> Iterator[Value]:
+        assert self._fragment.groups is not None
+        for group, summary in zip(self._groups, self._fragment.groups, strict=True):
+            for batch in _query(summary.query, {group.number: (group, group.sources)}):
+                yield from decode_groups(batch, summary, op, is_final)
 
     def _from_metadata(self, op: plan.Summarize) -> list[Value] | None:
         """Partial counts by keys that follow from the shapes alone, which the metadata tells."""
@@ -179,23 +207,32 @@ class Compiled:
         limit: int | None,
     ) -> Iterator[Value]:
         """Sorted rows; equal ones are in the order of the objects and their rows."""
-        streams = []
-        directions: list[bool] = []
-        for number, (group, sources) in groups.items():
-            frame, flat = queries[number]
-            items = [*orders[number], *_places(sources)]
-            directions = [item.is_descending for item in items]
-            query = frame.select([*flat.columns(), *((f"o{i}", item.sql) for i, item in enumerate(items))])
-            for i, item in enumerate(items):
-                ordered = exp.Ordered(this=build.column(f"o{i}"), desc=item.is_descending, nulls_first=False)
-                query = query.order_by(ordered, copy=False)
-            if limit is not None:
-                query = query.limit(limit, copy=False)
-            streams.append(_with_order(_query(query, {number: (group, sources)}), flat, len(items)))
-        if len(streams) == 1:
-            return (value for _, value in streams[0])
-        rank = cmp_to_key(partial(_compare_by, directions))
-        return (value for _, value in heapq.merge(*streams, key=lambda pair: rank(pair[0])))
+        streams = [
+            self._sorted(group, sources, *queries[number], orders[number], limit)
+            for number, (group, sources) in groups.items()
+        ]
+        return (value for _, value in _merge(streams, self.directions))
+
+    def _sorted(
+        self, group: Group, sources: list[Source], frame: Frame, flat: Flat, order: Order, limit: int | None
+    ) -> Iterator[tuple[tuple[Any, ...], Value]]:
+        items = [*order, *_places(sources)]
+        query = frame.select([*flat.columns(), *((f"o{i}", item.sql) for i, item in enumerate(items))])
+        for i, item in enumerate(items):
+            ordered = exp.Ordered(this=build.column(f"o{i}"), desc=item.is_descending, nulls_first=False)
+            query = query.order_by(ordered, copy=False)
+        if limit is not None:
+            query = query.limit(limit, copy=False)
+        return _with_order(_query(query, {group.number: (group, sources)}), flat, len(items))
+
+
+def _merge(
+    streams: list[Iterator[tuple[tuple[Any, ...], Value]]], directions: list[bool]
+) -> Iterator[tuple[tuple[Any, ...], Value]]:
+    if len(streams) == 1:
+        return streams[0]
+    rank = cmp_to_key(partial(compare_by, directions))
+    return heapq.merge(*streams, key=lambda pair: rank(pair[0]))
 
 
 def _places(sources: list[Source]) -> list[Item]:
@@ -214,7 +251,8 @@ def _with_order(batches: Iterator[pa.RecordBatch], flat: Flat, count: int) -> It
         yield from zip(order, decode_rows(batch, flat), strict=True)
 
 
-def _compare_by(directions: list[bool], a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+def compare_by(directions: list[bool], a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+    """The order of two rows by what they are sorted by."""
     for x, y, is_descending in zip(a, b, directions, strict=True):
         if x is None or y is None:
             continue  # an item before this one has told that it is null
@@ -227,7 +265,8 @@ def _compare(a: Any, b: Any) -> int:
     return int(a > b) - int(a < b)
 
 
-def _first(values: Iterator[Value], count: int) -> Iterator[Value]:
+def first_values(values: Iterator[Value], count: int) -> Iterator[Value]:
+    """So many values."""
     for number, value in enumerate(values):
         if number >= count:
             return

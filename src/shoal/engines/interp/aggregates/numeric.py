@@ -1,7 +1,9 @@
 """`sum`, `min`, `max` and `avg`.
 
-The first three compute in the widest kind of number seen so far: uint64, int64, duration, time, float64,
-in this order; a null takes part in that choice and in nothing else. Integers wrap around at 64 bits.
+The first three compute unsigned numbers, signed ones and fractions apart from each other, so that neither the order of
+the numbers nor how the work is split makes a difference, but for the last digits of sums of fractions. The result is of
+the widest kind seen: uint64, int64, duration, time, float64, in this order; a null takes part in that choice and in
+nothing else. Integers wrap around at 64 bits.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Any
 
 from shoal.model import types as t
 from shoal.model.cast import cast_primitive
-from shoal.model.values import NULL, Value
+from shoal.model.values import NULL, Value, record
 
 KINDS: dict[t.Type, t.Primitive] = {
     **dict.fromkeys(t.UNSIGNED, t.UINT64),
@@ -33,40 +35,37 @@ def _in_kind(kind: t.Primitive, amount: Any) -> Any:
     return amount if kind is t.UINT64 or amount <= _MAX_INT64 else amount - _WRAP
 
 
-class _Reducer:
-    """A number that each further number changes."""
+_PLACES: dict[t.Type, int] = {t.UINT64: 0, t.INT64: 1, t.DURATION: 1, t.TIME: 1, t.FLOAT64: 2}
+"""Where numbers of each kind are kept."""
+_NAMES = ("unsigned", "signed", "float")
 
-    __slots__ = ("_amount", "_kind", "_ready")
+
+class _Reducer:
+    """Numbers that each further number changes: an unsigned one, a signed one, a fraction."""
+
+    __slots__ = ("_amounts", "_kinds", "_place", "_ready")
 
     def __init__(self) -> None:
-        self._kind: t.Primitive | None = None
-        self._amount: Any = None
+        self._amounts: list[Any] = [None, None, None]
+        self._kinds: list[t.Primitive | None] = [None, None, None]
+        """The widest kind seen at each place."""
         self._ready: t.Primitive | None = None
-        """The kind, once there is an amount: numbers of just this type need no further look."""
+        """The last type seen, once there is an amount at its place: numbers of just this type need no further look."""
+        self._place = 0
 
     def consume(self, value: Value) -> None:
         value = value.under()
         kind, data = KINDS.get(value.type), value.data
-        if kind is None or (kind is t.UINT64 and self._is_too_large(data)):
+        if kind is None:
             return
-        if self._kind is None:
-            self._kind = kind
-        elif kind.id > self._kind.id:
-            self._widen(kind)
+        place = _PLACES[kind]
+        held = self._kinds[place]
+        if held is None or kind.id > held.id:
+            self._kinds[place] = kind
         if data is not None:
-            data = _in_kind(self._kind, data)
-            self._amount = self._first(data) if self._amount is None else self._combine(self._amount, data)
-            self._ready = self._kind
-
-    def _is_too_large(self, data: int | None) -> bool:
-        """A uint64 that has no place among signed numbers is left out."""
-        return data is not None and data > _MAX_INT64 and self._kind in (t.INT64, t.DURATION, t.TIME)
-
-    def _widen(self, kind: t.Primitive) -> None:
-        if self._kind is not None and self._amount is not None:
-            self._amount = _in_kind(kind, _in_kind(self._kind, self._amount))
-            self._ready = kind
-        self._kind = kind
+            amount = self._amounts[place]
+            self._amounts[place] = self._first(data) if amount is None else self._combine(amount, data)
+            self._ready, self._place = value.type if value.type is kind else None, place
 
     def _first(self, data: Any) -> Any:
         return data
@@ -74,16 +73,40 @@ class _Reducer:
     def _combine(self, amount: Any, data: Any) -> Any:
         raise NotImplementedError
 
+    def _total(self, amounts: list[Any]) -> Any:
+        """The number of all places; at least one has an amount."""
+        total = amounts[0]
+        for amount in amounts[1:]:
+            total = self._combine(total, amount)
+        return total
+
     def result(self) -> Value:
-        if self._kind is None:
+        kind = self._kinds[2] or self._kinds[1] or self._kinds[0]
+        if kind is None:
             return NULL
-        return Value(self._kind, None if self._amount is None else _in_kind(self._kind, self._amount))
+        whole = self._kinds[1] or self._kinds[0]
+        found = [a for a in self._amounts[:2] if a is not None]
+        amounts = [self._total(found)] if found else []
+        if self._amounts[2] is not None:
+            amounts = [*(self._as_fraction(whole, a) for a in amounts), self._amounts[2]]
+        return Value(kind, _in_kind(kind, self._total(amounts)) if amounts else None)
+
+    def _as_fraction(self, kind: t.Primitive | None, amount: Any) -> Any:
+        """A whole number where it meets a fraction."""
+        return amount
 
     def partial(self) -> Value:
-        return self.result()
+        parts = [
+            NULL if kind is None else Value(kind, None if amount is None else _in_kind(kind, amount))
+            for kind, amount in zip(self._kinds, self._amounts, strict=True)
+        ]
+        return record(zip(_NAMES, parts, strict=True))
 
     def merge(self, partial: Value) -> None:
-        self.consume(partial)
+        for name in _NAMES:
+            found = partial.field(name)
+            if found is not None:
+                self.consume(found)
 
 
 class Sum(_Reducer):
@@ -93,7 +116,7 @@ class Sum(_Reducer):
 
     def consume(self, value: Value) -> None:
         if value.type is self._ready and value.data is not None:
-            self._amount += value.data  # wraps around in the end, which comes to the same
+            self._amounts[self._place] += value.data  # wraps around in the end, which comes to the same
         else:
             super().consume(value)
 
@@ -103,16 +126,19 @@ class Sum(_Reducer):
     def _combine(self, amount: Any, data: Any) -> Any:
         return amount + data
 
+    def _as_fraction(self, kind: t.Primitive | None, amount: Any) -> Any:
+        return float(_in_kind(kind or t.INT64, amount))
+
 
 class Min(_Reducer):
-    """The least of the numbers. A NaN counts only if there is nothing else, so that the order does not matter."""
+    """The least of the numbers. A NaN counts only if there is nothing else."""
 
     __slots__ = ()
 
     def consume(self, value: Value) -> None:
         if value.type is self._ready and (data := value.data) is not None:
-            if not self._amount <= data and data == data:
-                self._amount = data
+            if not self._amounts[self._place] <= data and data == data:
+                self._amounts[self._place] = data
         else:
             super().consume(value)
 
@@ -121,14 +147,14 @@ class Min(_Reducer):
 
 
 class Max(_Reducer):
-    """The greatest of the numbers. A NaN counts only if there is nothing else, so that the order does not matter."""
+    """The greatest of the numbers. A NaN counts only if there is nothing else."""
 
     __slots__ = ()
 
     def consume(self, value: Value) -> None:
         if value.type is self._ready and (data := value.data) is not None:
-            if not self._amount >= data and data == data:
-                self._amount = data
+            if not self._amounts[self._place] >= data and data == data:
+                self._amounts[self._place] = data
         else:
             super().consume(value)
 
@@ -173,3 +199,9 @@ def _float_of(value: Value) -> float | None:
         return None
     made = cast_primitive(value, t.FLOAT64)
     return made.data if made.type is t.FLOAT64 else None
+
+
+def partial_number(value: Value) -> Value:
+    """The partial result of `sum`, `min` or `max` that holds one number, or the null of its kind."""
+    parts = [value if place == _PLACES.get(value.type) else NULL for place in range(3)]
+    return record(zip(_NAMES, parts, strict=True))

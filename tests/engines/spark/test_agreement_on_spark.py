@@ -1,0 +1,63 @@
+"""What tasks on Spark give is what the interpreter gives."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import shoal
+from shoal.api.local import LocalLake
+from shoal.errors import CorruptData, Unsupported
+from shoal.testing.agreement import Questions, Rows, difference, is_ordered, outcome
+
+IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
+POOLS, QUESTIONS = (12, 60) if IS_LONG else (3, 12)
+KEYS = ("a", "ts", "k:desc", "s")
+PLAIN = (
+    "count() by typeof(this)",
+    "sum(n), q:=count() by s",
+    "where k == 1 | cut k, s | head 5",
+    "sort k | head 7",
+    "top 3 k",
+    "foo | count()",
+    "sort -r s",
+    "pass",
+)
+"""Those that tasks can do whatever the data is."""
+
+
+def test_tasks_agree_with_the_interpreter_and_damage_is_told(tmp_path: Path) -> None:
+    """One test, since it takes one session."""
+    lake = shoal.create(tmp_path / "lake")
+    assert isinstance(lake, LocalLake)
+    on_spark = 0
+    for seed in range(POOLS):
+        pool = lake.create(f"p{seed}", key=KEYS[seed % len(KEYS)])
+        for part in range(1 + seed % 3):
+            pool.load(Rows(seed * 10 + part).rows(40))
+        chance = [Questions(seed * QUESTIONS + i).question() for i in range(QUESTIONS)]
+        for question in [*PLAIN, *chance]:
+            program = f"from p{seed} | {question}"
+            right = outcome(lambda: lake.query(program, engine="interp"))  # noqa: B023 - called at once
+            found = outcome(lambda: lake.query(program, engine="spark"))  # noqa: B023
+            assert difference(right, found, is_ordered(program)) is None, program
+            if isinstance(right, str):
+                continue  # not a valid program
+            on_spark += any(part.engine == "spark" for part in lake.explain(program, engine="spark"))
+    assert on_spark > POOLS * len(PLAIN) / 2
+
+    pool = lake.create("damaged", key="k")
+    pool.load([{"k": i, "v": "x"} for i in range(100)])
+    (file,) = (tmp_path / "lake" / pool.id / "data").iterdir()
+    data = bytearray(file.read_bytes())
+    data[len(data) // 3] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(CorruptData, match=file.stem):
+        list(lake.query("from damaged | sum(k) by v", engine="spark"))
+
+    remembered = shoal.create("memory://spark-test")
+    remembered.create("p", key="k").load([{"k": 1}])
+    with pytest.raises(Unsupported, match="memory"):
+        list(remembered.query("from p | sum(k)", engine="spark"))
