@@ -8,10 +8,11 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import commits, interpreter, logs, rates
+from bench import commits, engines, interpreter, logs, rates
 
 ROUNDS = 3
 
@@ -68,7 +69,13 @@ def lake() -> None:
     print(f"\n`shoal ls`, cold: {commits.cold_command():.2f} s")
 
 
-PARTS = ("ndjson", "formats", "language", "lake")
+def columns(source: Path, records: int) -> None:
+    """Loads and queries over columns."""
+    print(f"\nPools in columns, {records:,} mixed log records, {source.stat().st_size / 1e6:.0f} MB")
+    engines.measure(source)
+
+
+PARTS = ("ndjson", "formats", "language", "lake", "engines")
 
 
 def main() -> None:
@@ -80,11 +87,12 @@ def main() -> None:
     versions = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "pyspark"))
     print(f"Python {platform.python_version()}, {versions}, {os.cpu_count()} cores")
     source = logs.path(args.records)
-    runs = {
+    runs: dict[str, Callable[[], None]] = {
         "ndjson": lambda: ndjson(source, args.records),
         "formats": lambda: formats(source),
         "language": lambda: language(args.records),
         "lake": lake,
+        "engines": lambda: columns(source, args.records),
     }
     for part in args.parts:
         runs[part]()

@@ -13,7 +13,7 @@ from shoal.ids import Id, parse
 from shoal.lake.commits import Note
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
-from shoal.model.values import NULL, Value
+from shoal.model.values import NULL
 
 
 def write_pieces(pool: Pool, pieces: Iterator[Piece]) -> list[DataObject]:
@@ -21,10 +21,7 @@ def write_pieces(pool: Pool, pieces: Iterator[Piece]) -> list[DataObject]:
     writer = pool.writer()
     try:
         for piece in pieces:
-            if isinstance(piece, Value):
-                writer.write(piece)
-            else:
-                writer.write_batch(piece)
+            writer.write_piece(piece)
         return writer.close()
     except BaseException:
         writer.discard()

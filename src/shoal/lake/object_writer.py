@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from shoal.errors import ShoalError
 from shoal.formats.columns import Batch, Part, Rows, batch_of
+from shoal.formats.files import Piece
 from shoal.formats.fused import Fuser
 from shoal.formats.layouts import Layout, choose_shapes, layout_of
 from shoal.formats.physical import from_arrow
@@ -56,13 +57,21 @@ _SORTED_BY_ARROW = frozenset((
 class ObjectWriter:
     """Takes values and writes objects, which nobody sees before a commit adds them."""
 
-    def __init__(self, store: ObjectStore, pool: str, config: PoolConfig) -> None:
+    def __init__(self, store: ObjectStore, pool: str, config: PoolConfig, as_one_run: bool = False) -> None:
+        """With `as_one_run` all that comes is sorted together, and so has to fit into memory."""
         self._find = getter(config.key.paths[0])
         self._path = config.key.paths[0]
         self._object_size = config.object_size
-        self._runs = {has_key: _Run(store, pool, config, has_key) for has_key in (True, False)}
+        self._runs = {has_key: _Run(store, pool, config, has_key, as_one_run) for has_key in (True, False)}
         self._values: list[Value] = []
         self._size = 0
+
+    def write_piece(self, piece: Piece) -> None:
+        """Take a value, or a run of them."""
+        if isinstance(piece, Value):
+            self.write(piece)
+        else:
+            self.write_batch(piece)
 
     def write(self, value: Value) -> None:
         """Take a value."""
@@ -150,11 +159,12 @@ class _Shape:
 class _Run:
     """Values on the way into one object after the other."""
 
-    def __init__(self, store: ObjectStore, pool: str, config: PoolConfig, has_key: bool) -> None:
+    def __init__(self, store: ObjectStore, pool: str, config: PoolConfig, has_key: bool, is_one: bool = False) -> None:
         self._store = store
         self._pool = pool
         self._config = config
         self._has_key = has_key
+        self._is_one = is_one
         self._shapes: dict[t.Type, _Shape] = {}
         self._arrived = self._size = self._measured = self._count = 0
         self._made: list[DataObject] = []
@@ -172,7 +182,8 @@ class _Run:
         """All parts of a batch of this length are here; `size` is what its values count for, if that was measured."""
         self._arrived += length
         self._measured = self._size if size is None else self._measured + size
-        if self._count and (self._measured >= self._config.object_size or self._size >= LARGEST_RUN):
+        is_full = self._measured >= self._config.object_size or self._size >= LARGEST_RUN
+        if self._count and is_full and not self._is_one:
             self._flush()
 
     def close(self) -> list[DataObject]:
@@ -203,9 +214,12 @@ class _Run:
         self._shapes, self._size, self._measured, self._count = {}, 0, 0, 0
         run = _SortedRun(self._config, shapes)
         shares = max(1, min(_WRITERS, size // _SHARE)) if self._config.object_size >= LARGEST_RUN else 1
+        if self._is_one:
+            shares = max(shares, min(len(run.order), -(-size // self._config.object_size)))
         writer = _Writer(self._store, self._pool, self._config, self._has_key)
-        if shares == 1:
-            self._made.extend(writer.write(run, run.order))
+        if size < 2 * _SHARE:
+            for rows in np.array_split(run.order, shares):
+                self._made.extend(writer.write(run, rows))
             return
         self._wait()
         self._threads = ThreadPoolExecutor(_WRITERS)

@@ -12,7 +12,7 @@ from shoal.lake.commits import Note
 from shoal.lake.keys import KeyRange, SortKey
 from shoal.lake.objects import LARGEST_RUN, DataObject, in_order
 from shoal.lake.pools import Pool
-from shoal.lake.scans import Partition, partitions, scan_objects
+from shoal.lake.scans import Partition, partitions, pieces_of, scan_objects
 from shoal.lake.snapshots import Patch
 from shoal.model.values import Value
 
@@ -26,9 +26,15 @@ def compact(pool: Pool, branch: str, idents: Sequence[Id], note: Note) -> Id:
     old = in_order(pool.config.key, find_objects(pool, base, idents))
     if len(old) < 2:
         raise InvalidInput("compact: two or more source objects required")
-    writer = pool.writer()
-    for value in scan_objects(pool, old):
-        writer.write(value)
+    fits = sum(o.value_size for o in old) < LARGEST_RUN // 2
+    writer = pool.writer(as_one_run=fits)
+    if fits:
+        # What fits into one run is sorted by the writer, whole columns at a time.
+        for piece in pieces_of(pool, old):
+            writer.write_piece(piece)
+    else:
+        for value in scan_objects(pool, old):
+            writer.write(value)
     patch = Patch(tuple(writer.close()), tuple(old))
     if sum(o.count for o in patch.adds) != sum(o.count for o in patch.deletes):
         raise InvalidInput("compact: some of these objects were purged (delete them from the branch first)")

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
+from typing import TypeVar
 
 from shoal.errors import CorruptData, NotFound
+from shoal.formats.files import Piece
 from shoal.ids import Id, to_text
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, compare_in, comparer, key_getter
 from shoal.lake.objects import DataObject, Purged
 from shoal.lake.pools import Pool
-from shoal.lake.reading import read_object
+from shoal.lake.reading import read_object, read_pieces
 from shoal.model.values import NULL, Value
 
 Warn = Callable[[str], None]
+_P = TypeVar("_P", bound=Piece)
 
 
 class Missing(CorruptData):
@@ -82,12 +85,26 @@ def scan_objects(
             yield from merge(*streams, key=lambda value: sortable(key_of(value)))
 
 
+def pieces_of(pool: Pool, objects: Iterable[DataObject]) -> Iterator[Piece]:
+    """The values of objects, one object after the other, in columns where they lie in columns."""
+    purged = frozenset(pool.refs().purged())
+    for o in objects:
+        yield from _unless_purged(pool, o, read_pieces(pool.store, pool.prefix, pool.config.key, o), None, purged)
+
+
 def _read(pool: Pool, o: DataObject, wanted: KeyRange, warn: Warn | None, purged: frozenset[Id]) -> Iterator[Value]:
-    """The values of an object; one that was purged gives none, and a warning, even if its bytes are still about."""
+    values = read_object(pool.store, pool.prefix, pool.config.key, o, wanted)
+    return _unless_purged(pool, o, values, warn, purged)
+
+
+def _unless_purged(
+    pool: Pool, o: DataObject, pieces: Iterator[_P], warn: Warn | None, purged: frozenset[Id]
+) -> Iterator[_P]:
+    """What is in an object; one that was purged gives nothing, and a warning, even if its bytes are still about."""
     try:
         if o.id in purged:
             raise Purged(to_text(o.id))
-        yield from read_object(pool.store, pool.prefix, pool.config.key, o, wanted)
+        yield from pieces
     except Purged as e:
         if not pool.refs().is_purged(o.id):
             raise Missing(f"{e}, and was not purged (restore it from a copy)") from None

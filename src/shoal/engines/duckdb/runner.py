@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import heapq
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cmp_to_key, partial
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import duckdb
@@ -42,6 +45,8 @@ def connection() -> duckdb.DuckDBPyConnection:
         if not _database:
             made = duckdb.connect(":memory:")
             made.execute("SET preserve_insertion_order = true")
+            # What does not fit into memory would go to a directory where the user stands.
+            made.execute("SET GLOBAL temp_directory = ?", [str(Path(gettempdir()) / f"shoal-{os.getpid()}")])
             made.execute("SET GLOBAL parquet_metadata_cache = true")
             made.execute("SET arrow_large_buffer_size = false")
             _database.append(made)
