@@ -51,7 +51,6 @@ class Packed(NamedTuple):
     checksum: int
     index_size: int
     index_checksum: int
-    value_size: int
     zones: bytes
 
 
@@ -80,7 +79,7 @@ def write(layout: Layout, table: pa.Table, key: SortKey, seek_stride: int) -> Pa
     view = memoryview(data)
     size = len(data) - index_size
     zones = pack(layout, [_extent(leaf, _leaf_column(table, leaf)) for leaf in layout.leaves])
-    return Packed(data, size, zlib.crc32(view[:size]), index_size, zlib.crc32(view[size:]), value_size, zones)
+    return Packed(data, size, zlib.crc32(view[:size]), index_size, zlib.crc32(view[size:]), zones)
 
 
 def _sorting(layout: Layout, key: SortKey, columns: pa.Schema) -> list[Any] | None:

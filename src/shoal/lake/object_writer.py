@@ -7,10 +7,11 @@ Values without the pool key have objects of their own.
 
 from __future__ import annotations
 
+import math
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from shoal.formats.physical import from_arrow
 from shoal.ids import new
 from shoal.lake import column_form
 from shoal.lake.keys import Key, Path, getter, is_ranged, key_getter, sorted_indices
-from shoal.lake.objects import LARGEST_RUN, DataObject, Form, data_key, key_of
+from shoal.lake.objects import LARGE, LARGEST_RUN, DataObject, Form, data_key, key_of
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.row_form import Packer
 from shoal.model import types as t
@@ -46,8 +47,6 @@ LEAST_STRIDE = 32
 """Bytes of a seek stride; who seeks in smaller steps wants single values, which only the row form gives."""
 _HELD_VALUES = 20_000
 """How many values that come one by one are made into columns at a time."""
-_SHARE = 48 << 20
-"""A run of twice as many bytes or more is written as several objects at a time."""
 _WRITERS = 2
 _SORTED_BY_ARROW = frozenset((
     *t.SIGNED, *t.UNSIGNED, *t.FLOATS, t.DURATION, t.TIME, t.STRING, t.BYTES, t.IP, t.BOOL,
@@ -166,7 +165,9 @@ class _Run:
         self._has_key = has_key
         self._is_one = is_one
         self._shapes: dict[t.Type, _Shape] = {}
-        self._arrived = self._size = self._measured = self._count = 0
+        self._arrived = self._size = self._before = self._added = self._count = 0
+        self._measured = 0
+        """What the values count for: bytes in memory, or as ZNG where they come one by one and objects are small."""
         self._made: list[DataObject] = []
         self._threads: ThreadPoolExecutor | None = None
         self._waiting: list[Future[list[DataObject]]] = []
@@ -177,11 +178,13 @@ class _Run:
         shape.arrivals.append(part.rows + self._arrived)
         self._size += part.column.nbytes
         self._count += len(part.rows)
+        self._added += len(part.rows)
 
     def end_batch(self, length: int, size: int | None) -> None:
         """All parts of a batch of this length are here; `size` is what its values count for, if that was measured."""
         self._arrived += length
-        self._measured = self._size if size is None else self._measured + size
+        self._measured += self._size - self._before if size is None else -(-size * self._added // max(1, length))
+        self._before, self._added = self._size, 0
         is_full = self._measured >= self._config.object_size or self._size >= LARGEST_RUN
         if self._count and is_full and not self._is_one:
             self._flush()
@@ -210,14 +213,15 @@ class _Run:
                 self._threads = None
 
     def _flush(self) -> None:
-        shapes, size = self._shapes, self._size
-        self._shapes, self._size, self._measured, self._count = {}, 0, 0, 0
+        shapes, size, measured = self._shapes, self._size, self._measured
+        self._shapes, self._size, self._before, self._measured, self._count = {}, 0, 0, 0, 0
         run = _SortedRun(self._config, shapes)
-        shares = max(1, min(_WRITERS, size // _SHARE)) if self._config.object_size >= LARGEST_RUN else 1
+        shares = max(1, min(_WRITERS, size // LARGE)) if self._config.object_size >= LARGEST_RUN else 1
         if self._is_one:
-            shares = max(shares, min(len(run.order), -(-size // self._config.object_size)))
-        writer = _Writer(self._store, self._pool, self._config, self._has_key)
-        if size < 2 * _SHARE:
+            shares = max(shares, min(len(run.order), -(-measured // self._config.object_size)))
+        row_size = measured / len(run.order)
+        writer = _Writer(self._store, self._pool, self._config, self._has_key, row_size)
+        if size < 2 * LARGE:
             for rows in np.array_split(run.order, shares):
                 self._made.extend(writer.write(run, rows))
             return
@@ -350,8 +354,13 @@ def _is_sorted(column: pa.Array, order: str) -> bool:
 class _Writer:
     """Writes the objects of sorted rows."""
 
-    def __init__(self, store: ObjectStore, pool: str, config: PoolConfig, has_key: bool) -> None:
+    def __init__(self, store: ObjectStore, pool: str, config: PoolConfig, has_key: bool, row_size: float) -> None:
         self._store, self._pool, self._config, self._has_key = store, pool, config, has_key
+        self._row_size = row_size
+
+    def _value_size(self, rows: Rows) -> int:
+        """What rows count for, as their run was measured: so it is always told alike what makes an object full."""
+        return math.ceil(len(rows) * self._row_size)
 
     def write(self, run: _SortedRun, rows: Rows) -> list[DataObject]:
         made = []
@@ -370,7 +379,7 @@ class _Writer:
         ident = new()
         self._store.put(data_key(self._pool, ident, Form.COLUMNS), packed.data)
         return DataObject(
-            ident, low, high, len(rows), packed.size, packed.checksum, packed.value_size, packed.index_size,
+            ident, low, high, len(rows), packed.size, packed.checksum, self._value_size(rows), packed.index_size,
             self._has_key, run.is_ranged(rows), shapes, Form.COLUMNS, packed.index_checksum, packed.zones,
         )  # fmt: skip
 
@@ -386,4 +395,4 @@ class _Writer:
         ident = new()
         data, made = packer.close(self._pool, ident, self._config.key, self._has_key)
         self._store.put(data_key(self._pool, ident, Form.ROWS), data)
-        return made
+        return replace(made, value_size=self._value_size(rows))

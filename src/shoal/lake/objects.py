@@ -18,6 +18,8 @@ from shoal.model.values import Value
 
 LARGEST_RUN = 256 << 20
 """How many bytes of values are sorted at a time, which bounds what an object holds."""
+LARGE = 48 << 20
+"""Bytes of values from which on an object is large enough to be left alone, and a run to be written as several."""
 _SHAPE = t.record((("shape", t.TYPE), ("count", t.UINT64)))
 
 
@@ -41,7 +43,7 @@ class DataObject:
     checksum: int
     """CRC-32 of those bytes."""
     value_size: int = 0
-    """Bytes of the values before compression."""
+    """What the values count for where it is decided what makes an object full."""
     index_size: int = 0
     """Bytes that follow them: the seek index of the row form, if it has one, or the footer of the column form."""
     has_key: bool = True

@@ -10,7 +10,7 @@ from shoal.lake import changes
 from shoal.lake.changes import find_objects, list_objects, with_message
 from shoal.lake.commits import Note
 from shoal.lake.keys import KeyRange, SortKey
-from shoal.lake.objects import LARGEST_RUN, DataObject, in_order
+from shoal.lake.objects import LARGE, LARGEST_RUN, DataObject, in_order
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Partition, partitions, pieces_of, scan_objects
 from shoal.lake.snapshots import Patch
@@ -95,4 +95,4 @@ def _runs(parts: Iterable[Partition], size: int) -> Iterator[list[DataObject]]:
 
 def _fit(objects: list[DataObject], object_size: int) -> bool:
     """Whether objects together make one that is not full, as a writer counts."""
-    return sum(o.value_size for o in objects) < min(object_size, LARGEST_RUN)
+    return sum(o.value_size for o in objects) < min(object_size, LARGE)
