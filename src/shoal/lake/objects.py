@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from typing import Any
 
 from shoal.errors import CorruptData, NotFound
-from shoal.ids import Id, to_text
-from shoal.lake.fields import KSUID, get, get_data, get_id, get_or
+from shoal.ids import SIZE, Id, to_text
+from shoal.lake.fields import KSUID, get, get_data, get_id
 from shoal.lake.keys import KeyRange, SortKey, sorted_indices
 from shoal.model import types as t
 from shoal.model.values import Value
@@ -126,24 +127,44 @@ def show_object(o: DataObject) -> Value:
     return Value(_shown_type(o.min.type, o.max.type), (o.id, o.min.data, o.max.data, o.count, o.size))
 
 
+_REQUIRED = ("id", "min", "max", "count", "size", "checksum")
+_OPTIONAL: tuple[tuple[str, Any], ...] = (
+    ("value_size", 0), ("index_size", 0), ("has_key", True), ("is_ranged", True), ("shapes", None),
+    ("form", Form.ROWS.value), ("index_checksum", 0), ("zones", b""),
+)  # fmt: skip
+"""Fields that older objects lack, with what they mean there."""
+
+
+@lru_cache(maxsize=256)
+def _places(typ: t.Type) -> tuple[tuple[int, ...], tuple[int | None, ...]] | None:
+    """Where the fields of a description are, found once for each type; None if it lacks one."""
+    if not isinstance(typ, t.Record) or not all(name in typ.index for name in _REQUIRED):
+        return None
+    return tuple(typ.index[name] for name in _REQUIRED), tuple(typ.index.get(name) for name, _ in _OPTIONAL)
+
+
 def parse_object(value: Value, where: str) -> DataObject:
-    """The object that a stored record speaks of."""
-    return DataObject(
-        get_id(value, "id", where),
-        get(value, "min", where),
-        get(value, "max", where),
-        get_data(value, "count", where),
-        get_data(value, "size", where),
-        get_data(value, "checksum", where),
-        get_or(value, "value_size", 0),
-        get_or(value, "index_size", 0),
-        get_or(value, "has_key", True),
-        get_or(value, "is_ranged", True),
-        get_or(value, "shapes", None),
-        _parse_form(get_or(value, "form", Form.ROWS.value), where),
-        get_or(value, "index_checksum", 0),
-        get_or(value, "zones", b""),
-    )
+    """The object that a stored record speaks of. There may be very many of them."""
+    typ, data = value.type.under, value.data
+    places = _places(typ)
+    if places is None or data is None:
+        for name in _REQUIRED:
+            get(value, name, where)
+        raise CorruptData(f"{where}: a record is no data object")
+    assert isinstance(typ, t.Record)
+    required, optional = places
+    found = [data[place] for place in required]
+    if not (len(found[0] or b"") == SIZE and typ.fields[required[0]].type.under is t.BYTES) or None in found[3:]:
+        get_id(value, "id", where)
+        for name in _REQUIRED[3:]:
+            get_data(value, name, where)
+    low, high = (Value(typ.fields[place].type, data[place]) for place in required[1:3])
+    rest = [
+        default if place is None or data[place] is None else data[place]
+        for place, (_, default) in zip(optional, _OPTIONAL, strict=True)
+    ]
+    rest[5] = _parse_form(rest[5], where)
+    return DataObject(Id(found[0]), low, high, *found[3:], *rest)
 
 
 def _parse_form(name: str, where: str) -> Form:

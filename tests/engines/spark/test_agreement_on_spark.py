@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -29,7 +31,13 @@ PLAIN = (
 
 
 def test_tasks_agree_with_the_interpreter_and_damage_is_told(tmp_path: Path) -> None:
-    """One test, since it takes one session."""
+    """In a process of its own, since a process has one JVM for life."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        process.submit(check_all, tmp_path).result()
+
+
+def check_all(tmp_path: Path) -> None:
+    """Everything in one session."""
     lake = shoal.create(tmp_path / "lake")
     assert isinstance(lake, LocalLake)
     on_spark = 0
