@@ -17,6 +17,7 @@ import shoal
 from shoal.api.local import LocalLake
 from shoal.ids import new, to_text
 from shoal.lake import changes, column_form
+from shoal.lake.checkpoints import Checkpoints, Item
 from shoal.lake.commits import Note
 from shoal.lake.objects import Form
 from shoal.model.text import format_value
@@ -103,6 +104,27 @@ def test_of_a_thousand_objects_the_one_that_can_match_is_opened(
     opened.clear()
     assert len(list(lake.query("from thousand | head 2", engine="duckdb"))) == 2
     assert len(opened) <= 3
+
+
+def test_the_first_values_of_a_long_history_are_found_without_a_look_at_the_rest(
+    lake: LocalLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = lake.create("long", key="ts")
+    for i in range(300):
+        pool.load([{"ts": i}])
+    pages: list[str] = []
+    read = Checkpoints._read
+
+    def counted(self: Checkpoints, key: str) -> tuple[Item, ...]:
+        pages.append(key)
+        return read(self, key)
+
+    monkeypatch.setattr(Checkpoints, "_read", counted)
+    (found,) = shoal.open(lake.inner.store.uri).query("from long | put n:=ts+1 | head 1")
+    assert format_value(found) == "{ts:0,n:1}"
+    assert len(pages) <= 2
+    (plan,) = lake.explain("from long | put n:=ts+1 | head 1")
+    assert (plan.engine, plan.total) == ("interp", 300)
 
 
 def test_planning_over_ten_thousand_objects_takes_no_time(lake: LocalLake) -> None:

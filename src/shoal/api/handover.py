@@ -28,6 +28,8 @@ Engine = Literal["auto", "interp", "duckdb", "spark"]
 ENGINES: tuple[Engine, ...] = ("auto", "interp", "duckdb", "spark")
 SMALL = 1 << 20
 """Bytes of data objects that the interpreter reads before another engine would have begun."""
+FEW = 1000
+"""First values of a pool that the interpreter reads before another engine would have begun."""
 LARGE = 8 << 30
 """Bytes from which on Spark is worth its start."""
 
@@ -96,7 +98,7 @@ class Handover:
         def hand_over(seq: plan.Seq) -> plan.Seq:
             match seq[0] if seq else None:
                 case plan.PoolScan() as scan:
-                    return self._decide(scan, seq[1:], program.funcs)
+                    return self._decide(scan, seq[1:], program.funcs, explain)
             return seq
 
         return rewrite_sequences(program, hand_over)
@@ -105,7 +107,9 @@ class Handover:
         """What comes out of a part."""
         return self._parts[part.index].values(run)
 
-    def _decide(self, scan: plan.PoolScan, ops: plan.Seq, funcs: tuple[plan.Func, ...]) -> plan.Seq:
+    def _decide(self, scan: plan.PoolScan, ops: plan.Seq, funcs: tuple[plan.Func, ...], explain: bool) -> plan.Seq:
+        if self._engine == "auto" and not explain and _takes_few(scan, ops):
+            return (scan, *ops)  # without a look at what there is: it may be very much
         pool = self._lake.pool(scan.pool)
         pruned = prune(pool, self._commit_of(scan.commit), scan.filter)
         compiled, why = self._compile(pool, pruned, scan, ops, funcs)
@@ -126,6 +130,8 @@ class Handover:
         """What another engine does, if it does anything, and why."""
         if self._engine == "interp":
             return None, "as asked"
+        if self._engine == "auto" and _takes_few(scan, ops):
+            return None, f"no more than the first {FEW} values"
         if self._engine == "auto" and pruned.size <= SMALL:
             return None, f"no more than {SMALL >> 20} MiB to read"
         units: Any = import_module("shoal.api.scan_units")
@@ -139,3 +145,17 @@ class Handover:
         runner: Any = import_module(f"shoal.engines.{engine}.runner")
         made: Part | None = runner.compile_scan(found, scan, ops, funcs)
         return (None, "no columnar form") if made is None else (made, why)
+
+
+def _takes_few(scan: plan.PoolScan, ops: plan.Seq) -> bool:
+    """Whether no more than the first values of a pool are wanted, however many it has."""
+    if scan.filter is not None:
+        return False
+    for op in ops:
+        match op:
+            case plan.Head(count):
+                return count <= FEW
+            case plan.Cut() | plan.Put() | plan.Drop() | plan.Rename() | plan.Pass():
+                continue
+        return False
+    return False
