@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import heapq
 import io
-import pickle
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cmp_to_key, partial
 from itertools import chain
@@ -17,10 +15,9 @@ from shoal.engines.duckdb import runner as duckdb_runner
 from shoal.engines.duckdb.runner import Compiled, compare_by, first_values
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
-from shoal.engines.spark.session import spark_session
+from shoal.engines.spark.jobs import cores, run_tasks
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.units import Scan, Source
-from shoal.errors import ShoalError, StorageFailure, Unsupported
 from shoal.formats import zng
 from shoal.lang import plan
 from shoal.lang.rules.split_aggregates import split_aggregates
@@ -83,30 +80,13 @@ class OnSpark:
             yield list(zng.read(io.BytesIO(data)))
 
     def _stream_ordered(self, packs: list[tuple[tuple[Source, ...], ...]]) -> Iterator[tuple[Any, list[Value]]]:
-        for data in self._job("ordered", packs):
-            order, values = pickle.loads(data)  # noqa: S301 - from a task of ours
+        for order, values in self._job("ordered", packs):
             yield order, list(zng.read(io.BytesIO(values)))
 
-    def _job(self, what: str, packs: list[tuple[tuple[Source, ...], ...]]) -> Iterator[bytes]:
+    def _job(self, what: str, packs: list[tuple[tuple[Source, ...], ...]]) -> Iterator[Any]:
         """What tasks hand over, in the order of the packs."""
-        session = spark_session()
-        context = getattr(session, "_sc", None)
-        if context is None:
-            raise Unsupported("queries do not run over Spark Connect yet (use a master that is no sc://)")
         scans = [Scan(pack, self._scan.key, self._scan.is_descending) for pack in packs]
-        payloads = [pickle.dumps((what, scan, self._source, self._ops, self._funcs)) for scan in scans]
-        if not payloads:
-            return
-        # Spark goes by pickles of its own; ours hold types, which have to be interned where they arrive.
-        rows = context.parallelize(payloads, len(payloads)).mapPartitions(_run_tasks)
-        for data in _failures_named(rows.toLocalIterator(prefetchPartitions=True)):
-            kind, body = data[:1], data[1:]
-            if kind == _ERROR:
-                raise pickle.loads(body)  # noqa: S301 - from a task of ours
-            yield body
-
-
-_DATA, _ERROR = b"d", b"e"
+        return run_tasks(_run_fragment, [(what, scan, self._source, self._ops, self._funcs) for scan in scans])
 
 
 def _for_tasks(ops: plan.Seq) -> plan.Seq:
@@ -118,23 +98,7 @@ def _for_tasks(ops: plan.Seq) -> plan.Seq:
 
 
 def _tasks() -> int:
-    return TASKS_PER_CORE * int(spark_session().sparkContext.defaultParallelism)
-
-
-def _failures_named(rows: Iterable[bytes]) -> Iterator[bytes]:
-    """A job that fails for other reasons than those of our own code is a failure of the cluster."""
-    try:
-        yield from rows
-    except ShoalError:
-        raise
-    except Exception as e:
-        raise StorageFailure(f"Spark: {_reason(e)} (SHOAL_SPARK_LOG=WARN shows more)") from e
-
-
-def _reason(error: Exception) -> str:
-    """The line that tells most: the last error that a traceback, in Python or in Java, ends with."""
-    found = re.findall(r"^(?:Caused by: )?[\w.]*(?:Error|Exception): .+$", str(error), re.MULTILINE)
-    return (found[-1] if found else str(error).strip().partition("\n")[0] or type(error).__name__)[:300]
+    return TASKS_PER_CORE * cores()
 
 
 def _packed(runs: list[tuple[Source, ...]], count: int) -> list[tuple[tuple[Source, ...], ...]]:
@@ -169,24 +133,17 @@ def _rows(run: tuple[Source, ...]) -> int:
 # ---- in tasks
 
 
-def _run_tasks(payloads: Iterable[bytes]) -> Iterator[bytes]:
-    """What a task does. Errors of ours come back as what they are; any others fail the task, which is tried again."""
+def _run_fragment(payload: tuple[str, Scan, plan.PoolScan, plan.Seq, tuple[plan.Func, ...]]) -> Iterator[Any]:
+    """What a task does."""
     duckdb_runner.use_threads(1)
-    for payload in payloads:
-        try:
-            what, scan, source, ops, funcs = pickle.loads(payload)  # noqa: S301 - from our driver
-            compiled = Compiled(scan, source, ops, funcs)
-            if what == "ordered":
-                pairs = list(compiled.ordered())
-                values = b"".join(_encoded(value for _, value in pairs))
-                yield _DATA + pickle.dumps(([order for order, _ in pairs], values))
-            else:
-                found = compiled.partials() if what == "partials" else compiled.values(Run())
-                for data in _encoded(found):
-                    yield _DATA + data
-        except ShoalError as e:
-            yield _ERROR + pickle.dumps(e)
-            return
+    what, scan, source, ops, funcs = payload
+    compiled = Compiled(scan, source, ops, funcs)
+    if what == "ordered":
+        pairs = list(compiled.ordered())
+        values = b"".join(_encoded(value for _, value in pairs))
+        yield [order for order, _ in pairs], values
+    else:
+        yield from _encoded(compiled.partials() if what == "partials" else compiled.values(Run()))
 
 
 def _encoded(values: Iterable[Value]) -> Iterator[bytes]:

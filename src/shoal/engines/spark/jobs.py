@@ -1,0 +1,106 @@
+"""Functions in tasks of Spark: what goes there and comes back are pickles of ours.
+
+Spark has pickles of its own; ours hold types, which have to be interned where they arrive. Errors of ours come back as
+what they are, and at once; any other fails its task, which Spark tries again elsewhere.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from shoal.engines.spark.session import spark_session
+from shoal.errors import ShoalError, StorageFailure, Unsupported
+from shoal.ids import new, to_text
+
+P = TypeVar("P")
+R = TypeVar("R")
+_DONE, _FAILED = b"d", b"e"
+
+
+def cores() -> int:
+    """How many tasks run at a time."""
+    return int(_context().defaultParallelism)
+
+
+def run_tasks(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Iterator[R]:
+    """What a function of a module makes of each payload, in their order, a task each.
+
+    As many run at a time as there are cores, and while their results are used the next do: so what is held is
+    bounded, and nobody waits for what is never asked for.
+    """
+    context = _context()
+    pickled = [pickle.dumps((work, payload)) for payload in payloads]
+    if not pickled:
+        return
+    rows = context.parallelize(pickled, len(pickled)).mapPartitions(_run)
+    wave = cores()
+    waves = [range(start, min(start + wave, len(pickled))) for start in range(0, len(pickled), wave)]
+    group = f"shoal-{to_text(new())}"
+
+    def collect(places: range) -> list[bytes]:
+        context.setJobGroup(group, "shoal", interruptOnCancel=True)
+        return list(context.runJob(rows, _as_is, places))
+
+    with ThreadPoolExecutor(1) as ahead:
+        waiting = ahead.submit(collect, waves[0])
+        try:
+            for following in (*waves[1:], None):
+                found = _named(waiting.result)
+                if following is not None:
+                    waiting = ahead.submit(collect, following)
+                yield from map(_opened, found)
+        finally:
+            if not waiting.done():
+                context.cancelJobGroup(group)
+
+
+def _context() -> Any:
+    context = getattr(spark_session(), "_sc", None)
+    if context is None:
+        raise Unsupported("Spark Connect cannot run this (use a master that is no sc://)")
+    return context
+
+
+def _as_is(rows: Iterable[bytes]) -> Iterable[bytes]:
+    return rows
+
+
+def _opened(row: bytes) -> Any:
+    found = pickle.loads(row[1:])  # noqa: S301 - from a task of ours
+    if row[:1] == _FAILED:
+        raise found
+    return found
+
+
+def _named(job: Callable[[], list[bytes]]) -> list[bytes]:
+    """A job that fails for other reasons than those of our own code is a failure of the cluster."""
+    try:
+        return job()
+    except ShoalError:
+        raise
+    except Exception as e:
+        raise StorageFailure(f"Spark: {_reason(e)} (SHOAL_SPARK_LOG=WARN shows more)") from e
+
+
+def _reason(error: Exception) -> str:
+    """The line that tells most: the last error that a traceback, in Python or in Java, ends with."""
+    found = re.findall(r"^(?:Caused by: )?[\w.]*(?:Error|Exception): .+$", str(error), re.MULTILINE)
+    return (found[-1] if found else str(error).strip().partition("\n")[0] or type(error).__name__)[:300]
+
+
+# ---- in tasks
+
+
+def _run(pickled: Iterable[bytes]) -> Iterator[bytes]:
+    for each in pickled:
+        try:
+            work, payload = pickle.loads(each)  # noqa: S301 - from our driver
+            for result in work(payload):
+                yield _DONE + pickle.dumps(result)
+        except ShoalError as e:
+            yield _FAILED + pickle.dumps(e)
+            return
