@@ -13,12 +13,13 @@ import pytest
 
 from shoal.api.local import LocalLake
 from shoal.api.local_pool import LocalPool
+from shoal.api.predicates import parse_predicate
 from shoal.api.stores import _is_immutable as is_immutable
 from shoal.errors import Conflict, NotFound, ReadOnly, ShoalError
 from shoal.ids import Id, new, to_text
 from shoal.lake import changes, rewriting, sessions, vacuum
 from shoal.lake.commits import Note
-from shoal.lake.keys import EVERYTHING, parse_sort_key
+from shoal.lake.keys import parse_sort_key
 from shoal.lake.lake import create, open_lake
 from shoal.lake.objects import DataObject
 from shoal.lake.pool_config import PoolConfig
@@ -464,7 +465,7 @@ def test_a_load_into_a_pool_that_is_dropped_meanwhile_is_not_acknowledged() -> N
 ABOUT_TO_COMMIT: dict[str, Callable[[Pool], object]] = {
     "load": lambda pool: load(pool, 3),
     "compact": lambda pool: rewriting.compact(pool, "main", [o.id for o in tip_objects(pool)], Note()),
-    "delete where": lambda pool: rewriting.delete_where(pool, "main", without_two, EVERYTHING, Note()),
+    "delete where": lambda pool: rewriting.delete_where(pool, "main", parse_predicate("k == 2"), Note()),
     "session": lambda pool: sessions.commit(pool, stalled(pool, Patch(tuple(written(pool, 3)))), Note()),
     "merge": lambda pool: changes.merge(pool, "b", "main", Note()),
     "rebase": lambda pool: changes.rebase(pool, "b", "main"),
@@ -489,10 +490,6 @@ def test_who_is_about_to_commit_when_a_vacuum_without_patience_comes_commits_all
 
 def tip_objects(pool: Pool) -> list[DataObject]:
     return list(pool.snapshot(pool.refs().branch("main").commit).objects())
-
-
-def without_two(found: Iterator[Value]) -> list[Value]:
-    return [value for value in found if value.data[0] != 2]
 
 
 def test_a_vacuum_without_patience_fails_the_transaction_whose_data_it_takes() -> None:

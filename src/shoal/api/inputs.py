@@ -70,7 +70,7 @@ def _pieces(inputs: Any, reading: Reading) -> Iterator[Piece]:
         raise InvalidInput(f"cannot read from an object of type {kind} (give a path, bytes, a table, a list of values)")
     if isinstance(inputs, (list, tuple)):
         for path in (item for item in inputs if isinstance(item, (str, os.PathLike))):
-            _checked_path(path)
+            checked_path(path)
     return _read_each(inputs, reading)
 
 
@@ -89,7 +89,7 @@ def _read_each(inputs: Iterable[Any], reading: Reading) -> Iterator[Piece]:
 def _read(item: Any, reading: Reading) -> Iterator[Piece] | None:
     """The values that something holds; None if it is a value itself."""
     if isinstance(item, (str, os.PathLike)):
-        return reading.file(_checked_path(item))
+        return reading.file(checked_path(item))
     if isinstance(item, (bytes, bytearray, memoryview)):
         return reading.source(io.BytesIO(item))
     if hasattr(item, "read") and hasattr(item, "close"):
@@ -106,7 +106,8 @@ def _load(place: str) -> Any:
     return getattr(import_module(f"shoal.api.{module}"), name)
 
 
-def _checked_path(given: str | os.PathLike[str]) -> str:
+def checked_path(given: str | os.PathLike[str]) -> str:
+    """A path, if there is something to read."""
     path = os.fsdecode(given)
     if path == STDIN or is_url(path) or os.path.exists(path):
         return path

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from heapq import merge
 from typing import Any
 
-from shoal.api.inputs import read_input_pieces
+from shoal.api.jobs import choice
 from shoal.api.local_transaction import LocalTransaction, committed
 from shoal.api.predicates import parse_predicate
 from shoal.api.protocol import CommitInfo, Diff, Isolation, ObjectInfo, PoolInfo, RefInfo, Vacuumed
 from shoal.api.stores import open_lake
-from shoal.api.writing import make_note, object_ids, write_pieces
+from shoal.api.writing import make_note, object_ids, write_data
 from shoal.errors import InvalidInput, NotFound
 from shoal.ids import Id, parse, to_text
 from shoal.lake import changes, pools, rewriting, sessions, vacuum
@@ -94,13 +94,14 @@ class LocalPool:
         message: str = "",
         meta: Any = None,
         id: str | None = None,  # noqa: A002 - the word for it
+        engine: str | None = None,
     ) -> str:
         pool = self.writable()
         pool.refs().branch(branch)
         op = None if id is None else parse(id)
         if op is not None and (done := pool.done(op, branch)) is not None:
             return to_text(done)
-        objects = write_pieces(pool, read_input_pieces(data, format))
+        objects = write_data(pool, data, format, engine)
         return to_text(changes.load(pool, branch, objects, make_note(author, message, meta), op))
 
     def delete(
@@ -112,6 +113,7 @@ class LocalPool:
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        engine: str | None = None,
     ) -> str:
         pool, note = self.writable(), make_note(author, message, meta)
         if where is None:
@@ -119,8 +121,7 @@ class LocalPool:
         if ids:
             raise InvalidInput("delete by ids or by a filter, not both")
         predicate = parse_predicate(where)
-        wanted = predicate.key_range(pool.config.key.paths[0])
-        return to_text(rewriting.delete_where(pool, branch, predicate.keep, wanted, note))
+        return to_text(rewriting.delete_where(pool, branch, predicate, note, choice(engine)))
 
     def compact(
         self,
@@ -130,9 +131,10 @@ class LocalPool:
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        engine: str | None = None,
     ) -> str:
-        pool = self.writable()
-        return to_text(rewriting.compact(pool, branch, object_ids(pool, ids), make_note(author, message, meta)))
+        pool, note = self.writable(), make_note(author, message, meta)
+        return to_text(rewriting.compact(pool, branch, object_ids(pool, ids), note, choice(engine)))
 
     def compact_runs(self, branch: str = "main") -> list[list[str]]:
         pool = self.inner

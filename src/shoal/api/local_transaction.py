@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
-from shoal.api.inputs import read_input_pieces
 from shoal.api.lake_query import Question, ask
 from shoal.api.predicates import parse_predicate
 from shoal.api.results import Results
 from shoal.api.stores import open_lake
-from shoal.api.writing import make_note, object_ids, write_pieces
+from shoal.api.writing import make_note, object_ids, write_data
 from shoal.errors import InvalidInput
 from shoal.ids import Id, to_text
 from shoal.lake import changes, rewriting, sessions
@@ -45,7 +44,7 @@ class LocalTransaction:
 
     def load(self, data: Any, *, format: str = "auto") -> None:  # noqa: A002 - the word for it
         sessions.check_open(self.session)
-        objects = write_pieces(self._pool, read_input_pieces(data, format))
+        objects = write_data(self._pool, data, format, None)
         self._stage(Patch(tuple(objects)))
 
     def delete(self, ids: Sequence[str] = (), *, where: str | None = None) -> None:
@@ -60,7 +59,7 @@ class LocalTransaction:
         predicate = parse_predicate(where)
         wanted = predicate.key_range(self._pool.config.key.paths[0])
         self.session = sessions.note_read(self.session, wanted)
-        self._stage(rewriting.without(self._pool, view, predicate.keep, wanted))
+        self._stage(rewriting.without(self._pool, view, predicate))
 
     def query(self, program: str) -> Results:
         pool, branch = self._pool.config.id, self.session.branch

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+from shoal.api.pruned import prune
 from shoal.api.pruning import key_range
 from shoal.engines.interp.engine import compile_program, run_program
 from shoal.errors import InvalidInput
+from shoal.ids import Id
 from shoal.lake.keys import KeyRange, Path
+from shoal.lake.objects import DataObject
+from shoal.lake.pools import Pool
+from shoal.lake.scans import scan_objects
 from shoal.lang import plan
-from shoal.model.values import Value
+
+if TYPE_CHECKING:
+    from shoal.formats.columns import Rows
+
+SMALL = 1 << 20
+"""Bytes of an object that the interpreter reads before another engine would have begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +29,36 @@ class Predicate:
     """A compiled filter."""
 
     program: plan.Program
+    condition: plan.Expr
 
     def key_range(self, path: Path) -> KeyRange:
         """Where the filter can be true."""
-        scan = self.program.body[0]
-        return key_range(scan.filter if isinstance(scan, plan.DefaultScan) else None, path)
+        return key_range(self.condition, path)
 
-    def keep(self, values: Iterator[Value]) -> Iterator[Value]:
-        """The values that the filter is not true for, in their order: false, null and errors stay."""
-        every = list(values)
-        # A filter hands on the very objects that it is given, so what it dropped can be told by identity.
+    def objects(self, pool: Pool, commit: Id | None) -> tuple[DataObject, ...]:
+        """The objects at a commit that may hold something it is true for."""
+        return prune(pool, commit, self.condition).objects
+
+    def rows(self, pool: Pool, o: DataObject) -> Rows:
+        """The numbers of the rows that the filter is true for: false, null and errors stay."""
+        if o.size > SMALL and o.shapes is not None:
+            engine: Any = import_module("shoal.engines.duckdb.matching")
+            units: Any = import_module("shoal.api.scan_units")
+            try:
+                found: Rows = engine.matching_rows(units.make_source(pool, o), self.condition, self.program.funcs)
+            except engine.NotColumnar:
+                pass
+            else:
+                return found
+        return self._by_values(pool, o)
+
+    def _by_values(self, pool: Pool, o: DataObject) -> Rows:
+        numpy: Any = import_module("numpy")
+        every = list(scan_objects(pool, [o]))
+        # A filter hands on the very objects that it is given, so what it let pass can be told by identity.
         gone = {id(value) for value in run_program(self.program, every)}
-        return (value for value in every if id(value) not in gone)
+        rows: Rows = numpy.array([i for i, value in enumerate(every) if id(value) in gone], numpy.int64)
+        return rows
 
 
 def parse_predicate(text: str) -> Predicate:
@@ -37,7 +66,7 @@ def parse_predicate(text: str) -> Predicate:
     program = compile_program(text)
     match program.body:
         case (plan.DefaultScan(filter=condition),) if condition is not None:
-            return Predicate(program)
+            return Predicate(program, condition)
         case (plan.DefaultScan(), plan.Filter()):
             # A filter that is not pushed down has a running aggregate, which would begin anew with each data object.
             raise InvalidInput("invalid delete where query: a filter with an aggregate depends on the order of records")

@@ -202,8 +202,12 @@ class Pool(Protocol):
         message: str = "",
         meta: Any = None,
         id: str | None = None,  # noqa: A002 - the word for it
+        engine: str | None = None,
     ) -> str:
-        """Commit data (bytes, a path, a file, values, tables); the id of the commit. See `docs/python.md`."""
+        """Commit data (bytes, a path, a file, values, tables, frames); the id of the commit. See `docs/python.md`.
+
+        With `engine="spark"` files are read by tasks of Spark; so are very large ones unless another engine is named.
+        """
 
     def delete(
         self,
@@ -214,6 +218,7 @@ class Pool(Protocol):
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        engine: str | None = None,
     ) -> str:
         """Remove data objects, or the records that a filter is true for, from a branch; the id of the commit."""
 
@@ -225,6 +230,7 @@ class Pool(Protocol):
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        engine: str | None = None,
     ) -> str:
         """Rewrite data objects as sorted ones without overlaps; the id of the commit."""
 

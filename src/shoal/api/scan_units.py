@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from shoal.engines.units import Scan, Source
-from shoal.errors import Unsupported
 from shoal.formats.columns import batch_of
 from shoal.formats.fused import Fuser
 from shoal.formats.layouts import layout_of
@@ -20,7 +18,7 @@ from shoal.lake.objects import DataObject, Form, Purged
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Missing, Warn, partitions
 from shoal.storage.store import ObjectStore
-from shoal.storage.uris import open_store
+from shoal.storage.uris import reopen_store
 
 
 def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> Scan | None:
@@ -36,7 +34,7 @@ def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> S
     places = {o.id: i for i, o in enumerate(present)}
     key = pool.config.key
     runs = tuple(
-        tuple(_source(pool, o, places[o.id]) for o in part.objects)
+        tuple(make_source(pool, o, places[o.id]) for o in part.objects)
         for part in partitions(key, present, touching=len(key.paths) > 1)
     )
     if len(key.paths) > 1 and any(len(run) > 1 for run in runs):
@@ -44,7 +42,8 @@ def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> S
     return Scan(runs, key.paths[0], key.order == "desc")
 
 
-def _source(pool: Pool, o: DataObject, place: int) -> Source:
+def make_source(pool: Pool, o: DataObject, place: int = 0) -> Source:
+    """One object, of which the shapes are known."""
     shapes = o.shapes or ()
     types = tuple(shape for shape, _ in shapes)
     counts = tuple(count for _, count in shapes)
@@ -71,14 +70,7 @@ class ObjectReader:
 
 
 def _reader_elsewhere(uri: str, prefix: str, o: DataObject, read: Any) -> ObjectReader:
-    return ObjectReader(_open_store(uri), prefix, o, read)
-
-
-@lru_cache(maxsize=8)
-def _open_store(uri: str) -> ObjectStore:
-    if uri.startswith("memory:"):
-        raise Unsupported("a lake in memory cannot be read by other processes (use another engine, or another store)")
-    return open_store(uri)
+    return ObjectReader(reopen_store(uri), prefix, o, read)
 
 
 def _rows_as_table(store: Any, prefix: str, o: DataObject) -> pa.Table:

@@ -10,6 +10,7 @@ from shoal.errors import InvalidInput, ShoalError, StorageFailure, Unsupported
 from shoal.formats import registry
 from shoal.formats.files import Piece, read_pieces, read_source
 from shoal.formats.options import ReadOptions
+from shoal.formats.splits import Split, read_split
 from shoal.formats.streams import Source
 from shoal.lang import plan
 from shoal.model.values import Value
@@ -47,6 +48,15 @@ def read_file_pieces(
 ) -> Iterator[Piece]:
     """The same values, in columns where the format has a reader for that."""
     return _read(read_pieces, lambda: open_input(path), format_name, options, watch)
+
+
+def read_file_split(path: str, part: Split, options: ReadOptions = ReadOptions()) -> Iterator[Piece]:
+    """The values in a part of a file."""
+
+    def read(source: Source, _: str, options: ReadOptions) -> Iterator[Piece]:
+        return read_split(source, part, options)
+
+    return _read(read, lambda: open_input(path), part.format_name, options, None)
 
 
 def read_request(

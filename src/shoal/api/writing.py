@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from shoal.api.authors import default_author
+from shoal.api.file_loads import are_files, file_size, load_files
+from shoal.api.frame_loads import is_frame, load_frame
+from shoal.api.inputs import checked_path, read_input_pieces
+from shoal.api.jobs import choice
 from shoal.api.python_values import from_python
-from shoal.errors import NotFound
+from shoal.errors import InvalidInput, NotFound
 from shoal.formats.files import Piece
+from shoal.formats.options import ReadOptions
 from shoal.ids import Id, parse
 from shoal.lake.commits import Note
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.model.values import NULL
+from shoal.storage.inputs import is_url
 
 
 def write_pieces(pool: Pool, pieces: Iterator[Piece]) -> list[DataObject]:
@@ -26,6 +33,24 @@ def write_pieces(pool: Pool, pieces: Iterator[Piece]) -> list[DataObject]:
     except BaseException:
         writer.discard()
         raise
+
+
+def write_data(pool: Pool, data: Any, format_name: str, engine: str | None) -> list[DataObject]:
+    """What a caller gave, as data objects that nobody sees yet; by tasks of Spark if it is there, or asked for."""
+    if is_frame(data):
+        return load_frame(pool, data)
+    if not are_files(data):
+        if engine == "spark":
+            raise InvalidInput("Spark loads files and DataFrames (leave the engine out for anything else)")
+        return write_pieces(pool, read_input_pieces(data, format_name))
+    listed = [data] if isinstance(data, (str, os.PathLike)) else data
+    paths = [os.fspath(path) for path in listed]
+    by = choice(engine)(sum(map(file_size, paths)))
+    if not by.is_elsewhere:
+        return write_pieces(pool, read_input_pieces(data, format_name))
+    # A task may stand elsewhere.
+    paths = [path if is_url(path) else os.path.abspath(checked_path(path)) for path in paths]
+    return load_files(pool, paths, format_name, ReadOptions(), by)
 
 
 def object_ids(pool: Pool, texts: Sequence[str]) -> list[Id]:

@@ -23,6 +23,7 @@ from shoal.formats.columns import Batch
 from shoal.formats.fused import TableColumns, to_batch
 from shoal.formats.layouts import Layout, Leaf, layout_of
 from shoal.formats.physical import from_arrow
+from shoal.lake.key_columns import Stretch
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey
 from shoal.lake.objects import DataObject, Purged, key_of
 from shoal.lake.zones import ORDERED, Extent, pack
@@ -148,6 +149,45 @@ def read_batches(
         file = _open(store, name, o)
         for group in _groups(file, layout, key, o, wanted):
             yield to_batch(layout, TableColumns(file.read_row_group(group, use_threads=False)))
+
+
+def read_stretch(store: ObjectStore, pool: str, key: SortKey, o: DataObject, stretch: Stretch) -> Iterator[Batch]:
+    """The rows of the row groups that may have a key in a stretch, nulls included."""
+    name = key_of(pool, o)
+    layout = layout_of(tuple(shape for shape, _ in o.shapes or ()))
+    with _Checked(name):
+        file = _open(store, name, o)
+        for group, ends in enumerate(_group_ends(file, layout, key)):
+            if ends is None or stretch.may_hold(key.order, *ends):
+                yield to_batch(layout, TableColumns(file.read_row_group(group, use_threads=False)))
+
+
+def group_keys(store: ObjectStore, pool: str, key: SortKey, o: DataObject) -> list[tuple[Value, int]]:
+    """The first key of each row group, as far as it is known without reading it, and its rows."""
+    name = key_of(pool, o)
+    layout = layout_of(tuple(shape for shape, _ in o.shapes or ()))
+    with _Checked(name):
+        file = _open(store, name, o)
+        counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        firsts = [o.first(key) if ends is None else ends[0] for ends in _group_ends(file, layout, key)]
+        return list(zip(firsts, counts, strict=True))
+
+
+def _group_ends(file: Any, layout: Layout, key: SortKey) -> list[tuple[Value, Value] | None]:
+    """The first and last key of each row group, in the order of the pool; None where statistics do not tell."""
+    leaf = key_leaf(layout, key)
+    if leaf is None or leaf.type not in ORDERED - t.FLOATS:  # of NaN, statistics say nothing
+        return [None] * file.num_row_groups
+    place = _column_index(file, leaf)
+    made: list[tuple[Value, Value] | None] = []
+    for group in range(file.num_row_groups):
+        found = file.metadata.row_group(group).column(place).statistics
+        if found is None or not found.has_min_max or not found.has_null_count or found.null_count:
+            made.append(None)
+            continue
+        low, high = (Value(leaf.type, d) for d in from_arrow(leaf.type, pa.array([found.min, found.max])))
+        made.append((low, high) if key.order == "asc" else (high, low))
+    return made
 
 
 def _open(store: ObjectStore, name: str, o: DataObject) -> Any:

@@ -12,7 +12,6 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +25,12 @@ from shoal.formats.layouts import Layout, choose_shapes, layout_of
 from shoal.formats.physical import from_arrow
 from shoal.ids import new
 from shoal.lake import column_form
+from shoal.lake.key_columns import SOMEWHERE, find_place
 from shoal.lake.keys import Key, Path, getter, is_ranged, key_getter, sorted_indices
 from shoal.lake.objects import LARGE, LARGEST_RUN, DataObject, Form, data_key, key_of
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.row_form import Packer
+from shoal.lake.zones import ORDERED
 from shoal.model import types as t
 from shoal.model.values import NULL, Value
 from shoal.model.zcode import encode
@@ -48,9 +49,6 @@ LEAST_STRIDE = 32
 _HELD_VALUES = 20_000
 """How many values that come one by one are made into columns at a time."""
 _WRITERS = 2
-_SORTED_BY_ARROW = frozenset((
-    *t.SIGNED, *t.UNSIGNED, *t.FLOATS, t.DURATION, t.TIME, t.STRING, t.BYTES, t.IP, t.BOOL,
-))  # fmt: skip
 
 
 class ObjectWriter:
@@ -93,8 +91,8 @@ class ObjectWriter:
 
     def _take(self, batch: Batch, size: int | None) -> None:
         for part in batch.parts:
-            found = _place(part.shape, self._path)
-            if found is _SOMEWHERE:
+            found = find_place(part.shape, self._path)
+            if found is SOMEWHERE:
                 self._take_apart(part)
             else:
                 self._runs[found is not None].add(part)
@@ -119,26 +117,6 @@ class ObjectWriter:
         """Remove what was written, as far as that can be done: no commit has named it."""
         for run in self._runs.values():
             run.discard()
-
-
-_SOMEWHERE = object()
-
-
-def _place(shape: t.Type, path: Path) -> Any:
-    """The places of the fields that a path leads through and the type at its end; None if there is no such field.
-
-    Inside of unions and maps it depends on the value.
-    """
-    places = []
-    for name in path:
-        under = shape.under
-        if isinstance(under, t.Union | t.Map):
-            return _SOMEWHERE
-        if not isinstance(under, t.Record) or name not in under.index:
-            return None
-        places.append(under.index[name])
-        shape = under.fields[places[-1]].type
-    return _SOMEWHERE if isinstance(shape.under, t.Union) else (places, shape)
 
 
 # ---- runs
@@ -276,15 +254,15 @@ class _SortedRun:
         found: list[pa.ChunkedArray | None] = []
         types: set[t.Type] = set()
         for shape, column in zip(self.shapes, self.columns, strict=True):
-            place = _place(shape, path)
-            if place is _SOMEWHERE:
+            place = find_place(shape, path)
+            if place is SOMEWHERE:
                 return None
             if place is None or place[1].under is t.NULL:
                 found.append(None)
                 continue
             found.append(pc.struct_field(column, place[0]) if place[0] else column)
             types.add(place[1].under)
-        if len(types) != 1 or not types <= _SORTED_BY_ARROW:
+        if len(types) != 1 or not types <= ORDERED:
             return None if types else pa.nulls(int(self.ends[-1]), pa.int8())
         arrays = [c for c in found if c is not None]
         if types <= t.FLOATS and any(pc.any(pc.is_nan(c)).as_py() for c in arrays):
@@ -336,8 +314,8 @@ class _SortedRun:
     def is_ranged(self, rows: Rows) -> bool:
         """Whether filters compare all of the keys as sorts do."""
         plain = all(
-            (place := _place(shape, self._key.paths[0])) is None
-            or (place is not _SOMEWHERE and isinstance(place[1].under, t.Primitive))
+            (place := find_place(shape, self._key.paths[0])) is None
+            or (place is not SOMEWHERE and isinstance(place[1].under, t.Primitive))
             for shape in self.shapes
         )
         return plain or all(is_ranged(key[0]) for key in self.keys(rows))

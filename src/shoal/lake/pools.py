@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import Conflict, InvalidInput, NotFound, ShoalError, StorageFailure
 from shoal.ids import Id, made_at, new, to_text
@@ -21,6 +21,7 @@ from shoal.lake.objects import DataObject, key_of
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.snapshots import Patch, Snapshot, Snapshots, describe
 from shoal.storage.store import Listed, ObjectStore
+from shoal.storage.uris import reopen_store
 
 if TYPE_CHECKING:
     from shoal.lake.object_writer import ObjectWriter
@@ -47,6 +48,9 @@ class Pool:
         self.checkpoints = Checkpoints(store, self.prefix, config.key)
         self.snapshots = Snapshots(self.commits, self.checkpoints, config.key)
         self.journal = Journal(store, f"{self.prefix}/branches")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.store.uri, self.config)
 
     # ---- what there is
 
@@ -344,3 +348,8 @@ class Pool:
                 if any(o.id == ident for o in commit.deletes):
                     return f"commit {to_text(commit.id)}"
         return "another commit"
+
+
+def _reopen(uri: str, config: PoolConfig) -> Pool:
+    """A pool in another process."""
+    return Pool(reopen_store(uri), config)

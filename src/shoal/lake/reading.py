@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
-from shoal.formats.files import Piece
 from shoal.lake import row_form
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey
 from shoal.lake.objects import DataObject, Form
@@ -22,14 +21,6 @@ def read_object(
     """The values of an object, in its order: those of the parts that may hold something in the range."""
     form: Any = row_form if o.form is Form.ROWS else import_module("shoal.lake.column_form")
     found: Iterator[Value] = form.read(store, pool, key, o, wanted)
-    return found
-
-
-def read_pieces(store: ObjectStore, pool: str, key: SortKey, o: DataObject) -> Iterator[Piece]:
-    """All values of an object, in its order: in columns if it has that form."""
-    if o.form is Form.ROWS:
-        return row_form.read(store, pool, key, o)
-    found: Iterator[Piece] = import_module("shoal.lake.column_form").read_batches(store, pool, key, o)
     return found
 
 

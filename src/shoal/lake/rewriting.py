@@ -2,64 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from shoal.errors import InvalidInput
+from shoal.errors import InvalidInput, ShoalError
 from shoal.ids import Id
 from shoal.lake import changes
 from shoal.lake.changes import find_objects, list_objects, with_message
 from shoal.lake.commits import Note
-from shoal.lake.keys import KeyRange, SortKey
-from shoal.lake.objects import LARGE, LARGEST_RUN, DataObject, in_order
+from shoal.lake.keys import SortKey
+from shoal.lake.objects import LARGE, DataObject, in_order, key_of
 from shoal.lake.pools import Pool
-from shoal.lake.scans import Partition, partitions, pieces_of, scan_objects
+from shoal.lake.scans import Partition, partitions
 from shoal.lake.snapshots import Patch
-from shoal.model.values import Value
+from shoal.lake.workers import Choose, here
 
-Keep = Callable[[Iterator[Value]], Iterable[Value]]
-"""Those of some values that are to stay, in their order."""
+if TYPE_CHECKING:
+    from shoal.lake.record_deletion import Matches
+
+# ---- compaction
 
 
-def compact(pool: Pool, branch: str, idents: Sequence[Id], note: Note) -> Id:
+def compact(pool: Pool, branch: str, idents: Sequence[Id], note: Note, choose: Choose = here) -> Id:
     """Replace objects by others with the same values, sorted and without overlaps."""
     base = pool.refs().branch(branch).commit
     old = in_order(pool.config.key, find_objects(pool, base, idents))
     if len(old) < 2:
         raise InvalidInput("compact: two or more source objects required")
-    fits = sum(o.value_size for o in old) < LARGEST_RUN // 2
-    writer = pool.writer(as_one_run=fits)
-    if fits:
-        # What fits into one run is sorted by the writer, whole columns at a time.
-        for piece in pieces_of(pool, old):
-            writer.write_piece(piece)
-    else:
-        for value in scan_objects(pool, old):
-            writer.write(value)
-    patch = Patch(tuple(writer.close()), tuple(old))
+    run = choose(sum(o.size for o in old)).run
+    shares: Any = import_module("shoal.lake.shares")
+    made = gathered(pool, run(shares.write_share, shares.cut(pool, old)))
+    patch = Patch(tuple(made), tuple(old))
     if sum(o.count for o in patch.adds) != sum(o.count for o in patch.deletes):
+        remove(pool, made)
         raise InvalidInput("compact: some of these objects were purged (delete them from the branch first)")
     note = with_message(note, list_objects("compacted", old))
     return changes.rewrite(pool, branch, base, patch, note, "compact")
 
 
-def delete_where(pool: Pool, branch: str, keep: Keep, wanted: KeyRange, note: Note) -> Id:
-    """Remove the records that `keep` does not keep, of the objects that may hold any in a range."""
+def gathered(pool: Pool, results: Iterator[list[DataObject]]) -> list[DataObject]:
+    """All objects that were written, by whomever. If writing fails, none of them stay."""
+    made: list[DataObject] = []
+    try:
+        for found in results:
+            made.extend(found)
+    except BaseException:
+        remove(pool, made)
+        raise
+    return made
+
+
+def remove(pool: Pool, objects: Iterable[DataObject]) -> None:
+    """Remove objects that no commit has named, as far as that can be done."""
+    for o in objects:
+        with suppress(ShoalError):
+            pool.store.delete(key_of(pool.prefix, o))
+
+
+# ---- deletion of records
+
+
+def delete_where(pool: Pool, branch: str, matches: Matches, note: Note, choose: Choose = here) -> Id:
+    """Remove the records that match."""
     base = pool.refs().branch(branch).commit
-    patch = without(pool, base, keep, wanted)
+    patch = without(pool, base, matches, choose)
     return changes.rewrite(pool, branch, base, patch, with_message(note, describe_patch(patch)), "delete")
 
 
-def without(pool: Pool, commit: Id | None, keep: Keep, wanted: KeyRange) -> Patch:
-    """What takes the records away that `keep` does not keep: objects that have any are written anew, without them."""
-    writer = pool.writer()
+def without(pool: Pool, commit: Id | None, matches: Matches, choose: Choose = here) -> Patch:
+    """What takes the records away that match: objects that have any are written anew, without them."""
+    deletion: Any = import_module("shoal.lake.record_deletion")
+    objects = matches.objects(pool, commit)
+    by = choose(sum(o.size for o in objects))
     touched: list[DataObject] = []
-    for o in pool.snapshot(commit).objects(wanted):
-        kept = list(keep(scan_objects(pool, [o])))
-        if len(kept) < o.count:
-            touched.append(o)
-            for value in kept:
-                writer.write(value)
-    return Patch(tuple(writer.close()), tuple(touched))
+
+    def made() -> Iterator[list[DataObject]]:
+        payloads = [deletion.Pack(pool, part, matches) for part in _packed(objects, by.count)]
+        for old, new in by.run(deletion.rewrite, payloads):
+            touched.extend(old)
+            yield new
+
+    adds = gathered(pool, made())
+    return Patch(tuple(adds), tuple(touched))
+
+
+def _packed(objects: Sequence[DataObject], count: int) -> list[tuple[DataObject, ...]]:
+    """Objects in about so many packs of neighbours, of about as many bytes."""
+    share = sum(o.size for o in objects) / max(1, count)
+    packs: list[list[DataObject]] = []
+    size = 0
+    for o in objects:
+        if not packs or size >= share:
+            packs.append([])
+            size = 0
+        packs[-1].append(o)
+        size += o.size
+    return [tuple(pack) for pack in packs]
 
 
 def describe_patch(patch: Patch) -> str:

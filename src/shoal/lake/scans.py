@@ -13,7 +13,7 @@ from shoal.ids import Id, to_text
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, compare_in, comparer, key_getter
 from shoal.lake.objects import DataObject, Purged
 from shoal.lake.pools import Pool
-from shoal.lake.reading import read_object, read_pieces
+from shoal.lake.reading import read_object
 from shoal.model.values import NULL, Value
 
 Warn = Callable[[str], None]
@@ -85,19 +85,12 @@ def scan_objects(
             yield from merge(*streams, key=lambda value: sortable(key_of(value)))
 
 
-def pieces_of(pool: Pool, objects: Iterable[DataObject]) -> Iterator[Piece]:
-    """The values of objects, one object after the other, in columns where they lie in columns."""
-    purged = frozenset(pool.refs().purged())
-    for o in objects:
-        yield from _unless_purged(pool, o, read_pieces(pool.store, pool.prefix, pool.config.key, o), None, purged)
-
-
 def _read(pool: Pool, o: DataObject, wanted: KeyRange, warn: Warn | None, purged: frozenset[Id]) -> Iterator[Value]:
     values = read_object(pool.store, pool.prefix, pool.config.key, o, wanted)
-    return _unless_purged(pool, o, values, warn, purged)
+    return unless_purged(pool, o, values, warn, purged)
 
 
-def _unless_purged(
+def unless_purged(
     pool: Pool, o: DataObject, pieces: Iterator[_P], warn: Warn | None, purged: frozenset[Id]
 ) -> Iterator[_P]:
     """What is in an object; one that was purged gives nothing, and a warning, even if its bytes are still about."""

@@ -23,7 +23,7 @@ _LONGEST = 32
 ORDERED = frozenset((
     *t.SIGNED, *t.UNSIGNED, *t.FLOATS, t.DURATION, t.TIME, t.STRING, t.BYTES, t.IP, t.BOOL,
 ))  # fmt: skip
-"""Types that have zones."""
+"""Types that have zones: Arrow orders them as Zed does, but for NaN."""
 _CUT = (t.STRING, t.BYTES)
 
 

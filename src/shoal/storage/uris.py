@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
+from functools import lru_cache
 from importlib import import_module
 
 from shoal.errors import InvalidInput, Unsupported
@@ -33,6 +34,14 @@ def open_store(uri: str) -> ObjectStore:
             return _open_memory(rest)
         case _:
             return _open_cloud(uri)
+
+
+@lru_cache(maxsize=8)
+def reopen_store(uri: str) -> ObjectStore:
+    """The store of another process, opened once in this one."""
+    if uri.startswith("memory:"):
+        raise Unsupported("a lake in memory cannot be reached by other processes (use another engine or store)")
+    return open_store(uri)
 
 
 def canonical_uri(uri: str) -> str:

@@ -7,15 +7,17 @@ the first attempt (ids, a session, the configuration of a pool) is in the facts 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 
 from shoal import ids
 from shoal.errors import ShoalError, StorageFailure
+from shoal.formats.columns import Rows
 from shoal.ids import Id, new, to_text
 from shoal.lake import (
     changes,
@@ -32,9 +34,11 @@ from shoal.lake import (
 )
 from shoal.lake.claims import Patience
 from shoal.lake.commits import Note
-from shoal.lake.keys import EVERYTHING, parse_sort_key
+from shoal.lake.keys import parse_sort_key
+from shoal.lake.objects import DataObject
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
+from shoal.lake.scans import scan_objects
 from shoal.lake.sessions import Session
 from shoal.lake.snapshots import Patch
 from shoal.model.values import Value, int64, record, string
@@ -305,12 +309,19 @@ def _delete(store: ObjectStore, facts: Facts) -> object:
     return changes.delete(pool, "main", added(pool, facts.commits["two"]), _NOTE)
 
 
-def _keep_odd(values: Iterator[Value]) -> Iterator[Value]:
-    return (value for value in values if value.data[0] % 2 or value.data[0] > 1000)
+class _Even:
+    """Even numbers are to go."""
+
+    def objects(self, pool: Pool, commit: Id | None) -> list[DataObject]:
+        return list(pool.snapshot(commit).objects())
+
+    def rows(self, pool: Pool, o: DataObject) -> Rows:
+        values = enumerate(scan_objects(pool, [o]))
+        return np.array([i for i, value in values if value.data[0] % 2 == 0 and value.data[0] <= 1000], np.int64)
 
 
 def _delete_where(store: ObjectStore, facts: Facts) -> object:
-    return rewriting.delete_where(_open(store, facts), "main", _keep_odd, EVERYTHING, _NOTE)
+    return rewriting.delete_where(_open(store, facts), "main", _Even(), _NOTE)
 
 
 def _merge(store: ObjectStore, facts: Facts) -> object:

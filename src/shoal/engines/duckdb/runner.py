@@ -149,7 +149,7 @@ class Compiled:
     def _grouped(self, op: plan.Summarize, is_final: bool) -> Iterator[Value]:
         assert self._fragment.groups is not None
         for group, summary in zip(self._groups, self._fragment.groups, strict=True):
-            for batch in _query(summary.query, {group.number: (group, group.sources)}):
+            for batch in query_batches(summary.query, {group.number: (group, group.sources)}):
                 yield from decode_groups(batch, summary, op, is_final)
 
     def _from_metadata(self, op: plan.Summarize) -> list[Value] | None:
@@ -201,7 +201,7 @@ class Compiled:
         query = frame.select(flat.columns())
         if limit is not None:
             query = query.limit(limit, copy=False)
-        for batch in _query(query, {group.number: (group, sources)}):
+        for batch in query_batches(query, {group.number: (group, sources)}):
             yield from decode_rows(batch, flat)
 
     def _merged(
@@ -228,7 +228,7 @@ class Compiled:
             query = query.order_by(ordered, copy=False)
         if limit is not None:
             query = query.limit(limit, copy=False)
-        return _with_order(_query(query, {group.number: (group, sources)}), flat, len(items))
+        return _with_order(query_batches(query, {group.number: (group, sources)}), flat, len(items))
 
 
 def _merge(
@@ -316,7 +316,7 @@ def _stretches(
 # ---- queries
 
 
-def _query(query: exp.Select, groups: dict[int, tuple[Group, list[Source]]]) -> Iterator[pa.RecordBatch]:
+def query_batches(query: exp.Select, groups: dict[int, tuple[Group, list[Source]]]) -> Iterator[pa.RecordBatch]:
     """The batches that a query gives, as they come."""
     con = connection()
     try:

@@ -10,6 +10,7 @@ import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from shoal.engines.spark.session import spark_session
@@ -58,6 +59,13 @@ def run_tasks(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Iterat
                 context.cancelJobGroup(group)
 
 
+def run_over(frame: Any, work: Callable[[P, Iterator[Any]], Iterable[R]], payload: P) -> Iterator[R]:
+    """What a function of a module makes of the rows that each task has, as Arrow batches."""
+    task = partial(_run_over, pickle.dumps((work, payload)))
+    rows = _named(lambda: [bytes(row[0]) for row in frame.mapInArrow(task, "made binary").collect()])
+    yield from map(_opened, rows)
+
+
 def _context() -> Any:
     context = getattr(spark_session(), "_sc", None)
     if context is None:
@@ -95,12 +103,23 @@ def _reason(error: Exception) -> str:
 # ---- in tasks
 
 
+def _run_over(pickled: bytes, batches: Iterator[Any]) -> Iterator[Any]:
+    import pyarrow as pa  # noqa: PLC0415 - not for jobs without columns
+
+    work, payload = pickle.loads(pickled)  # noqa: S301 - from our driver
+    for row in _framed(work(payload, batches)):
+        yield pa.RecordBatch.from_arrays([pa.array([row], pa.binary())], ["made"])
+
+
 def _run(pickled: Iterable[bytes]) -> Iterator[bytes]:
     for each in pickled:
-        try:
-            work, payload = pickle.loads(each)  # noqa: S301 - from our driver
-            for result in work(payload):
-                yield _DONE + pickle.dumps(result)
-        except ShoalError as e:
-            yield _FAILED + pickle.dumps(e)
-            return
+        work, payload = pickle.loads(each)  # noqa: S301 - from our driver
+        yield from _framed(work(payload))
+
+
+def _framed(results: Iterable[Any]) -> Iterator[bytes]:
+    try:
+        for result in results:
+            yield _DONE + pickle.dumps(result)
+    except ShoalError as e:
+        yield _FAILED + pickle.dumps(e)

@@ -1,0 +1,36 @@
+"""DataFrames of Spark into data objects: each task writes the rows that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from shoal.lake.objects import DataObject
+from shoal.lake.pools import Pool
+from shoal.lake.rewriting import gathered
+
+
+def is_frame(data: Any) -> bool:
+    """Whether something is a DataFrame of Spark; told by its class, so that nothing has to be loaded."""
+    return any(k.__module__.startswith("pyspark.sql.") and k.__name__ == "DataFrame" for k in type(data).__mro__)
+
+
+def load_frame(pool: Pool, frame: Any) -> list[DataObject]:
+    """The rows of a DataFrame as data objects that nobody sees yet. If that fails, none of them stay."""
+    jobs: Any = import_module("shoal.engines.spark.jobs")
+    return gathered(pool, jobs.run_over(frame, write_rows, pool))
+
+
+def write_rows(pool: Pool, batches: Iterator[Any]) -> Iterator[list[DataObject]]:
+    """What a task does."""
+    arrow: Any = import_module("shoal.formats.arrow_read")
+    writer = pool.writer()
+    try:
+        for batch in batches:
+            for piece in arrow.batches(batch):
+                writer.write_batch(piece)
+        yield writer.close()
+    except BaseException:
+        writer.discard()
+        raise

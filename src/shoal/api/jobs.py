@@ -1,0 +1,34 @@
+"""Where the work of a change is done: in this process, or in tasks of Spark. Its one commit is always made here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from shoal.api.handover import LARGE, choose_engine
+from shoal.errors import InvalidInput
+from shoal.lake.workers import HERE, Choose, Workers
+
+TASKS_PER_CORE = 2
+"""Enough to even out, few enough not to wait for their starts."""
+
+
+def choice(engine: str | None) -> Choose:
+    """The workers of an engine: Spark if it is named, or if there is much to do."""
+    chosen = choose_engine(engine)
+
+    def choose(size: int) -> Workers:
+        return on_spark() if chosen == "spark" or (chosen == "auto" and size > LARGE) else HERE
+
+    return choose
+
+
+def on_spark() -> Workers:
+    """Tasks of Spark, a few for each core."""
+    try:
+        jobs: Any = import_module("shoal.engines.spark.jobs")
+        return Workers(jobs.run_tasks, TASKS_PER_CORE * jobs.cores(), is_elsewhere=True)
+    except ModuleNotFoundError as e:
+        if e.name is None or e.name.split(".")[0] not in ("pyspark", "py4j"):
+            raise
+        raise InvalidInput("Spark is not installed (pip install 'shoal[spark]')") from None

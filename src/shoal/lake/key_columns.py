@@ -1,0 +1,113 @@
+"""The pool key in columns: where the rows of a shape have it, and which of them lie between two keys."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shoal.formats.columns import Batch, Part, Rows
+from shoal.formats.physical import from_arrow, to_arrow
+from shoal.lake.keys import Order, Path, SortKey, compare_in, getter
+from shoal.lake.zones import ORDERED
+from shoal.model import types as t
+from shoal.model.values import NULL, Value
+
+SOMEWHERE: Final = object()
+
+
+def find_place(shape: t.Type, path: Path) -> Any:
+    """The places of the fields that a path leads through and the type at its end; None if there is no such field.
+
+    Inside of unions and maps it depends on the value: SOMEWHERE.
+    """
+    places = []
+    for name in path:
+        under = shape.under
+        if isinstance(under, t.Union | t.Map):
+            return SOMEWHERE
+        if not isinstance(under, t.Record) or name not in under.index:
+            return None
+        places.append(under.index[name])
+        shape = under.fields[places[-1]].type
+    return SOMEWHERE if isinstance(shape.under, t.Union) else (places, shape)
+
+
+class Stretch(NamedTuple):
+    """Keys from one on up to another, which is not in it, in the order of the pool; None is the very end."""
+
+    begin: Value | None = None
+    end: Value | None = None
+
+    def holds(self, order: Order, key: Value) -> bool:
+        """Whether a key is in it."""
+        return (self.begin is None or compare_in(order, key, self.begin) >= 0) and (
+            self.end is None or compare_in(order, key, self.end) < 0
+        )
+
+    def may_hold(self, order: Order, first: Value, last: Value) -> bool:
+        """Whether something between two keys is in it."""
+        return (self.begin is None or compare_in(order, last, self.begin) >= 0) and (
+            self.end is None or compare_in(order, first, self.end) < 0
+        )
+
+
+EVERYWHERE = Stretch()
+
+
+def rows_between(batch: Batch, key: SortKey, stretch: Stretch) -> Batch:
+    """The rows of a batch whose first keys are in a stretch."""
+    if stretch == EVERYWHERE:
+        return batch
+    return kept_rows(batch, [_is_between(part, key, stretch) for part in batch.parts])
+
+
+def kept_rows(batch: Batch, masks: list[Any]) -> Batch:
+    """The rows of a batch that a mask for each part keeps."""
+    if all(mask.all() for mask in masks):
+        return batch
+    parts = [(p, np.flatnonzero(mask)) for p, mask in zip(batch.parts, masks, strict=True) if mask.any()]
+    kept = np.sort(np.concatenate([p.rows[rows] for p, rows in parts])) if parts else np.zeros(0, np.int64)
+    return Batch(tuple(_taken(part, rows, kept) for part, rows in parts), len(kept))
+
+
+def _taken(part: Part, rows: Rows, kept: Rows) -> Part:
+    return Part(part.shape, part.column.take(pa.array(rows)), np.searchsorted(kept, part.rows[rows]))
+
+
+def _is_between(part: Part, key: SortKey, stretch: Stretch) -> Any:
+    place = find_place(part.shape, key.paths[0])
+    if place is None:
+        return np.full(len(part.rows), stretch.holds(key.order, NULL))
+    ends = [end for end in stretch if end is not None]
+    if place is not SOMEWHERE and _is_plain(place[1], ends):
+        column = pc.struct_field(part.column, place[0]) if place[0] else part.column
+        if not (pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py()):
+            return _compared(column, place[1], key.order, stretch)
+    get = getter(key.paths[0])
+    values = (Value(part.shape, data) for data in from_arrow(part.shape, part.column))
+    return np.array([stretch.holds(key.order, get(value) or NULL) for value in values], bool)
+
+
+def _is_plain(typ: t.Type, ends: list[Value]) -> bool:
+    under = typ.under
+    is_alike = all(end.type.under is under and end.data is not None and end.data == end.data for end in ends)
+    return is_alike and under in ORDERED
+
+
+def _compared(column: pa.Array, typ: t.Type, order: Order, stretch: Stretch) -> Any:
+    """Nulls are the greatest keys."""
+    made = np.ones(len(column), bool)
+    for end, is_begin in ((stretch.begin, True), (stretch.end, False)):
+        if end is None:
+            continue
+        limit = to_arrow(typ, [end.data])[0]
+        if is_begin:
+            found = (pc.greater_equal if order == "asc" else pc.less_equal)(column, limit)
+        else:
+            found = (pc.less if order == "asc" else pc.greater)(column, limit)
+        is_null_in = is_begin if order == "asc" else not is_begin
+        made &= found.fill_null(is_null_in).to_numpy(zero_copy_only=False)
+    return made
