@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shoal.api.sources import read_file_split
@@ -67,19 +67,19 @@ def load_files(
     return made
 
 
-def load_portion(portion: Portion) -> Iterator[Loaded]:
+def load_portion(portion: Portion) -> list[Loaded]:
     """What a task does."""
     writer = portion.pool.writer()
     try:
         for path, part in portion.parts:
             for piece in read_file_split(path, part, portion.options):
                 writer.write_piece(piece)
-        yield Loaded(writer.close())
+        return [Loaded(writer.close())]
     except InvalidInput as e:
         writer.discard()
         if portion.parts[0][1].is_whole:
             raise
-        yield Loaded([], str(e))
+        return [Loaded([], str(e))]
     except BaseException:
         writer.discard()
         raise

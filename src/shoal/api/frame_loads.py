@@ -22,7 +22,7 @@ def load_frame(pool: Pool, frame: Any) -> list[DataObject]:
     return gathered(pool, jobs.run_over(frame, write_rows, pool))
 
 
-def write_rows(pool: Pool, batches: Iterator[Any]) -> Iterator[list[DataObject]]:
+def write_rows(pool: Pool, batches: Iterator[Any]) -> list[list[DataObject]]:
     """What a task does."""
     arrow: Any = import_module("shoal.formats.arrow_read")
     writer = pool.writer()
@@ -30,7 +30,7 @@ def write_rows(pool: Pool, batches: Iterator[Any]) -> Iterator[list[DataObject]]
         for batch in batches:
             for piece in arrow.batches(batch):
                 writer.write_batch(piece)
-        yield writer.close()
+        return [writer.close()]
     except BaseException:
         writer.discard()
         raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -49,9 +50,10 @@ class Reading(NamedTuple):
         return (read_pieces if self.in_columns else read_source)(source, self.format_name, self.options)
 
 
-def read_input_pieces(inputs: Any, format_name: str) -> Iterator[Piece]:
+def read_input_pieces(inputs: Any, format_name: str, options: ReadOptions | None = None) -> Iterator[Piece]:
     """The values of any inputs, in columns where that is the faster way."""
-    return _pieces(inputs, Reading(format_name, ReadOptions(threads=os.cpu_count() or 1), in_columns=True))
+    chosen = replace(options or ReadOptions(), threads=os.cpu_count() or 1)
+    return _pieces(inputs, Reading(format_name, chosen, in_columns=True))
 
 
 def read_inputs(inputs: Any, reading: Reading) -> Iterator[Value]:

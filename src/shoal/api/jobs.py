@@ -13,14 +13,16 @@ TASKS_PER_CORE = 2
 """Enough to even out, few enough not to wait for their starts."""
 
 
-def choice(engine: str | None) -> Choose:
-    """The workers of an engine: Spark if it is named, or if there is much to do."""
+def wants_spark(engine: str | None, size: int) -> bool:
+    """Whether work on so many bytes goes to Spark: if it is named, or if there is very much to do."""
     chosen = choose_engine(engine)
+    return chosen == "spark" or (chosen == "auto" and size > LARGE)
 
-    def choose(size: int) -> Workers:
-        return on_spark() if chosen == "spark" or (chosen == "auto" and size > LARGE) else HERE
 
-    return choose
+def choice(engine: str | None) -> Choose:
+    """The workers of an engine."""
+    choose_engine(engine)
+    return lambda size: on_spark() if wants_spark(engine, size) else HERE
 
 
 def on_spark() -> Workers:

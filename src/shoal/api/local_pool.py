@@ -11,10 +11,11 @@ from typing import Any
 from shoal.api.jobs import choice
 from shoal.api.local_transaction import LocalTransaction, committed
 from shoal.api.predicates import parse_predicate
-from shoal.api.protocol import CommitInfo, Diff, Isolation, ObjectInfo, PoolInfo, RefInfo, Vacuumed
+from shoal.api.protocol import CommitInfo, Compaction, Diff, Isolation, ObjectInfo, PoolInfo, RefInfo, Vacuumed
 from shoal.api.stores import open_lake
 from shoal.api.writing import make_note, object_ids, write_data
-from shoal.errors import InvalidInput, NotFound
+from shoal.errors import InvalidInput, NotFound, ShoalError
+from shoal.formats.options import ReadOptions
 from shoal.ids import Id, parse, to_text
 from shoal.lake import changes, pools, rewriting, sessions, vacuum
 from shoal.lake.branches import Ref
@@ -95,13 +96,14 @@ class LocalPool:
         meta: Any = None,
         id: str | None = None,  # noqa: A002 - the word for it
         engine: str | None = None,
+        options: ReadOptions | None = None,
     ) -> str:
         pool = self.writable()
         pool.refs().branch(branch)
         op = None if id is None else parse(id)
         if op is not None and (done := pool.done(op, branch)) is not None:
             return to_text(done)
-        objects = write_data(pool, data, format, engine)
+        objects = write_data(pool, data, format, engine, options)
         return to_text(changes.load(pool, branch, objects, make_note(author, message, meta), op))
 
     def delete(
@@ -137,10 +139,21 @@ class LocalPool:
         return to_text(rewriting.compact(pool, branch, object_ids(pool, ids), note, choice(engine)))
 
     def compact_runs(self, branch: str = "main") -> list[list[str]]:
-        pool = self.inner
-        objects = pool.snapshot(pool.refs().branch(branch).commit).objects()
-        runs = rewriting.choose_runs(pool.config.key, objects, pool.config.object_size)
-        return [[to_text(o.id) for o in run] for run in runs]
+        return [[to_text(o.id) for o in run] for run in self._runs(self.inner.refs().branch(branch).commit)]
+
+    def _runs(self, commit: Id | None) -> list[list[DataObject]]:
+        config = self.inner.config
+        return rewriting.choose_runs(config.key, self.inner.snapshot(commit).objects(), config.object_size)
+
+    def compact_all(self, branch: str = "main", *, engine: str | None = None) -> Iterator[Compaction]:
+        pool = self.writable()
+        base = pool.refs().branch(branch).commit
+        note = make_note(None, "", None)
+        for run, done in rewriting.compact_runs(pool, branch, base, self._runs(base), note, choice(engine)):
+            if isinstance(done, ShoalError):
+                yield Compaction(len(run), None, str(done))
+            else:
+                yield Compaction(len(run), to_text(done))
 
     def revert(
         self,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from shoal.api.protocol import Lake, Pool
-from shoal.errors import Conflict, InvalidInput, ShoalError
+from shoal.errors import InvalidInput, ShoalError
 from shoal.model.literals import parse_duration
 
 DEFAULT_INTERVAL = 60.0
@@ -33,6 +33,8 @@ class Policy:
 
     pools: tuple[PoolPolicy, ...] = ()
     interval: float = DEFAULT_INTERVAL
+    engine: str | None = None
+    """Where the work is done; None is the engine of the environment, or whichever is faster."""
 
 
 class Log(Protocol):
@@ -46,16 +48,16 @@ class Log(Protocol):
 
 
 def parse_policy(data: Any) -> Policy:
-    """The policy in the plain data of a YAML or JSON file: `interval` and `pools`, each with `pool` and `branch`."""
+    """The policy in the plain data of a YAML or JSON file: `interval`, `engine`; `pools` with `pool` and `branch`."""
     if data is None:
         return Policy()
-    fields = _fields(data, "the policy", {"interval": str, "vectors": bool, "pools": list})
+    fields = _fields(data, "the policy", {"interval": str, "engine": str, "vectors": bool, "pools": list})
     pools = tuple(_parse_pool(item) for item in fields.get("pools") or ())
     names = [each.pool for each in pools]
     for name in names:
         if names.count(name) > 1:
             raise InvalidInput(f"the policy names pool {name!r} twice")
-    return Policy(pools, _parse_interval(fields.get("interval")))
+    return Policy(pools, _parse_interval(fields.get("interval")), fields.get("engine"))
 
 
 def _parse_pool(data: Any) -> PoolPolicy:
@@ -92,7 +94,7 @@ def manage(lake: Lake, policy: Policy, log: Log, is_over: Callable[[], bool] = l
     failures: list[ShoalError] = []
     for pool, branch in pools:
         try:
-            _compact(pool, branch, log, is_over)
+            _compact(pool, branch, policy.engine, log, is_over)
         except ShoalError as e:
             log("error", "update error", name=pool.name, id=pool.id, branch=branch, error=str(e))
             failures.append(e)
@@ -117,19 +119,17 @@ def _chosen(lake: Lake, policy: Policy) -> tuple[PoolPolicy, ...]:
     return policy.pools or tuple(PoolPolicy(pool.id) for pool in lake.pools())
 
 
-def _compact(pool: Pool, branch: str, log: Log, is_over: Callable[[], bool]) -> None:
+def _compact(pool: Pool, branch: str, engine: str | None, log: Log, is_over: Callable[[], bool]) -> None:
     place = {"name": pool.name, "id": pool.id, "branch": branch}
     log("info", "updating pool", **place)
     found = compacted = 0
-    for run in pool.compact_runs(branch):
+    for done in pool.compact_all(branch, engine=engine):
+        if done.commit is None:
+            log("warn", "left for the next round", **place, error=done.error)
+        else:
+            found += 1
+            compacted += done.objects
+            log("debug", "compacted", **place, commit=done.commit, objects_compacted=done.objects)
         if is_over():
             break
-        try:
-            commit = pool.compact(run, branch=branch)
-        except Conflict as e:
-            log("warn", "left for the next round", **place, error=str(e))
-            continue
-        found += 1
-        compacted += len(run)
-        log("debug", "compacted", **place, commit=commit, objects_compacted=len(run))
     log("info", "compaction completed", **place, runs_found=found, objects_compacted=compacted)

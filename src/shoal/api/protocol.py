@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, Self
 from shoal.api.results import Results
 from shoal.api.sources import Watch
 from shoal.engines.interp.environment import Memory
+from shoal.formats.options import ReadOptions
 from shoal.model.values import NULL, Value
 
 Isolation = Literal["snapshot", "serializable"]
@@ -71,6 +72,18 @@ class Diff:
 
     added: tuple[ObjectInfo, ...]
     removed: tuple[ObjectInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What became of data objects that were to be compacted together."""
+
+    objects: int
+    """How many they were."""
+    commit: str | None
+    """None: they are as they were."""
+    error: str = ""
+    """Why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +216,7 @@ class Pool(Protocol):
         meta: Any = None,
         id: str | None = None,  # noqa: A002 - the word for it
         engine: str | None = None,
+        options: ReadOptions | None = None,
     ) -> str:
         """Commit data (bytes, a path, a file, values, tables, frames); the id of the commit. See `docs/python.md`.
 
@@ -236,6 +250,9 @@ class Pool(Protocol):
 
     def compact_runs(self, branch: str = "main") -> list[list[str]]:
         """Which data objects of a branch are worth compacting, each list together."""
+
+    def compact_all(self, branch: str = "main", *, engine: str | None = None) -> Iterator[Compaction]:
+        """Compact what is worth it, each run by a commit of its own."""
 
     def revert(
         self,

@@ -10,7 +10,7 @@ from shoal.api.authors import default_author
 from shoal.api.file_loads import are_files, file_size, load_files
 from shoal.api.frame_loads import is_frame, load_frame
 from shoal.api.inputs import checked_path, read_input_pieces
-from shoal.api.jobs import choice
+from shoal.api.jobs import on_spark, wants_spark
 from shoal.api.python_values import from_python
 from shoal.errors import InvalidInput, NotFound
 from shoal.formats.files import Piece
@@ -35,22 +35,28 @@ def write_pieces(pool: Pool, pieces: Iterator[Piece]) -> list[DataObject]:
         raise
 
 
-def write_data(pool: Pool, data: Any, format_name: str, engine: str | None) -> list[DataObject]:
+def write_data(
+    pool: Pool, data: Any, format_name: str, engine: str | None, options: ReadOptions | None = None
+) -> list[DataObject]:
     """What a caller gave, as data objects that nobody sees yet; by tasks of Spark if it is there, or asked for."""
     if is_frame(data):
         return load_frame(pool, data)
-    if not are_files(data):
+    if not is_for_tasks(data, engine):
         if engine == "spark":
             raise InvalidInput("Spark loads files and DataFrames (leave the engine out for anything else)")
-        return write_pieces(pool, read_input_pieces(data, format_name))
-    listed = [data] if isinstance(data, (str, os.PathLike)) else data
-    paths = [os.fspath(path) for path in listed]
-    by = choice(engine)(sum(map(file_size, paths)))
-    if not by.is_elsewhere:
-        return write_pieces(pool, read_input_pieces(data, format_name))
+        return write_pieces(pool, read_input_pieces(data, format_name, options))
     # A task may stand elsewhere.
-    paths = [path if is_url(path) else os.path.abspath(checked_path(path)) for path in paths]
-    return load_files(pool, paths, format_name, ReadOptions(), by)
+    paths = [path if is_url(path) else os.path.abspath(checked_path(path)) for path in _paths(data)]
+    return load_files(pool, paths, format_name, options or ReadOptions(), on_spark())
+
+
+def is_for_tasks(data: Any, engine: str | None) -> bool:
+    """Whether data is in files that tasks of Spark are to read."""
+    return are_files(data) and wants_spark(engine, sum(map(file_size, _paths(data))))
+
+
+def _paths(data: Any) -> list[str]:
+    return [os.fspath(path) for path in ([data] if isinstance(data, (str, os.PathLike)) else data)]
 
 
 def object_ids(pool: Pool, texts: Sequence[str]) -> list[Id]:

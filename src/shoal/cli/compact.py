@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.lake import open_pool, read_note
 from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
+from shoal.cli.query_flags import WORK_FLAGS
 from shoal.cli.verbs import Verb, say
 
 SUMMARY = "rewrite data objects as sorted ones without overlaps"
 VERB = Verb(
     "compact [flags] ID ID...",
     SUMMARY,
-    (Flag("vectors", bool, False, "accepted for scripts"), *COMMIT_FLAGS, *USE_FLAGS, *LAKE_FLAGS),
+    (Flag("vectors", bool, False, "accepted for scripts"), *WORK_FLAGS, *COMMIT_FLAGS, *USE_FLAGS, *LAKE_FLAGS),
     "The id of a commit stands for the data objects that it added. Results of queries stay the same. `shoal manage`\n"
     "chooses by itself what to compact.",
     ("shoal compact 2Z8NPvEDsqN6ZWjNUWxv9PzxvzV 2Z8NPy8MkZlbTfXIBUSZJLNhuG5",),
@@ -28,5 +29,5 @@ def run(argv: Sequence[str]) -> int:
 def _compact(args: Parsed) -> None:
     note = read_note(args)
     pool, branch = open_pool(args)
-    commit = pool.compact(args.words, branch=branch, **note)
+    commit = pool.compact(args.words, branch=branch, engine=args["engine"], **note)
     say(args, f"{commit} compaction committed")

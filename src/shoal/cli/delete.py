@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.lake import open_pool, read_note
 from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
+from shoal.cli.query_flags import WORK_FLAGS
 from shoal.cli.verbs import Verb, say
 from shoal.errors import InvalidInput
 
@@ -16,6 +17,7 @@ VERB = Verb(
     SUMMARY,
     (
         Flag("where", str, None, "remove the records that this filter is true for", "FILTER"),
+        *WORK_FLAGS,
         *COMMIT_FLAGS,
         *USE_FLAGS,
         *LAKE_FLAGS,
@@ -39,5 +41,5 @@ def _delete(args: Parsed) -> None:
         raise InvalidInput("no data object IDs specified (see: shoal query -f lake 'from HEAD:objects')")
     note = read_note(args)
     pool, branch = open_pool(args)
-    commit = pool.delete(args.words, where=where, branch=branch, **note)
+    commit = pool.delete(args.words, where=where, branch=branch, engine=args["engine"], **note)
     say(args, f"{commit} delete committed")

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shoal.api.sources import read_file_pieces
+from shoal.api.writing import is_for_tasks
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.inputs import check_input
 from shoal.cli.lake import open_pool, read_note
 from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
 from shoal.cli.progress import open_progress
-from shoal.cli.query_flags import INPUT_FLAGS, MEMORY_FLAGS, memory_of, read_options
+from shoal.cli.query_flags import INPUT_FLAGS, MEMORY_FLAGS, WORK_FLAGS, memory_of, read_options
 from shoal.cli.verbs import Verb, say
 from shoal.errors import InvalidInput
 
@@ -22,6 +23,7 @@ VERB = Verb(
     SUMMARY,
     (
         Flag("id", str, None, "an id for this load: repeated with it, the load happens once", "ID"),
+        *WORK_FLAGS,
         *INPUT_FLAGS,
         *COMMIT_FLAGS,
         *USE_FLAGS,
@@ -29,7 +31,7 @@ VERB = Verb(
         *MEMORY_FLAGS,
     ),
     "A file may be a path, `-` for standard input, or an http, https or s3 URL. If one of them cannot be read,\n"
-    "nothing is loaded.",
+    "nothing is loaded. With `-engine spark`, large files are read in parts, by tasks.",
     ("shoal load access.json errors.csv.gz", "generate | shoal load -use logs@live -message 'by hand' -"),
 )
 
@@ -47,8 +49,14 @@ def _load(args: Parsed) -> None:
     pool, branch = open_pool(args)
     for path in args.words:
         check_input(path)
+    options = read_options(args)
+    if is_for_tasks(args.words, args["engine"]):
+        how = {"format": args["i"], "engine": args["engine"], "options": options}
+        commit = pool.load(args.words, branch=branch, id=args["id"], **how, **note)
+        say(args, f"{commit} committed")
+        return
     with open_progress(args, args.words) as progress:
-        options = replace(read_options(args), threads=os.cpu_count() or 1)
+        options = replace(options, threads=os.cpu_count() or 1)
         pieces = (piece for path in args.words for piece in read_file_pieces(path, args["i"], options, progress.watch))
         commit = pool.load(pieces, branch=branch, id=args["id"], **note)
     say(args, f"{commit} committed")

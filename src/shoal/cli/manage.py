@@ -17,6 +17,7 @@ from shoal.cli.head import parse_head
 from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.log_flags import LOG_FLAGS, open_log
+from shoal.cli.query_flags import WORK_FLAGS
 from shoal.cli.verbs import Verb
 from shoal.errors import InvalidInput, NotFound, StorageFailure
 
@@ -30,12 +31,14 @@ VERB = Verb(
         Flag("interval", "duration", None, "time between two rounds of -monitor (default 1m)"),
         Flag("monitor", bool, False, "go on until interrupted"),
         Flag("vectors", bool, False, "accepted for scripts"),
+        *WORK_FLAGS,
         *LOG_FLAGS,
         *LAKE_FLAGS,
     ),
     "Objects that overlap are compacted, and small ones that lie beside each other. A policy looks like this, all\n"
     "of it optional; flags override it:\n\n"
     "  interval: 5m\n"
+    "  engine: spark\n"
     "  pools:\n"
     "    - pool: logs\n"
     "      branch: main",
@@ -89,6 +92,8 @@ def _policy(args: Parsed) -> Policy:
         policy = replace(policy, pools=tuple(_chosen(policy, word) for word in dict.fromkeys(args["pool"])))
     if args["interval"] is not None:
         policy = replace(policy, interval=args["interval"])
+    if args["engine"] is not None:
+        policy = replace(policy, engine=args["engine"])
     if policy.interval <= 0:
         raise InvalidInput("the interval has to be positive (such as -interval 5m)")
     return policy

@@ -30,6 +30,9 @@ QUERY_FLAGS = (
 ENGINE_FLAGS = (
     Flag("engine", str, None, "who reads pools: interp, duckdb, spark or auto (by the bytes to read)", "NAME"),
 )
+WORK_FLAGS = (
+    Flag("engine", str, None, "spark to do the work in tasks, auto to do so if there is very much of it", "NAME"),
+)
 MEMORY_FLAGS = (
     Flag("aggmem", "size", Memory().aggregate, "memory for one collected value, and for groups"),
     Flag("sortmem", "size", Memory().sort, "memory for a sort before it goes to disk"),

@@ -35,7 +35,7 @@ class Pack:
     matches: Matches
 
 
-def rewrite(pack: Pack) -> Iterator[tuple[list[DataObject], list[DataObject]]]:
+def rewrite(pack: Pack) -> list[tuple[list[DataObject], list[DataObject]]]:
     """Objects that go, and those that come instead: the same values without the rows that match."""
     writer = pack.pool.writer()
     touched: list[DataObject] = []
@@ -50,7 +50,7 @@ def rewrite(pack: Pack) -> Iterator[tuple[list[DataObject], list[DataObject]]]:
             touched.append(o)
             for batch in _kept(pack.pool, o, gone):
                 writer.write_batch(batch)
-        yield touched, writer.close()
+        return [(touched, writer.close())]
     except BaseException:
         writer.discard()
         raise

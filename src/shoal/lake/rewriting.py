@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib import import_module
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from shoal.errors import InvalidInput, ShoalError
+from shoal.errors import Conflict, InvalidInput, ShoalError
 from shoal.ids import Id
 from shoal.lake import changes
 from shoal.lake.changes import find_objects, list_objects, with_message
@@ -31,12 +32,35 @@ def compact(pool: Pool, branch: str, idents: Sequence[Id], note: Note, choose: C
     old = in_order(pool.config.key, find_objects(pool, base, idents))
     if len(old) < 2:
         raise InvalidInput("compact: two or more source objects required")
-    run = choose(sum(o.size for o in old)).run
+    ((_, commit),) = compact_runs(pool, branch, base, [old], note, choose)
+    if isinstance(commit, ShoalError):
+        raise commit
+    return commit
+
+
+def compact_runs(
+    pool: Pool, branch: str, base: Id | None, runs: Sequence[Sequence[DataObject]], note: Note, choose: Choose = here
+) -> Iterator[tuple[Sequence[DataObject], Id | ShoalError]]:
+    """Compact runs of objects at a commit, each by a commit of its own as soon as it is written; or why not."""
     shares: Any = import_module("shoal.lake.shares")
-    made = gathered(pool, run(shares.write_share, shares.cut(pool, old)))
+    by = choose(sum(o.size for run in runs for o in run))
+    cuts = [shares.cut(pool, run) for run in runs]
+    results = by.run(shares.write_share, [share for cut in cuts for share in cut])
+    with closing(results):
+        for run, cut in zip(runs, cuts, strict=True):
+            made = gathered(pool, islice(results, len(cut)))
+            try:
+                yield run, _replace(pool, branch, base, run, made, note)
+            except (Conflict, InvalidInput) as e:
+                remove(pool, made)
+                yield run, e
+
+
+def _replace(
+    pool: Pool, branch: str, base: Id | None, old: Sequence[DataObject], made: Sequence[DataObject], note: Note
+) -> Id:
     patch = Patch(tuple(made), tuple(old))
     if sum(o.count for o in patch.adds) != sum(o.count for o in patch.deletes):
-        remove(pool, made)
         raise InvalidInput("compact: some of these objects were purged (delete them from the branch first)")
     note = with_message(note, list_objects("compacted", old))
     return changes.rewrite(pool, branch, base, patch, note, "compact")

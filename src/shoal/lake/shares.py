@@ -98,13 +98,13 @@ def object_batches(pool: Pool, o: DataObject, stretch: Stretch = EVERYWHERE) -> 
     return column_form.read_stretch(pool.store, pool.prefix, pool.config.key, o, stretch)
 
 
-def write_share(share: Share) -> Iterator[list[DataObject]]:
+def write_share(share: Share) -> list[list[DataObject]]:
     """New objects with the values of a share, sorted; nobody sees them before a commit adds them."""
     writer = share.pool.writer(as_one_run=True)
     try:
         for batch in read_share(share):
             writer.write_batch(batch)
-        yield writer.close()
+        return [writer.close()]
     except BaseException:
         writer.discard()
         raise

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Protocol, TypeVar
 
 P = TypeVar("P")
@@ -14,7 +13,7 @@ R = TypeVar("R")
 class Run(Protocol):
     """Calls a function of a module on each of some payloads, here or elsewhere; results come in their order."""
 
-    def __call__(self, work: Callable[[P], Iterable[R]], payloads: Sequence[P], /) -> Iterator[R]: ...
+    def __call__(self, work: Callable[[P], Iterable[R]], payloads: Sequence[P], /) -> Generator[R, None, None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,9 @@ Choose = Callable[[int], Workers]
 """Who does the work on so many bytes."""
 
 
-def _one_by_one(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Iterator[R]:
-    return chain.from_iterable(map(work, payloads))
+def _one_by_one(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Generator[R, None, None]:
+    for payload in payloads:
+        yield from work(payload)
 
 
 HERE = Workers(_one_by_one)

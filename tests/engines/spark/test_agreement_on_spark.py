@@ -26,6 +26,13 @@ PLAIN = (
     "foo | count()",
     "sort -r s",
     "pass",
+    "sort k, a",
+    "put u:=upper(s) | sort u | put n:=1",
+    "where regexp('o+', s) != null | count() by s",
+    "yield {k,l:split(s, 'o')} | collect(l) by k | sort k",
+    "over this | typeof(this) | count() by typeof(this)",
+    "put q:=grok('%{WORD:w}', s) | sort q | head 3",
+    "put q:=cast(k, <string>) | head 4",
 )
 """Those that tasks can do whatever the data is."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from shoal.engines.interp.environment import Env, Run, StackOverflow
@@ -44,6 +44,15 @@ def evaluate(expr: plan.Expr, funcs: Sequence[plan.Func] = ()) -> Value:
             return Compiler(program).exprs.expr(expr)(MISSING, Env(run))
     finally:
         run.workspace.close()
+
+
+def sort_order(
+    sort: plan.Sort, funcs: Sequence[plan.Func] = ()
+) -> tuple[Callable[[Value], list[Value]], Callable[[list[Value], list[Value]], int]]:
+    """What gives the keys that a sort sorts a value by, and what compares such keys."""
+    order = Compiler(plan.Program((), tuple(funcs))).order(sort)
+    env = Env(Run())
+    return lambda value: order.keys_of(value, env), order.compare_keys
 
 
 @contextmanager

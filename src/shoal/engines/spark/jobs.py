@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -27,19 +27,27 @@ def cores() -> int:
     return int(_context().defaultParallelism)
 
 
-def run_tasks(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Iterator[R]:
-    """What a function of a module makes of each payload, in their order, a task each.
+def run_tasks(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Generator[R, None, None]:
+    """What a function of a module makes of each payload, in their order, a task each."""
+    if payloads:
+        yield from stream(stage(work, payloads))
 
-    As many run at a time as there are cores, and while their results are used the next do: so what is held is
+
+def stage(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Any:
+    """The same as an RDD, of which nothing has been computed yet."""
+    pickled = [pickle.dumps((work, payload)) for payload in payloads]
+    return _context().parallelize(pickled, len(pickled)).mapPartitions(_run)
+
+
+def stream(rows: Any) -> Generator[Any, None, None]:
+    """What is in an RDD of a stage, in the order of its partitions.
+
+    As many tasks run at a time as there are cores, and while their results are used the next do: so what is held is
     bounded, and nobody waits for what is never asked for.
     """
     context = _context()
-    pickled = [pickle.dumps((work, payload)) for payload in payloads]
-    if not pickled:
-        return
-    rows = context.parallelize(pickled, len(pickled)).mapPartitions(_run)
-    wave = cores()
-    waves = [range(start, min(start + wave, len(pickled))) for start in range(0, len(pickled), wave)]
+    wave, count = cores(), rows.getNumPartitions()
+    waves = [range(start, min(start + wave, count)) for start in range(0, count, wave)]
     group = f"shoal-{to_text(new())}"
 
     def collect(places: range) -> list[bytes]:
@@ -53,7 +61,7 @@ def run_tasks(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Iterat
                 found = _named(waiting.result)
                 if following is not None:
                     waiting = ahead.submit(collect, following)
-                yield from map(_opened, found)
+                yield from map(opened, found)
         finally:
             if not waiting.done():
                 context.cancelJobGroup(group)
@@ -63,7 +71,7 @@ def run_over(frame: Any, work: Callable[[P, Iterator[Any]], Iterable[R]], payloa
     """What a function of a module makes of the rows that each task has, as Arrow batches."""
     task = partial(_run_over, pickle.dumps((work, payload)))
     rows = _named(lambda: [bytes(row[0]) for row in frame.mapInArrow(task, "made binary").collect()])
-    yield from map(_opened, rows)
+    yield from map(opened, rows)
 
 
 def _context() -> Any:
@@ -77,7 +85,8 @@ def _as_is(rows: Iterable[bytes]) -> Iterable[bytes]:
     return rows
 
 
-def _opened(row: bytes) -> Any:
+def opened(row: bytes) -> Any:
+    """What a task made; or the error that it made instead, raised."""
     found = pickle.loads(row[1:])  # noqa: S301 - from a task of ours
     if row[:1] == _FAILED:
         raise found
@@ -96,7 +105,7 @@ def _named(job: Callable[[], list[bytes]]) -> list[bytes]:
 
 def _reason(error: Exception) -> str:
     """The line that tells most: the last error that a traceback, in Python or in Java, ends with."""
-    found = re.findall(r"^(?:Caused by: )?[\w.]*(?:Error|Exception): .+$", str(error), re.MULTILINE)
+    found = re.findall(r"^(?:Caused by: )?[\w.$]*(?:Error|Exception|Failure): .+$", str(error), re.MULTILINE)
     return (found[-1] if found else str(error).strip().partition("\n")[0] or type(error).__name__)[:300]
 
 
@@ -106,20 +115,25 @@ def _reason(error: Exception) -> str:
 def _run_over(pickled: bytes, batches: Iterator[Any]) -> Iterator[Any]:
     import pyarrow as pa  # noqa: PLC0415 - not for jobs without columns
 
-    work, payload = pickle.loads(pickled)  # noqa: S301 - from our driver
-    for row in _framed(work(payload, batches)):
+    for row in framed(lambda: _called(pickled, batches)):
         yield pa.RecordBatch.from_arrays([pa.array([row], pa.binary())], ["made"])
 
 
 def _run(pickled: Iterable[bytes]) -> Iterator[bytes]:
     for each in pickled:
-        work, payload = pickle.loads(each)  # noqa: S301 - from our driver
-        yield from _framed(work(payload))
+        yield from framed(lambda: _called(each))  # noqa: B023 - called at once
 
 
-def _framed(results: Iterable[Any]) -> Iterator[bytes]:
+def _called(pickled: bytes, *args: Any) -> Iterable[Any]:
+    work, payload = pickle.loads(pickled)  # noqa: S301 - from our driver
+    found: Iterable[Any] = work(payload, *args)
+    return found
+
+
+def framed(work: Callable[[], Iterable[Any]]) -> Iterator[bytes]:
+    """What a task makes, as it goes back to the driver; an error of ours is the end of it."""
     try:
-        for result in results:
+        for result in work():
             yield _DONE + pickle.dumps(result)
     except ShoalError as e:
         yield _FAILED + pickle.dumps(e)

@@ -5,28 +5,32 @@ DuckDB, next to its data. What comes back are rows, or partial results that the 
 from __future__ import annotations
 
 import heapq
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cmp_to_key, partial
-from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from shoal.engines.duckdb import runner as duckdb_runner
 from shoal.engines.duckdb.runner import Compiled, compare_by, first_values
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
+from shoal.engines.spark.exchange import Ranked, SortedRun, sorted_by_tasks, sorted_runs
 from shoal.engines.spark.jobs import cores, run_tasks
+from shoal.engines.spark.tails import NO_TAIL, Tail, tail_of
+from shoal.engines.spark.values import decoded, encoded
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.units import Scan, Source
-from shoal.formats import zng
 from shoal.lang import plan
 from shoal.lang.rules.split_aggregates import split_aggregates
 from shoal.model.values import Value
 
 TASKS_PER_CORE = 2
 """Enough to even out, few enough not to wait for their starts."""
-_CHUNK = 1 << 20
-"""Bytes of values that a task hands over at a time."""
+MOST_ROWS = 200_000
+"""Of a task whose rows are the result: what tasks give at a time is held in memory."""
+
+
+Pack = tuple[tuple[Source, ...], ...]
+"""Runs of sources that go to one task."""
 
 
 def compile_scan(scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func]) -> OnSpark | None:
@@ -38,15 +42,26 @@ def compile_scan(scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequen
 
 
 class OnSpark:
-    """A scan and the operators after it, as far as they go in tasks."""
+    """A scan and the operators after it, as far as they go in tasks.
+
+    A task runs the fragment in SQL, then what has no SQL but looks at one row at a time, by the interpreter, and then
+    its share of what brings rows together: partial aggregates, first rows, sorted rows.
+    """
 
     def __init__(self, scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func]) -> None:
         """NotColumnar, if they have no columnar form."""
         self._scan, self._source, self._funcs = scan, source, tuple(funcs)
         self._ops = _for_tasks(ops)
         self._whole = Compiled(scan, source, self._ops, funcs)
-        self.rest = (*self._whole.rest, *ops[len(self._ops) :])
-        """The operators that are left to the interpreter."""
+        left = (*self._whole.rest, *ops[len(self._ops) :])
+        self._tail = NO_TAIL if self._gives_few else tail_of(left, self._funcs)
+        self.rest = left[self._tail.length :]
+        """The operators that are left to the interpreter of the driver."""
+
+    @property
+    def _gives_few(self) -> bool:
+        whole = self._whole
+        return whole.aggregation is not None or whole.is_sorted or whole.limit is not None
 
     def explain(self) -> tuple[str, ...]:
         """The SQL of the fragments, a text for each layout."""
@@ -55,19 +70,30 @@ class OnSpark:
     def values(self, run: Run) -> Iterator[Value]:
         """What comes out."""
         if self._whole.aggregation is not None:
-            _, final = split_aggregates(self._whole.aggregation)
-            packs = _packed([(source,) for source in self._scan.sources], _tasks())
-            partials = chain.from_iterable(self._stream("partials", packs))
-            return run_program(plan.Program((plan.DefaultScan(), final)), partials, Run(memory=run.memory))
+            return self._summed_up(self._whole.aggregation, self._stream("partials", self._any_packs()), run)
         if self._whole.is_sorted:
             return self._merged()
-        rows = chain.from_iterable(self._stream("values", _stretches(self._scan.runs, _tasks())))
+        last = self._tail.last
+        if isinstance(last, plan.Sort):
+            order = Ranked(last, self._funcs)
+            return sorted_by_tasks(_sort_rows, self._payloads("values", self._stretches()), order)
+        if isinstance(last, plan.Summarize):
+            return self._summed_up(last, self._stream("values", self._stretches()), run)
+        rows = self._stream("values", self._stretches())
+        if isinstance(last, plan.Head | plan.TopK | plan.Top):
+            return run_program(plan.Program((plan.DefaultScan(), last), self._funcs), rows, Run(memory=run.memory))
         return rows if self._whole.limit is None else first_values(rows, self._whole.limit)
+
+    def _summed_up(self, op: plan.Summarize, partials: Iterator[Value], run: Run) -> Iterator[Value]:
+        _, final = split_aggregates(op)
+        return run_program(plan.Program((plan.DefaultScan(), final)), partials, Run(memory=run.memory))
 
     def _merged(self) -> Iterator[Value]:
         """The first rows of a sort, from those of each task."""
-        packs = _packed([(source,) for source in self._scan.sources], _tasks())
-        found = [list(zip(*part, strict=True)) for part in self._stream_ordered(packs)]
+        found = [
+            list(zip(order, decoded(data), strict=True))
+            for order, data in run_tasks(_run_fragment, self._payloads("ordered", self._any_packs()))
+        ]
         rank = cmp_to_key(partial(compare_by, self._whole.directions))
         merged = heapq.merge(*found, key=lambda pair: rank(pair[0]))
         assert self._whole.limit is not None
@@ -75,18 +101,21 @@ class OnSpark:
 
     # ---- jobs
 
-    def _stream(self, what: str, packs: list[tuple[tuple[Source, ...], ...]]) -> Iterator[list[Value]]:
-        for data in self._job(what, packs):
-            yield list(zng.read(io.BytesIO(data)))
+    def _any_packs(self) -> list[Pack]:
+        return _packed([(source,) for source in self._scan.sources], _tasks())
 
-    def _stream_ordered(self, packs: list[tuple[tuple[Source, ...], ...]]) -> Iterator[tuple[Any, list[Value]]]:
-        for order, values in self._job("ordered", packs):
-            yield order, list(zng.read(io.BytesIO(values)))
+    def _stretches(self) -> list[Pack]:
+        """In the order of the pool."""
+        rows = sum(map(_rows, self._scan.runs))
+        return _stretches(self._scan.runs, max(_tasks(), -(-rows // MOST_ROWS)))
 
-    def _job(self, what: str, packs: list[tuple[tuple[Source, ...], ...]]) -> Iterator[Any]:
-        """What tasks hand over, in the order of the packs."""
+    def _stream(self, what: str, packs: list[Pack]) -> Iterator[Value]:
+        for data in run_tasks(_run_fragment, self._payloads(what, packs)):
+            yield from decoded(data)
+
+    def _payloads(self, what: str, packs: list[Pack]) -> list[Task]:
         scans = [Scan(pack, self._scan.key, self._scan.is_descending) for pack in packs]
-        return run_tasks(_run_fragment, [(what, scan, self._source, self._ops, self._funcs) for scan in scans])
+        return [Task(what, scan, self._source, self._ops, self._tail, self._funcs) for scan in scans]
 
 
 def _for_tasks(ops: plan.Seq) -> plan.Seq:
@@ -101,7 +130,7 @@ def _tasks() -> int:
     return TASKS_PER_CORE * cores()
 
 
-def _packed(runs: list[tuple[Source, ...]], count: int) -> list[tuple[tuple[Source, ...], ...]]:
+def _packed(runs: list[tuple[Source, ...]], count: int) -> list[Pack]:
     """Runs in so many packs of about as many rows, in no order."""
     packs: list[list[tuple[Source, ...]]] = [[] for _ in range(min(count, len(runs)))]
     sizes = [0] * len(packs)
@@ -112,7 +141,7 @@ def _packed(runs: list[tuple[Source, ...]], count: int) -> list[tuple[tuple[Sour
     return [tuple(pack) for pack in packs]
 
 
-def _stretches(runs: Sequence[tuple[Source, ...]], count: int) -> list[tuple[tuple[Source, ...], ...]]:
+def _stretches(runs: Sequence[tuple[Source, ...]], count: int) -> list[Pack]:
     """Runs in about so many packs, in their order."""
     share = sum(map(_rows, runs)) / max(1, count)
     packs: list[list[tuple[Source, ...]]] = []
@@ -133,32 +162,41 @@ def _rows(run: tuple[Source, ...]) -> int:
 # ---- in tasks
 
 
-def _run_fragment(payload: tuple[str, Scan, plan.PoolScan, plan.Seq, tuple[plan.Func, ...]]) -> Iterator[Any]:
+class Task(NamedTuple):
+    """What a task is told."""
+
+    what: str
+    scan: Scan
+    source: plan.PoolScan
+    ops: plan.Seq
+    tail: Tail
+    funcs: tuple[plan.Func, ...]
+
+
+def _run_fragment(task: Task) -> Iterator[Any]:
     """What a task does."""
-    duckdb_runner.use_threads(1)
-    what, scan, source, ops, funcs = payload
-    compiled = Compiled(scan, source, ops, funcs)
-    if what == "ordered":
+    compiled = _compiled(task)
+    if task.what == "ordered":
         pairs = list(compiled.ordered())
-        values = b"".join(_encoded(value for _, value in pairs))
-        yield [order for order, _ in pairs], values
+        yield [order for order, _ in pairs], b"".join(encoded(value for _, value in pairs))
+    elif task.what == "partials":
+        yield from encoded(compiled.partials())
     else:
-        yield from _encoded(compiled.partials() if what == "partials" else compiled.values(Run()))
+        yield from encoded(_after(task, compiled.values(Run())))
 
 
-def _encoded(values: Iterable[Value]) -> Iterator[bytes]:
-    """Values as ZNG streams of some size."""
-    out = io.BytesIO()
-    writer = zng.Writer(out)
-    has_any = False
-    for value in values:
-        writer.write(value)
-        has_any = True
-        if out.tell() >= _CHUNK:
-            writer.close()
-            yield out.getvalue()
-            out = io.BytesIO()
-            writer, has_any = zng.Writer(out), False
-    if has_any:
-        writer.close()
-        yield out.getvalue()
+def _sort_rows(task: Task) -> Iterator[SortedRun]:
+    """The rows of a task, sorted."""
+    assert isinstance(task.tail.last, plan.Sort)
+    return sorted_runs(_after(task, _compiled(task).values(Run())), Ranked(task.tail.last, task.funcs))
+
+
+def _compiled(task: Task) -> Compiled:
+    duckdb_runner.use_threads(1)
+    return Compiled(task.scan, task.source, task.ops, task.funcs)
+
+
+def _after(task: Task, rows: Iterator[Value]) -> Iterator[Value]:
+    """What the interpreter makes of rows in a task."""
+    ops = task.tail.in_tasks()
+    return run_program(plan.Program((plan.DefaultScan(), *ops), task.funcs), rows, Run()) if ops else rows

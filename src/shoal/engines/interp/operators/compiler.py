@@ -164,6 +164,10 @@ class Compiler:
                 return [*self._parts(inner), self.exprs.expr(index)]
         raise InvalidInput("illegal left-hand side of assignment")
 
+    def order(self, op: plan.Sort) -> ordering.Order:
+        """The order of a sort that has keys."""
+        return ordering.make_order(*self._sort(op))
+
     def _sort(self, op: plan.Sort) -> tuple[list[tuple[Eval, bool]], bool, bool]:
         return [(self.exprs.expr(key.expr), key.order == "desc") for key in op.keys], op.reverse, op.nulls_first
 

@@ -46,9 +46,13 @@ class Order:
         rank = cmp_to_key(self.compare_keys)
 
         def key_of(value: Value) -> Any:
-            return rank([self._key(expr, value, env) for expr, _, _ in self.keys])
+            return rank(self.keys_of(value, env))
 
         return key_of
+
+    def keys_of(self, value: Value, env: Env) -> list[Value]:
+        """What a value is ordered by."""
+        return [self._key(expr, value, env) for expr, _, _ in self.keys]
 
     def compare_keys(self, a: list[Value], b: list[Value]) -> int:
         """The order of two values by their keys."""

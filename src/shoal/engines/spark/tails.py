@@ -1,0 +1,76 @@
+"""What tasks can do with rows by the interpreter: operators on one row at a time, and a share of what follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from shoal.engines.interp.type_names import needs_names
+from shoal.lang import plan
+from shoal.lang.rules.split_aggregates import split_aggregates
+from shoal.lang.walk import has_aggregate
+
+
+class Tail(NamedTuple):
+    """Operators after a fragment."""
+
+    rows: plan.Seq = ()
+    """Those on one row at a time."""
+    last: plan.Summarize | plan.Sort | plan.Head | plan.TopK | plan.Top | None = None
+    """What brings rows together: tasks do their share, and the driver, or other tasks, the rest."""
+
+    @property
+    def length(self) -> int:
+        """How many operators it has."""
+        return len(self.rows) + (self.last is not None)
+
+    def in_tasks(self) -> plan.Seq:
+        """What each task does."""
+        if self.last is None:
+            return self.rows
+        last = split_aggregates(self.last)[0] if isinstance(self.last, plan.Summarize) else self.last
+        return (*self.rows, last)
+
+
+NO_TAIL = Tail()
+
+
+def tail_of(ops: plan.Seq, funcs: Sequence[plan.Func]) -> Tail:
+    """As many operators from the first on as tasks can do."""
+    if needs_names(plan.Program(ops, tuple(funcs))):
+        return NO_TAIL  # what a name means depends on the rows before
+    count = 0
+    while count < len(ops) and _is_by_row(ops[count], funcs):
+        count += 1
+    after = ops[count] if count < len(ops) else None
+    return Tail(ops[:count], after if _is_shared(after, funcs) else None)  # type: ignore[arg-type]
+
+
+def _is_by_row(op: plan.Op, funcs: Sequence[plan.Func]) -> bool:
+    exprs: tuple[Any, ...]
+    match op:
+        case plan.Pass() | plan.Drop():
+            return True
+        case plan.Filter(expr):
+            exprs = (expr,)
+        case plan.Yield(found) | plan.Explode(found) | plan.Over(found):
+            exprs = found
+        case plan.Cut(args) | plan.Put(args) | plan.Rename(args):
+            exprs = tuple(x for arg in args for x in (arg.target, arg.expr))
+        case _:
+            return False
+    return not any(has_aggregate(expr, funcs) for expr in exprs)
+
+
+def _is_shared(op: plan.Op | None, funcs: Sequence[plan.Func]) -> bool:
+    match op:
+        case plan.Summarize(limit=0, partials_in=False, partials_out=False):
+            return True
+        case plan.Head():
+            return True
+        case plan.Sort(keys) | plan.TopK(_, plan.Sort(keys)):
+            # Without keys, the very first row tells what to sort by.
+            return bool(keys) and not any(has_aggregate(key.expr, funcs) for key in keys)
+        case plan.Top(_, keys, flush):
+            return not flush and not any(has_aggregate(key, funcs) for key in keys)
+    return False
