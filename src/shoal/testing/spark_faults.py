@@ -1,0 +1,51 @@
+"""Tasks of Spark that die at the worst moment: when all is written, and nobody has been told."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Generator, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from shoal.engines.spark.jobs import cores, run_tasks
+from shoal.lake.workers import Workers
+
+Victim = Literal["task", "executor"]
+
+
+class Deadly(NamedTuple):
+    """Work that ends with a death, once."""
+
+    work: Callable[[Any], Iterable[Any]]
+    payload: Any
+    victim: Victim
+    mark: str
+    """A file that says that it has happened."""
+
+
+def deadly_workers(victim: Victim, mark: Path) -> Workers:
+    """Tasks of Spark, the first of which to come to its end does not live to tell."""
+
+    def run(work: Callable[[Any], Iterable[Any]], payloads: Sequence[Any]) -> Generator[Any, None, None]:
+        yield from run_tasks(work_and_die, [Deadly(work, payload, victim, str(mark)) for payload in payloads])
+
+    return Workers(run, 2 * cores(), is_elsewhere=True)
+
+
+def work_and_die(task: Deadly) -> list[Any]:
+    """What a task does."""
+    made = list(task.work(task.payload))
+    try:
+        os.close(os.open(task.mark, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return made
+    worker = os.getpid()
+    # A worker is a child of the daemon that its executor has for Python.
+    os.kill(worker if task.victim == "task" else _parent(_parent(worker)), signal.SIGKILL)
+    return made
+
+
+def _parent(process: int) -> int:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[1])

@@ -1,0 +1,120 @@
+"""What tasks write is what this process would have written: loads of all kinds, compaction, deletion of records."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import multiprocessing
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import shoal
+from shoal.api import file_loads
+from shoal.api.protocol import Lake
+from shoal.engines.spark.session import spark_session
+from shoal.errors import InvalidInput, NotFound
+from shoal.model.text import format_value
+
+
+def test_tasks_write_what_this_process_would_have_written(tmp_path: Path) -> None:
+    """In a process of its own, since a process has one JVM for life."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        process.submit(check_all, tmp_path).result()
+
+
+def check_all(root: Path) -> None:
+    """Everything in one session."""
+    file_loads.SMALLEST = 4000
+    lake = shoal.create(root / "lake")
+    check_files(lake, root)
+    check_bad_files(lake, root)
+    check_frames(lake)
+    check_rewriting(lake)
+
+
+def texts(lake: Lake, program: str) -> Counter[str]:
+    return Counter(map(format_value, lake.query(program)))
+
+
+def written(root: Path) -> dict[str, Path]:
+    """A file of each kind."""
+    rows = [{"ts": i * 31 % 997, "name": f"n{i}", "x": {"y": i / 4} if i % 3 else None} for i in range(997)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    tables = [{"ts": i, "s": f"text {i}", "f": i / 8} for i in range(2000)]
+    made = {
+        "lines.json": lines.encode(),
+        "pretty.json": json.dumps(rows, indent=1).encode(),
+        "lines.json.gz": gzip.compress(lines.encode()),
+        "plain.csv": b"ts,word,n\n" + b"".join(b"%d,word %d,%d\n" % (i, i, i * i) for i in range(900)),
+        "quoted.csv": b"ts,word\n" + b"".join(b'%d,"word\n%d, and ""more"""\n' % (i, i) for i in range(900)),
+        "values.zson": b"".join(b"{ts:%d,ip:10.0.0.%d,u:%d(uint8)}\n" % (i, i % 256, i % 256) for i in range(500)),
+    }
+    for name, data in made.items():
+        (root / name).write_bytes(data)
+    pq.write_table(pa.Table.from_pylist(tables), root / "groups.parquet", row_group_size=300)
+    return {name: root / name for name in [*made, "groups.parquet"]}
+
+
+def check_files(lake: Lake, root: Path) -> None:
+    files = written(root)
+    for number, path in enumerate(files.values()):
+        here, there = (lake.create(f"{kind}{number}", key="ts") for kind in ("here", "there"))
+        here.load(path)
+        there.load(str(path), engine="spark", message="in tasks")
+        assert texts(lake, f"from there{number}") == texts(lake, f"from here{number}"), path.name
+        assert [c.message for c in there.log()] == ["in tasks"]
+        parts = sum(1 for _ in there.objects())
+        assert parts > 1 or path.name in ("pretty.json", "lines.json.gz", "quoted.csv", "values.zson"), path.name
+    together = lake.create("together", key="ts")
+    together.load(list(files.values()), engine="spark")
+    assert texts(lake, "from together") == sum((texts(lake, f"from here{i}") for i in range(len(files))), Counter())
+    assert len(list(together.log())) == 1
+
+
+def check_bad_files(lake: Lake, root: Path) -> None:
+    bad = root / "bad.json"
+    bad.write_bytes(b'{"ts":1}\n' * 2000 + b'{"ts":\n' + b'{"ts":2}\n' * 2000)
+    pool = lake.create("bad", key="ts")
+    with pytest.raises(InvalidInput) as here:
+        pool.load(bad)
+    with pytest.raises(InvalidInput) as there:
+        pool.load([root / "lines.json", bad], engine="spark")
+    assert str(there.value) == str(here.value)
+    assert list(pool.objects()) == []
+    assert list((root / "lake" / pool.id).glob("data/*")) == []
+    with pytest.raises(NotFound, match="nowhere"):
+        pool.load(root / "nowhere", engine="spark")
+    with pytest.raises(InvalidInput, match="files and DataFrames"):
+        pool.load([{"ts": 1}], engine="spark")
+
+
+def check_frames(lake: Lake) -> None:
+    session = spark_session()
+    frame = session.range(0, 500, 1, 3).selectExpr("id as ts", "concat('u', id) as name", "array(id, 2) as list")
+    pool = lake.create("frames", key="ts")
+    pool.load(frame)
+    assert texts(lake, "from frames") == Counter(f'{{ts:{i},name:"u{i}",list:[{i},2]}}' for i in range(500))
+    assert len(list(pool.log())) == 1
+    assert sum(1 for _ in pool.objects()) == 3
+
+
+def check_rewriting(lake: Lake) -> None:
+    for engine in ("interp", "spark"):
+        pool = lake.create(f"rewritten_{engine}", key="ts")
+        for part in range(6):
+            pool.load([{"ts": (i * 13 + part) % 300, "n": i if i % 4 else str(i)} for i in range(300)])
+        before = texts(lake, f"from rewritten_{engine}")
+        (done,) = pool.compact_all(engine=engine)
+        assert (done.objects, sum(1 for _ in pool.objects())) == (6, 1)
+        assert texts(lake, f"from rewritten_{engine}") == before
+        pool.delete(where="n > 100 or n == '8'", engine=engine)
+    kept = texts(lake, "from rewritten_spark")
+    assert kept == texts(lake, "from rewritten_interp")
+    assert 0 < sum(kept.values()) < 1800
+    with pytest.raises(InvalidInput, match="empty transaction"):
+        lake.pool("rewritten_spark").delete(where="n > 1000000", engine="spark")
