@@ -75,8 +75,8 @@ def test_a_policy_names_pools_and_branches_and_flags_override_it(busy: Shell) ->
 @pytest.mark.parametrize(
     "text, error",
     [
-        ("pols: []", "the policy has an unknown field 'pols' (one of: interval, vectors, pools)"),
-        ("- a", "the policy is no map of fields (one of: interval, vectors, pools)"),
+        ("pols: []", "the policy has an unknown field 'pols' (one of: interval, engine, vectors, pools)"),
+        ("- a", "the policy is no map of fields (one of: interval, engine, vectors, pools)"),
         ("interval: 5", "the policy has a wrong value in its field 'interval': 5"),
         ("interval: soon", "invalid duration: 'soon'"),
         ("interval: 0s", "the interval of the policy has to be positive, not 0s (such as 5m)"),

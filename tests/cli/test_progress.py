@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from shoal.cli.progress import Progress, total_size
+from shoal.engines.progress import watcher
 from shoal.model import types as t
 from shoal.model.values import Value
 
@@ -212,3 +213,18 @@ def test_a_source_in_the_query_and_an_output_file_show_progress_too(big: Path) -
     query = f"fork (=> file {big} => file {big}) | sort n | tail 1"
     out = on_terminal("-o", os.devnull, query, seconds=200, until=b" s")
     assert re.match(r"\r\d+\.\d MB read, [\d,]+ values, \d+ s", out)
+
+
+def test_engines_that_let_no_values_pass_are_shown_by_the_clock() -> None:
+    out = io.StringIO()
+    clock = iter([0.0, *[9.0] * 1000])
+    with Progress(out, clock=lambda: next(clock)):
+        show = watcher()
+        assert show is not None
+        show(3, 8)
+        until = time.monotonic() + 20
+        while "3 of 8 tasks, 9 s" not in out.getvalue() and time.monotonic() < until:
+            time.sleep(0.05)
+    assert "3 of 8 tasks, 9 s" in out.getvalue()
+    assert out.getvalue().endswith("\r")
+    assert watcher() is None

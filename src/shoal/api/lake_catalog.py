@@ -25,6 +25,8 @@ class LakeCatalog:
         self._views = views or {}
         self._resolved: dict[tuple[str, str], str] = {}
         self.head = head
+        self.positions = {"": lake.position()}
+        """Where the journals stood before they were asked: of the lake, and of pools by their ids."""
 
     def pools(self) -> Sequence[PoolInfo]:
         return [_info(config) for config in self._lake.configs()]
@@ -37,6 +39,7 @@ class LakeCatalog:
         known = self._resolved.get((pool.id, name))
         if known is None:
             handle = self._lake.pool(pool.id)
+            self.positions.setdefault(pool.id, handle.journal.read().position)
             view = (handle.config.id, name)
             ident = self._views[view] if view in self._views else handle.resolve(name)
             known = self._resolved[pool.id, name] = to_text(ident or NO_ID)

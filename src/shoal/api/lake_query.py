@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from shoal.api import prepared
 from shoal.api.authors import default_author
-from shoal.api.handover import Decision, Handover, choose_engine
+from shoal.api.handover import Decision, Engine, Handover, choose_engine
 from shoal.api.lake_catalog import LakeCatalog, Views
 from shoal.api.lake_sources import OnRead, commit_of, lake_opener
+from shoal.api.prepared import Prepared, Text
 from shoal.api.programs import read_part, stands_alone
 from shoal.api.query import emitter
 from shoal.api.results import Results
@@ -55,25 +57,42 @@ class Question:
 def explain(lake: Lake, question: Question) -> list[Decision]:
     """What would be read, and by which engine."""
     handover = Handover(lake, choose_engine(question.engine), None, None, commit_of)
-    handover.rewrite(_compile(lake, question), explain=True)
+    handover.rewrite(_compile(lake, _source(question), question)[0], explain=True)
     return handover.decisions
 
 
-def _compile(lake: Lake, question: Question) -> plan.Program:
-    source = Source([*map(read_part, question.includes), Part("", question.program)])
+def _source(question: Question) -> Source:
+    return Source([*map(read_part, question.includes), Part("", question.program)])
+
+
+def _compile(lake: Lake, source: Source, question: Question) -> tuple[plan.Program, LakeCatalog]:
     catalog = LakeCatalog(lake, question.head, question.views)
     compiled = compile_source(source, catalog)
     if isinstance(compiled.body[0], plan.DefaultScan) and not stands_alone(source, parse_source(source), catalog):
         raise InvalidInput("query must include a 'from' operator")
-    return compiled
+    return compiled, catalog
+
+
+def _prepare(lake: Lake, question: Question) -> Prepared:
+    """The query compiled and handed over to engines, now or when it was last asked."""
+    engine: Engine = "interp" if question.statistics else choose_engine(question.engine)
+    source = _source(question)
+    text = Text(tuple(part.text for part in source.parts), question.head, engine)
+    # What a transaction sees is its own, and it has to be told what is read.
+    is_common = question.views is None and question.on_read is None
+    found = prepared.find(lake, text) if is_common else None
+    if found is None:
+        compiled, catalog = _compile(lake, source, question)
+        handover = Handover(lake, engine, question.on_warning, question.on_read, commit_of)
+        found = Prepared(handover.rewrite(compiled), handover, tuple(catalog.positions.items()))
+        if is_common:
+            prepared.keep(lake, text, found)
+    return found
 
 
 def ask(lake: Lake, question: Question) -> Results:
     """The results of a query."""
-    compiled = _compile(lake, question)
-    engine = "interp" if question.statistics else choose_engine(question.engine)
-    handover = Handover(lake, engine, question.on_warning, question.on_read, commit_of)
-    compiled = handover.rewrite(compiled)
+    compiled, handover = (made := _prepare(lake, question)).program, made.handover
     open_other = lake_opener(lake, question.options, question.on_warning, question.on_read, question.watch)
 
     def open_scan(scan: plan.Scan) -> Iterator[Value]:

@@ -52,7 +52,8 @@ def _load(args: Parsed) -> None:
     options = read_options(args)
     if is_for_tasks(args.words, args["engine"]):
         how = {"format": args["i"], "engine": args["engine"], "options": options}
-        commit = pool.load(args.words, branch=branch, id=args["id"], **how, **note)
+        with open_progress(args, ()):
+            commit = pool.load(args.words, branch=branch, id=args["id"], **how, **note)
         say(args, f"{commit} committed")
         return
     with open_progress(args, args.words) as progress:

@@ -10,12 +10,15 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
+from threading import Event, Lock, Thread
 from typing import ParamSpec, TextIO, TypeVar
 
 from shoal.api.sources import Position
 from shoal.cli.flags import Parsed
+from shoal.engines.progress import watching
 from shoal.formats.files import Piece
 from shoal.model.values import Value
 
@@ -46,12 +49,35 @@ class Progress:
         self._values = self._bytes = 0
         self._files: list[Position] = []
         self._shown = 0
+        self._tasks = (0, 0)
+        self._line_is_free = Lock()
+        self._stack = ExitStack()
 
     def __enter__(self) -> Progress:
+        if self._stream is not None:
+            self._stack.enter_context(watching(self._take_tasks))
+            over = Event()
+            ticker = Thread(target=self._tick, args=(over,), daemon=True)
+            ticker.start()
+            self._stack.callback(ticker.join)
+            self._stack.callback(over.set)
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._stack.close()
         self.erase()
+
+    def _take_tasks(self, done: int, total: int) -> None:
+        self._tasks = done, total
+
+    def _tick(self, over: Event) -> None:
+        """Engines that read by themselves let no values pass: what they do is shown by the clock."""
+        while not over.wait(_EVERY):
+            now = self._clock()
+            if now >= self._began + _AFTER and not self._files and not self._values:
+                done, total = self._tasks
+                tasks = f"{done} of {total} tasks, " if total else ""
+                self._show(f"{tasks}{now - self._began:.0f} s")
 
     def watch(self, file: Position, values: Iterator[_V], /) -> Iterator[_V]:
         """The values of a file, counted as they pass."""
@@ -92,18 +118,20 @@ class Progress:
         return f"{_size(done)}{share}, {self._values:,} values, {now - self._began:.0f} s"
 
     def _show(self, line: str) -> None:
-        if self._stream is not None:
-            line = line[: _width(self._stream)]
-            self._stream.write(f"\r{line.ljust(self._shown)}")
-            self._stream.flush()
-            self._shown = len(line)
+        with self._line_is_free:
+            if self._stream is not None:
+                line = line[: _width(self._stream)]
+                self._stream.write(f"\r{line.ljust(self._shown)}")
+                self._stream.flush()
+                self._shown = len(line)
 
     def erase(self) -> None:
         """Take the line away."""
-        if self._shown and self._stream is not None:
-            self._stream.write(f"\r{' ' * self._shown}\r")
-            self._stream.flush()
-        self._shown = 0
+        with self._line_is_free:
+            if self._shown and self._stream is not None:
+                self._stream.write(f"\r{' ' * self._shown}\r")
+                self._stream.flush()
+            self._shown = 0
 
     def end(self) -> None:
         """Show nothing from here on."""

@@ -97,6 +97,10 @@ class Lake:
             if not to_free:
                 raise
 
+    def position(self) -> int:
+        """Where the journal of pools stands: as long as it does not move, names of pools mean the same."""
+        return self._journal.read().position
+
     def configs(self) -> list[PoolConfig]:
         """All pools, by name."""
         return sorted(_configs(self._journal.read()), key=lambda config: config.name)

@@ -42,6 +42,8 @@ def compact_runs(
     pool: Pool, branch: str, base: Id | None, runs: Sequence[Sequence[DataObject]], note: Note, choose: Choose = here
 ) -> Iterator[tuple[Sequence[DataObject], Id | ShoalError]]:
     """Compact runs of objects at a commit, each by a commit of its own as soon as it is written; or why not."""
+    if not runs:
+        return
     shares: Any = import_module("shoal.lake.shares")
     by = choose(sum(o.size for run in runs for o in run))
     cuts = [shares.cut(pool, run) for run in runs]

@@ -10,9 +10,12 @@ import pickle
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
+from threading import Event, Thread
 from typing import Any, TypeVar
 
+from shoal.engines.progress import watcher
 from shoal.engines.spark.session import spark_session
 from shoal.errors import ShoalError, StorageFailure, Unsupported
 from shoal.ids import new, to_text
@@ -20,6 +23,8 @@ from shoal.ids import new, to_text
 P = TypeVar("P")
 R = TypeVar("R")
 _DONE, _FAILED = b"d", b"e"
+_EVERY = 0.2
+"""Seconds between two looks at a job."""
 
 
 def cores() -> int:
@@ -54,7 +59,7 @@ def stream(rows: Any) -> Generator[Any, None, None]:
         context.setJobGroup(group, "shoal", interruptOnCancel=True)
         return list(context.runJob(rows, _as_is, places))
 
-    with ThreadPoolExecutor(1) as ahead:
+    with ThreadPoolExecutor(1) as ahead, shown(group, count):
         waiting = ahead.submit(collect, waves[0])
         try:
             for following in (*waves[1:], None):
@@ -65,6 +70,39 @@ def stream(rows: Any) -> Generator[Any, None, None]:
         finally:
             if not waiting.done():
                 context.cancelJobGroup(group)
+
+
+@contextmanager
+def shown(group: str, count: int) -> Iterator[None]:
+    """A job of so many tasks that somebody may watch."""
+    show = watcher()
+    if show is None:
+        yield
+        return
+    over = Event()
+    tracker = _context().statusTracker()
+
+    def look() -> None:
+        while not over.wait(_EVERY):
+            show(_done(tracker, group), count)
+
+    thread = Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        show(0, 0)
+
+
+def _done(tracker: Any, group: str) -> int:
+    """How many tasks of a group are done; of stages that are over, Spark may have forgotten the number."""
+    done = 0
+    for job in tracker.getJobIdsForGroup(group):
+        for stage in getattr(tracker.getJobInfo(job), "stageIds", ()):
+            done += getattr(tracker.getStageInfo(stage), "numCompletedTasks", 0)
+    return done
 
 
 def run_over(frame: Any, work: Callable[[P, Iterator[Any]], Iterable[R]], payload: P) -> Iterator[R]:
