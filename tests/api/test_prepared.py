@@ -10,6 +10,7 @@ import pytest
 import shoal
 from shoal.api import lake_query
 from shoal.api.local import LocalLake
+from shoal.engines.interp.engine import compile_source
 from shoal.model.text import format_value
 
 
@@ -25,7 +26,6 @@ def lake() -> LocalLake:
 def compiled() -> Iterator[list[str]]:
     """The programs that were compiled."""
     found: list[str] = []
-    compile_source = lake_query.compile_source
 
     def counted(source, catalog):  # type: ignore[no-untyped-def]
         found.append(source.text)
