@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from shoal.engines.sql import build
+from shoal.engines.sql import build, formulas
 from shoal.engines.sql.build import Cond, Sql, both, either
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec
 from shoal.engines.sql.types import literal
@@ -47,11 +47,7 @@ class Frame:
 
     def select(self, columns: Sequence[tuple[str, Sql]]) -> exp.Select:
         """A query for some columns."""
-        made = exp.select(*(exp.alias_(sql, name, quoted=True, copy=False) for name, sql in columns), copy=False)
-        made = made.from_(self.source, copy=False)
-        if self.where is True:
-            return made
-        return made.where(build.known(self.where) if isinstance(self.where, bool) else self.where, copy=False)
+        return formulas.select(self.source, columns, self.where)
 
 
 def scan_frame(source: Sql, layout: Layout, shapes: Sequence[int], with_nulls: bool) -> Frame:
@@ -129,7 +125,8 @@ def _alternatives(condition: Cond) -> list[Cond]:
 
 def _is_strict(condition: Sql) -> bool:
     """Whether a condition is never true where one of its columns is NULL."""
-    return condition.find(exp.Is, exp.Not, exp.Coalesce, exp.Case, exp.Or, exp.Lambda) is None
+    not_strict = (exp.Is, exp.Not, exp.Coalesce, exp.Case, exp.Or, exp.Lambda, formulas.Computed)
+    return condition.find(*not_strict) is None
 
 
 def _is_foreign(condition: Sql, nodes: Sequence[Node]) -> bool:
