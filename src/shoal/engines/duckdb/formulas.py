@@ -23,6 +23,8 @@ from shoal.model.text import format_value
 from shoal.model.values import Value
 from shoal.model.zcode import Data
 
+MOST_KNOWN = 50_000
+"""How many results a formula remembers."""
 _numbers = count()
 
 
@@ -80,6 +82,7 @@ class Evaluation:
         self._types = [_type_of(result) for result in formula.results]
         self._compute = Compiler(plan.Program(())).exprs.expr(formula.expr)
         self._env = Env(Run())
+        self._known: dict[Data, Value] = {}
         self.type = _physical_type(self._types)
         """How results lie in a column."""
 
@@ -87,22 +90,38 @@ class Evaluation:
         """The results for the rows of some columns."""
         arrays = [column.combine_chunks() for column in columns]
         distinct, places = _distinct(arrays)
-        data = _data(self._this, distinct, len(distinct[0]))
-        typ, compute, env = self._this.type, self._compute, self._env
-        found = [compute(Value(typ, d), env) for d in data]
+        found = self._computed(_data(self._this, distinct, len(distinct[0])))
         return self._packed(found).take(places)
+
+    def _computed(self, data: list[Data]) -> list[Value]:
+        typ, compute, env, known = self._this.type, self._compute, self._env, self._known
+        if typ.has_float:
+            # Zeros of either sign are one to Python.
+            return [compute(Value(typ, d), env) for d in data]
+        found = []
+        for d in data:
+            value = known.get(d)
+            if value is None:
+                value = known[d] = compute(Value(typ, d), env)
+            found.append(value)
+        if len(known) > MOST_KNOWN:
+            known.clear()
+        return found
 
     def _packed(self, found: list[Value]) -> pa.Array:
         """Results as a column: of their type, or of a struct if they may have several."""
         codes = [self._code(value) for value in found]
         if len(self._types) == 1:
             return to_arrow(self._types[0], [value.data for value in found])
-        columns: list[list[Data]] = [[None] * len(found) for _ in self._types]
-        for row, (value, code) in enumerate(zip(found, codes, strict=True)):
-            if self._types[code] is not t.NULL:
-                columns[code][row] = value.data
-        parts = [to_arrow(typ, data) for typ, data in zip(self._types, columns, strict=True)]
+        parts = [self._part(code, found, codes) for code in range(len(self._types))]
         return pa.StructArray.from_arrays([pa.array(codes, pa.int8()), *parts], fields=list(self.type))
+
+    def _part(self, wanted: int, found: list[Value], codes: list[int]) -> pa.Array:
+        """The column of one of several results."""
+        typ = self._types[wanted]
+        if typ is t.NULL or wanted not in codes:
+            return pa.nulls(len(found), arrow_type(typ))
+        return to_arrow(typ, [v.data if code == wanted else None for v, code in zip(found, codes, strict=True)])
 
     def _code(self, value: Value) -> int:
         code = self._codes.get(value.type)

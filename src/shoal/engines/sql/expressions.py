@@ -8,12 +8,13 @@ from itertools import product
 from sqlglot import exp
 
 from shoal.engines.interp.engine import evaluate
-from shoal.engines.interp.expressions.access import walk
+from shoal.engines.interp.expressions.access import is_integer, walk
+from shoal.engines.interp.parts import parts
 from shoal.engines.sql import build
 from shoal.engines.sql.arithmetic import arithmetic
 from shoal.engines.sql.build import Cond, both, either, negated
 from shoal.engines.sql.comparisons import compare, compare_literal
-from shoal.engines.sql.formulas import computed
+from shoal.engines.sql.formulas import computed, node_of
 from shoal.engines.sql.functions import FUNCTIONS
 from shoal.engines.sql.nodes import (
     Const,
@@ -37,6 +38,7 @@ from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import FALSE, MISSING, TRUE, Value, structured_error
 
+MOST_ALTERNATIVES = 100
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
@@ -135,7 +137,7 @@ def _in_sql(expr: plan.Expr, this: Node, operands: Sequence[Outcomes]) -> Outcom
         case plan.Binary(op, _, right) if op in COMPARISONS:
             return _comparison(op, right, operands[0], operands[1])
         case plan.Binary("in"):
-            raise NotColumnar("in")
+            return _both_sides(operands[0], operands[1], _contained)
         case plan.Binary(op):
             return _both_sides(operands[0], operands[1], lambda a, b: arithmetic(op, a, b))
         case plan.Call(name):
@@ -168,10 +170,34 @@ def at_path(node: Node, path: plan.Path) -> Node:
 
 
 def _index(containers: Outcomes, key: Value) -> Outcomes:
-    """A field of a record by its name."""
-    if key.type.under is not t.STRING or not all(isinstance(o.node, Rec) for o in containers):
-        raise NotColumnar("an element")
-    return bounded(Outcome(o.when, at_path(o.node, (key.data or "",))) for o in containers)
+    """A field of a record by its name, or an element by its place."""
+    return bounded(x for o in containers for x in on(o.when, _element(o.node, key)))
+
+
+def _element(node: Node, key: Value) -> Outcomes:
+    under, at = node.type.under, key.type.under
+    if isinstance(node, Rec) and at is t.STRING:
+        return always(at_path(node, (key.data or "",)))
+    if not isinstance(under, t.Array | t.Set) or not isinstance(node, Leaf) or isinstance(under.elem, t.Union):
+        raise NotColumnar("an element of something else, or of a union")
+    if not isinstance(at, t.Primitive) or not is_integer(at):
+        raise NotColumnar("a place that is no number")
+    place: int = key.data or 0
+    is_there = build.binary(">=", build.call("len", node.sql), build.integer(place + 1 if place >= 0 else -place))
+    found = build.call("list_extract", node.sql, build.integer(place + 1 if place >= 0 else place))
+    return Outcome(is_there, node_of(under.elem, found)), Outcome(negated(is_there), Const(MISSING))
+
+
+def _contained(a: Node, b: Node) -> Outcomes:
+    """Whether a value is another one, or in it, where it is known what is in it."""
+    if not isinstance(b, Const):
+        if not isinstance(b.type.under, t.Primitive):
+            raise NotColumnar("a search for a value in values with parts")
+        return always(_condition(compare("==", a, b)))
+    found = [Value(*part).under() for part in parts(b.type, b.value.data)]
+    if len(found) > MOST_ALTERNATIVES:
+        raise NotColumnar("a long list")
+    return always(_condition(either(*(compare("==", a, Const(item)) for item in found))))
 
 
 def _slice(subjects: Outcomes, start: plan.Expr | None, stop: plan.Expr | None) -> Outcomes:

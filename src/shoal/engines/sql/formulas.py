@@ -85,12 +85,12 @@ def computed(expr: plan.Expr, this: Node, results: Iterable[Result]) -> Outcomes
         return const(evaluate(expr, this=_known(found)))
     sql = Computed(this=_name(expr), expressions=sqls, formula=Formula(expr, found, possible))
     if len(possible) == 1:
-        return always(_node(possible[0], sql))
+        return always(node_of(possible[0], sql))
     code = build.call("struct_extract", sql, build.text(CODE))
     return tuple(
         Outcome(
             build.binary("=", code, build.integer(place)),
-            _node(found, build.call("struct_extract", sql, build.text(str(place)))),
+            node_of(found, build.call("struct_extract", sql, build.text(str(place)))),
         )
         for place, found in enumerate(possible)
     )
@@ -132,7 +132,8 @@ def _place(sql: Sql, sqls: list[Sql]) -> int:
     return sqls.index(sql)
 
 
-def _node(found: Result, sql: Sql) -> Node:
+def node_of(found: Result, sql: Sql) -> Node:
+    """A result in its physical form, the fields of records as values of their own."""
     if isinstance(found, Value):
         return Const(found)
     under = found.under
@@ -141,7 +142,7 @@ def _node(found: Result, sql: Sql) -> Node:
     if not isinstance(under, t.Record):
         return Leaf(found, sql)
     parts = zip(under.fields, physical_names(under), strict=True)
-    fields = tuple(_node(f.type, build.call("struct_extract", sql, build.text(name))) for f, name in parts)
+    fields = tuple(node_of(f.type, build.call("struct_extract", sql, build.text(name))) for f, name in parts)
     return Rec(found, fields, build.is_present(sql))
 
 

@@ -180,8 +180,8 @@ class Flat:
         return made + [(f"v{i}", sql) for i, sql in enumerate(self.structs) if sql is not None]
 
 
-def flatten(cases: Sequence[Case]) -> Flat:
-    """The columns for cases."""
+def flatten(cases: Sequence[Case], grouped: Frame | None = None) -> Flat:
+    """The columns for cases; NULL in the rows that do not have them, if rows of a frame are to be grouped by them."""
     shapes = list(dict.fromkeys(case.node.type for case in cases))
     if len(shapes) > MOST_SHAPES:
         raise NotColumnar("too many shapes")
@@ -200,8 +200,8 @@ def flatten(cases: Sequence[Case]) -> Flat:
     return Flat(
         layout,
         _shape_column(codes),
-        tuple(_merged(entries) for entries in leaves),
-        tuple(_validity(entries) for entries in structs),
+        tuple(_merged(entries, grouped, len(cases)) for entries in leaves),
+        tuple(_validity(entries, grouped, len(cases)) for entries in structs),
     )
 
 
@@ -264,16 +264,24 @@ def _structs(node: Node, form: Form) -> Iterator[tuple[int, Sql | None]]:
             yield from _structs(part, inner)
 
 
-def _merged(entries: list[tuple[Cond, Sql]]) -> Sql:
-    """The value of a column in all cases. What it is in rows of other shapes does not matter."""
+def _merged(entries: list[tuple[Cond, Sql]], grouped: Frame | None = None, cases: int = 0) -> Sql:
+    """The value of a column in all cases. What it is in other rows does not matter, unless these are grouped."""
     if not entries:
         return build.null("BOOLEAN")
     groups: dict[Sql, list[Cond]] = {}
     for when, sql in entries:
         groups.setdefault(sql, []).append(when)
-    if len(groups) == 1:
+    if len(groups) == 1 and (grouped is None or len(entries) == cases or _is_null_elsewhere(entries, grouped)):
         return next(iter(groups))
     return build.choose([(any_of(whens), sql) for sql, whens in groups.items()])
+
+
+def _is_null_elsewhere(entries: list[tuple[Cond, Sql]], frame: Frame) -> bool:
+    """Whether a column, which is the same in some of the cases of a frame, is NULL by itself in the others."""
+    whens = {when for when, _ in entries}
+    sql = entries[0][1]
+    others = [case.node for case in frame.cases if case.when not in whens]
+    return whens <= {case.when for case in frame.cases} and _is_strict(sql) and _is_foreign(sql, others)
 
 
 def merged_column(frame: Frame, entries: Sequence[tuple[Cond, Sql | None]], kind: str) -> Sql:
@@ -292,7 +300,7 @@ def merged_column(frame: Frame, entries: Sequence[tuple[Cond, Sql | None]], kind
     return build.choose([(any_of(whens), sql) for sql, whens in groups.items()], build.null(kind))
 
 
-def _validity(entries: list[tuple[Cond, Sql | None]]) -> Sql | None:
+def _validity(entries: list[tuple[Cond, Sql | None]], grouped: Frame | None, cases: int) -> Sql | None:
     if all(valid is None for _, valid in entries):
         return None
-    return _merged([(when, build.TRUE if valid is None else valid) for when, valid in entries])
+    return _merged([(when, build.TRUE if valid is None else valid) for when, valid in entries], grouped, cases)

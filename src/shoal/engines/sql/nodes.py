@@ -98,7 +98,7 @@ def is_known_error(node: Node, value: Value) -> bool:
     """Whether it is this very error. A column of errors may hold it or not."""
     if isinstance(node, Const):
         return is_error_value(node.value) and node.value == value
-    if is_error(node):
+    if node.type is value.type:
         raise NotColumnar("a column of errors")
     return False
 

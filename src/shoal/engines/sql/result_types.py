@@ -7,6 +7,7 @@ types, the null first; a table adds what other values may come to. What is not i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import TypeAlias
 
@@ -14,8 +15,10 @@ from shoal.engines.interp.engine import evaluate
 from shoal.engines.interp.expressions.access import is_integer
 from shoal.engines.interp.functions.records import PATHS
 from shoal.engines.interp.functions.uris import URI
+from shoal.engines.sql import build
+from shoal.engines.sql.failures import failed
 from shoal.engines.sql.formulas import Result, is_text_error
-from shoal.engines.sql.nodes import Const, Node, NotColumnar, Outcomes, is_error
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, is_error
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model import values
@@ -24,6 +27,7 @@ from shoal.model.extent import TOO_LONG
 from shoal.model.values import MISSING, Value
 
 MOST_RESULTS = 32
+_MOST_REMEMBERED = 1024
 Rule: TypeAlias = Callable[..., Iterable[Result]]
 """From the operands to what an expression of them may come to."""
 
@@ -33,10 +37,14 @@ def results_of(expr: plan.Expr, operands: Sequence[Outcomes]) -> tuple[Result, .
     rule = _rule(expr)
     made: dict[Result, None] = {}
     for picked in product(*operands):
-        made.update(dict.fromkeys(rule(*(o.node for o in picked))))
+        made.update(dict.fromkeys(rule(*(_without_sql(o.node) for o in picked))))
     if len(made) > MOST_RESULTS:
         raise NotColumnar("too many results")
     return tuple(made)
+
+
+def _without_sql(node: Node) -> Node:
+    return node if isinstance(node, Const) else Leaf(node.type, build.NULL)
 
 
 def _rule(expr: plan.Expr) -> Rule:
@@ -50,24 +58,16 @@ def _rule(expr: plan.Expr) -> Rule:
         case plan.Slice():
             return _sliced
         case plan.Unary("-"):
-            return lambda operand: _asked(lambda a: plan.Unary("-", a), (operand,))
+            return _negative
         case plan.Binary("==" | "!=" | "<" | "<=" | ">" | ">=" | "in"):
             return _tested
         case plan.Binary(op):
-            return lambda a, b: _asked(lambda x, y: plan.Binary(op, x, y), (a, b))
+            return lambda a, b: _arithmetic(op, a, b)
         case plan.Search() | plan.RegexpSearch() | plan.RegexpMatch():
             return lambda subject: (t.BOOL,)
         case plan.Call(name) if name in FUNCTIONS:
-            more = FUNCTIONS[name]
-            return lambda *args: (*more(*args), *_asked(lambda *found: plan.Call(name, found), args))
+            return lambda *args: _called(name, *args)
     raise NotColumnar(expr.name if isinstance(expr, plan.Call) else type(expr).__name__)
-
-
-def failed(typ: t.Type) -> t.Type:
-    """The type of an error around a value."""
-    if typ.depth > t.MAX_DEPTH - 2:
-        raise NotColumnar("a value that nests deep")
-    return t.error(t.record((("message", t.STRING), ("on", typ))))
 
 
 def members(typ: t.Type) -> Iterator[t.Type]:
@@ -91,6 +91,21 @@ def _asked(make: Callable[..., plan.Expr], operands: Sequence[Node]) -> Iterator
         yield value if is_text else value.type
 
 
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _negative(operand: Node) -> tuple[Result, ...]:
+    return tuple(_asked(lambda a: plan.Unary("-", a), (operand,)))
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _arithmetic(op: str, a: Node, b: Node) -> tuple[Result, ...]:
+    return tuple(_asked(lambda x, y: plan.Binary(op, x, y), (a, b)))
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _called(name: str, *args: Node) -> tuple[Result, ...]:
+    return (*FUNCTIONS[name](*args), *_asked(lambda *found: plan.Call(name, found), args))
+
+
 def _samples(node: Node) -> Iterator[Value]:
     if isinstance(node, Const):
         yield node.value
@@ -108,7 +123,7 @@ def _samples(node: Node) -> Iterator[Value]:
         elif isinstance(under, t.Record):
             yield Value(typ, (None,) * len(under.fields))
         elif isinstance(under, t.Enum):
-            yield Value(typ, 0)
+            yield from (Value(typ, data) for data in (0, len(under.symbols) - 1))
 
 
 _OTHERS = {
