@@ -114,7 +114,7 @@ class Handover:
         pruned = prune(pool, self._commit_of(scan.commit), scan.filter)
         compiled, why = self._compile(pool, pruned, scan, ops, funcs)
         engine = "interp" if compiled is None else type(compiled).__module__.split(".")[-2]
-        queries = () if compiled is None else compiled.explain()
+        queries = compiled.explain() if compiled is not None and explain else ()
         rest = ops if compiled is None else compiled.rest
         self.decisions.append(Decision(pool.config.name, scan.commit, pruned, engine, why, queries, rest))
         if compiled is None:

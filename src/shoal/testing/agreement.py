@@ -31,7 +31,13 @@ _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("5(int32)", "-5(int32)"),
         ("18446744073709551615(uint64)", "3(uint64)"),
     ),
-    "s": (('"foo bar"', '"FOO"', '"a b"', '"x"'), ("80(port=uint16)", "443(port=uint16)"), ("0x0aff", "0x")),
+    "s": (
+        ('"foo bar"', '"FOO"', '"a b"', '"x"'),
+        ('"12"', '"-1.5"', '"2020-01-01"', '"10.0.0.1"', '"99999999999"', '"http://a.b:1/c?d=e"', '" ß "', '"true"'),
+        ("80(port=uint16)", "443(port=uint16)"),
+        ("0x0aff", "0x", "null(bytes)"),
+        ("%a(enum(a,b))", "%b(enum(a,b))"),
+    ),
     "ts": (("2020-01-01T00:00:00Z", "2020-01-01T01:30:00.5Z", "1969-12-31T23:59:59Z", "null(time)"), ("1s", "-3h")),
     "list": (
         ("[1,null(int64)]", "[3]([int64])"),
@@ -75,8 +81,35 @@ class Rows:
         return fields
 
 
+_CASTS = (
+    "uint8", "int16", "uint32", "int64", "uint64", "float32", "float64", "bool", "string", "bytes", "time",
+    "duration", "ip", "net", "type", "port",
+)  # fmt: skip
+_OF_ONE = (
+    "upper", "lower", "trim", "len", "rune_len", "hex", "base64", "parse_uri", "network_of", "abs", "ceil", "floor",
+    "round", "log", "sqrt", "is_error", "has_error", "join", "every",
+)  # fmt: skip
+_OF_MORE = (
+    "strftime('%Y-%j %H', {})", "bucket({}, 1h)", "bucket(time({}), 90s)", "cidr_match(10.0.0.0/8, {})",
+    "network_of({}, 16)", "network_of({}, {})", "split({}, ' ')", "split({}, {})", "replace({}, 'o', '0')",
+    "regexp('([a-z])o', {})", "regexp_replace({}, '[0-9]', '<$0>')", "levenshtein({}, 'foo')", "grep('o', {})",
+    "coalesce({}, {})", "compare({}, {})", "min({}, {})", "max({}, 3)", "pow({}, 2)", "join({}, ',')",
+    "{} in [1,2,3]", "{} in ['foo','x',null]", "{} in {}", "1 in {}", "'x' in {}", "{} in 10.0.0.0/8",
+    "{}[0]", "{}[-1]", "{}['x']", "{}[{}]", "{}[1:]", "{}[:-1]", "{}[-2:2]", "cast({}, 'named')",
+)  # fmt: skip
+
+
 class Questions(Programs):
     """Programs whose result is the same whatever the order of groups."""
+
+    def expr(self, depth: int, name: str = "") -> str:
+        """An expression; more often than elsewhere a function of a field that has something to do with its type."""
+        dice = self._dice
+        if depth <= 0 or dice.random() < 0.5:
+            return super().expr(depth, name)
+        inner = self._field() if dice.random() < 0.7 else self.expr(depth - 1, name)
+        form = dice.choice((dice.choice(_CASTS) + "({})", dice.choice(_OF_ONE) + "({})", dice.choice(_OF_MORE)))
+        return f"({form.format(inner, self._field())})"
 
     def question(self) -> str:
         """Operators on rows, and one in the end that brings rows together or takes some of them."""

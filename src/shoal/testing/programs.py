@@ -11,7 +11,7 @@ from collections.abc import Callable
 from shoal.lang.aggregates import AGGREGATES
 from shoal.lang.functions import SIGNATURES
 
-FIELDS = ("a", "b", "k", "n", "s", "r.x", "r.y", "ts", "list", "this")
+FIELDS = ("a", "b", "k", "n", "s", "r.x", "r.y", "ts", "list", "ip", "this")
 LITERALS = (
     "1", "0", "-1", "2.5", "-0.", "NaN", "Inf", "'x'", '"a b"', "true", "false", "null", "1s", "-3h", "0x0aff",
     "10.0.0.1", "::1", "10.0.0.0/8", "2020-01-01T00:00:00Z", "<int64>", "<{a:int64,b:[string]}>", "<(int64,string)>",

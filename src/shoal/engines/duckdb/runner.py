@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cmp_to_key, partial
 from pathlib import Path
 from tempfile import gettempdir
@@ -16,11 +16,13 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from shoal.engines.duckdb.formulas import Functions
 from shoal.engines.duckdb.results import decode_groups, decode_rows, fields_of
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.sql import build
+from shoal.engines.sql.formulas import Computed
 from shoal.engines.sql.fragments import Fragment, compile_fragment
 from shoal.engines.sql.frames import Flat, Frame, scan_frame
 from shoal.engines.sql.nodes import NotColumnar
@@ -127,9 +129,9 @@ class Compiled:
     def explain(self) -> tuple[str, ...]:
         """The SQL, a text for each layout."""
         if self._fragment.groups is not None:
-            return tuple(summary.query.sql(_DIALECT) for summary in self._fragment.groups)
+            return tuple(_text(summary.query) for summary in self._fragment.groups)
         assert self._fragment.rows is not None
-        return tuple(frame.select(flat.columns()).sql(_DIALECT) for frame, flat in self._fragment.rows)
+        return tuple(_text(frame.select(flat.columns())) for frame, flat in self._fragment.rows)
 
     # ---- groups
 
@@ -316,17 +318,31 @@ def _stretches(
 # ---- queries
 
 
+def _text(
+    query: exp.Select, tables: Mapping[str, exp.Expr] | None = None, name_of: Callable[[Computed], str] | None = None
+) -> str:
+    """A query as the engine reads it, once it is known what its tables and formulas are called there."""
+
+    def filled(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, Computed):
+            return build.call(name_of(node) if name_of else node.name, *node.expressions)
+        return tables.get(node.name, node) if tables and isinstance(node, exp.Table) else node
+
+    return query.transform(filled).sql(_DIALECT)
+
+
 def query_batches(query: exp.Select, groups: dict[int, tuple[Group, list[Source]]]) -> Iterator[pa.RecordBatch]:
     """The batches that a query gives, as they come."""
     con = connection()
+    functions = Functions(con)
     try:
         names = {f"t{number}": _source(con, number, *held) for number, held in groups.items()}
 
-        def filled(node: exp.Expr) -> exp.Expr:
-            return names.get(node.name, node) if isinstance(node, exp.Table) else node
-
-        yield from con.sql(query.transform(filled).sql(_DIALECT)).to_arrow_reader(_BATCH_ROWS)
+        yield from con.sql(_text(query, names, functions.name)).to_arrow_reader(_BATCH_ROWS)
+    except Exception as e:
+        raise functions.failure or e from None
     finally:
+        functions.drop()
         con.close()
 
 

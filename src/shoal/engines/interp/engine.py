@@ -33,15 +33,15 @@ def compile_source(source: Source, catalog: Catalog | None = None) -> plan.Progr
         return optimize(analyze(tree, source, evaluate, catalog), evaluate)
 
 
-def evaluate(expr: plan.Expr, funcs: Sequence[plan.Func] = ()) -> Value:
-    """The value of an expression that needs no data; where it does need some, it finds it missing."""
+def evaluate(expr: plan.Expr, funcs: Sequence[plan.Func] = (), this: Value = MISSING) -> Value:
+    """The value of an expression; where it is not told the current value, it finds that missing."""
     if isinstance(expr, plan.Literal):
         return expr.value
     program = plan.Program((), tuple(funcs))
     run = Run()
     try:
         with deep_frames(), _overflow_named():
-            return Compiler(program).exprs.expr(expr)(MISSING, Env(run))
+            return Compiler(program).exprs.expr(expr)(this, Env(run))
     finally:
         run.workspace.close()
 

@@ -39,6 +39,11 @@ def cast(sql: Sql, kind: str) -> Sql:
     return exp.Cast(this=sql, to=exp.DataType.build(kind, dialect="duckdb"))
 
 
+def try_cast(sql: Sql, kind: str) -> Sql:
+    """A value as another type, or NULL if it is none."""
+    return exp.TryCast(this=sql, to=exp.DataType.build(kind, dialect="duckdb"))
+
+
 def null(kind: str) -> Sql:
     """No value of a type."""
     return cast(NULL.copy(), kind)

@@ -60,8 +60,9 @@ def _with_number(op: str, node: Leaf, wanted: Value) -> Cond:
         if math.isnan(amount):
             return op == "!="
         holds = build.binary(_SQL[op], build.cast(node.sql, "DOUBLE"), literal(Value(t.FLOAT64, float(amount))))
-        # To the engine NaN is the greatest number.
-        return both(holds, build.negated(build.call("isnan", node.sql))) if op in (">", ">=") else holds
+        # To the engine NaN is the greatest number; and what a file tells of least and greatest, it takes for NaNs, too.
+        is_nan = _is_nan(node.sql)
+        return either(is_nan, holds) if op == "!=" else both(holds, build.negated(is_nan))
     if isinstance(amount, float):
         return _whole_with_fraction(op, node, amount)
     low, high = t.INT_RANGES[node.type.under]  # type: ignore[index]

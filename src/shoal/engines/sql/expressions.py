@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import product
 
 from sqlglot import exp
 
 from shoal.engines.interp.engine import evaluate
-from shoal.engines.interp.expressions.access import walk
+from shoal.engines.interp.expressions.access import is_integer, walk
+from shoal.engines.interp.parts import parts
 from shoal.engines.sql import build
 from shoal.engines.sql.arithmetic import arithmetic
 from shoal.engines.sql.build import Cond, both, either, negated
 from shoal.engines.sql.comparisons import compare, compare_literal
+from shoal.engines.sql.formulas import computed, node_of
 from shoal.engines.sql.functions import FUNCTIONS
 from shoal.engines.sql.nodes import (
     Const,
@@ -28,11 +31,14 @@ from shoal.engines.sql.nodes import (
     is_known_error,
     on,
 )
+from shoal.engines.sql.result_types import FUNCTIONS as RESULTS
+from shoal.engines.sql.result_types import results_of
 from shoal.engines.sql.searches import find_regexp, find_text, matches_regexp
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import FALSE, MISSING, TRUE, Value, structured_error
 
+MOST_ALTERNATIVES = 100
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
@@ -83,34 +89,65 @@ def value(expr: plan.Expr, this: Node) -> Outcomes:
     match expr:
         case plan.Literal(found):
             return const(found)
-        case plan.This(path):
-            return always(at_path(this, path))
-        case plan.Dot(inner, name):
-            return bounded(Outcome(o.when, at_path(o.node, (name,))) for o in value(inner, this))
-        case plan.Slice(inner, start, stop):
-            return _slice(inner, start, stop, this)
-        case plan.Unary("!", operand):
-            return bounded(x for o in value(operand, this) for x in on(o.when, _negated(o.node)))
         case plan.Binary("and" | "or"):
             return _logical(expr, this)
-        case plan.Binary(op, left, right) if op in COMPARISONS:
-            return _comparison(op, left, right, this)
-        case plan.Binary("in", left, right):
-            raise NotColumnar("in")
-        case plan.Binary(op, left, right):
-            return _both_sides(left, right, this, lambda a, b: arithmetic(op, a, b))
         case plan.Conditional():
             return _conditional(expr, this)
         case plan.RecordExpr():
             return _record(expr, this)
-        case plan.Call():
-            return _call(expr, this)
-        case plan.Search(text, found, inner):
-            return _search(value(inner, this), lambda node: find_text(node, text, found))
-        case plan.RegexpSearch(pattern, inner):
-            return _search(value(inner, this), lambda node: find_regexp(node, pattern))
-        case plan.RegexpMatch(pattern, inner):
-            return bounded(Outcome(o.when, _condition(matches_regexp(o.node, pattern))) for o in value(inner, this))
+    operands = [value(operand, this) for operand in _operands(expr)]
+    try:
+        return _in_sql(expr, this, operands)
+    except NotColumnar:
+        known = [always(this)] if isinstance(expr, plan.This) else operands
+        return computed(expr, this, results_of(expr, known))
+
+
+def _operands(expr: plan.Expr) -> tuple[plan.Expr, ...]:
+    """The expressions of which one is a function."""
+    match expr:
+        case plan.This():
+            return ()
+        case plan.Dot(inner) | plan.Unary(_, inner) | plan.RegexpMatch(_, inner) | plan.RegexpSearch(_, inner):
+            return (inner,)
+        case plan.Search(_, _, inner):
+            return (inner,)
+        case plan.Index(a, b) | plan.Binary(_, a, b):
+            return (a, b)
+        case plan.Slice(inner, start, stop):
+            return (inner, *(place for place in (start, stop) if place is not None))
+        case plan.Call(_, args):
+            return args
+    raise NotColumnar(type(expr).__name__)
+
+
+def _in_sql(expr: plan.Expr, this: Node, operands: Sequence[Outcomes]) -> Outcomes:
+    """What an expression makes of its operands, where SQL can say it."""
+    match expr:
+        case plan.This(path):
+            return always(at_path(this, path))
+        case plan.Dot(_, name):
+            return bounded(Outcome(o.when, at_path(o.node, (name,))) for o in operands[0])
+        case plan.Index(_, plan.Literal(key)):
+            return _index(operands[0], key)
+        case plan.Slice(_, start, stop):
+            return _slice(operands[0], start, stop)
+        case plan.Unary("!"):
+            return bounded(x for o in operands[0] for x in on(o.when, _negated(o.node)))
+        case plan.Binary(op, _, right) if op in COMPARISONS:
+            return _comparison(op, right, operands[0], operands[1])
+        case plan.Binary("in"):
+            return _both_sides(operands[0], operands[1], _contained)
+        case plan.Binary(op):
+            return _both_sides(operands[0], operands[1], lambda a, b: arithmetic(op, a, b))
+        case plan.Call(name):
+            return _call(name, operands)
+        case plan.Search(text, found):
+            return _search(operands[0], lambda node: find_text(node, text, found))
+        case plan.RegexpSearch(pattern):
+            return _search(operands[0], lambda node: find_regexp(node, pattern))
+        case plan.RegexpMatch(pattern):
+            return bounded(Outcome(o.when, _condition(matches_regexp(o.node, pattern))) for o in operands[0])
     raise NotColumnar(type(expr).__name__)
 
 
@@ -132,11 +169,42 @@ def at_path(node: Node, path: plan.Path) -> Node:
     return node
 
 
-def _slice(expr: plan.Expr, start: plan.Expr | None, stop: plan.Expr | None, this: Node) -> Outcomes:
+def _index(containers: Outcomes, key: Value) -> Outcomes:
+    """A field of a record by its name, or an element by its place."""
+    return bounded(x for o in containers for x in on(o.when, _element(o.node, key)))
+
+
+def _element(node: Node, key: Value) -> Outcomes:
+    under, at = node.type.under, key.type.under
+    if isinstance(node, Rec) and at is t.STRING:
+        return always(at_path(node, (key.data or "",)))
+    if not isinstance(under, t.Array | t.Set) or not isinstance(node, Leaf) or isinstance(under.elem, t.Union):
+        raise NotColumnar("an element of something else, or of a union")
+    if not isinstance(at, t.Primitive) or not is_integer(at):
+        raise NotColumnar("a place that is no number")
+    place: int = key.data or 0
+    is_there = build.binary(">=", build.call("len", node.sql), build.integer(place + 1 if place >= 0 else -place))
+    found = build.call("list_extract", node.sql, build.integer(place + 1 if place >= 0 else place))
+    return Outcome(is_there, node_of(under.elem, found)), Outcome(negated(is_there), Const(MISSING))
+
+
+def _contained(a: Node, b: Node) -> Outcomes:
+    """Whether a value is another one, or in it, where it is known what is in it."""
+    if not isinstance(b, Const):
+        if not isinstance(b.type.under, t.Primitive):
+            raise NotColumnar("a search for a value in values with parts")
+        return always(_condition(compare("==", a, b)))
+    found = [Value(*part).under() for part in parts(b.type, b.value.data)]
+    if len(found) > MOST_ALTERNATIVES:
+        raise NotColumnar("a long list")
+    return always(_condition(either(*(compare("==", a, Const(item)) for item in found))))
+
+
+def _slice(subjects: Outcomes, start: plan.Expr | None, stop: plan.Expr | None) -> Outcomes:
     """A part of a string, between places that are known."""
     low, high = _place(start), _place(stop)
     made: list[Outcome] = []
-    for o in value(expr, this):
+    for o in subjects:
         if is_error(o.node):
             made.append(o)
             continue
@@ -160,25 +228,23 @@ def _place(expr: plan.Expr | None) -> int | None:
 # ---- operators
 
 
-def _comparison(op: str, left: plan.Expr, right: plan.Expr, this: Node) -> Outcomes:
+def _comparison(op: str, right: plan.Expr, first: Outcomes, second: Outcomes) -> Outcomes:
     if isinstance(right, plan.Literal):
         wanted = right.value
         return bounded(
-            o if is_error(o.node) else Outcome(o.when, _condition(compare_literal(op, o.node, wanted)))
-            for o in value(left, this)
+            o if is_error(o.node) else Outcome(o.when, _condition(compare_literal(op, o.node, wanted))) for o in first
         )
-    return _both_sides(left, right, this, lambda a, b: always(_condition(compare(op, a, b))))
+    return _both_sides(first, second, lambda a, b: always(_condition(compare(op, a, b))))
 
 
-def _both_sides(left: plan.Expr, right: plan.Expr, this: Node, combine) -> Outcomes:  # type: ignore[no-untyped-def]
+def _both_sides(first: Outcomes, second: Outcomes, combine: Callable[[Node, Node], Outcomes]) -> Outcomes:
     """Two operands; an error on the left is the result, else one on the right."""
     made: list[Outcome] = []
-    found = value(right, this)
-    for a in value(left, this):
+    for a in first:
         if is_error(a.node):
             made.append(a)
             continue
-        for b in on(a.when, found):
+        for b in on(a.when, second):
             made.extend((b,) if is_error(b.node) else on(b.when, combine(a.node, b.node)))
     return bounded(made)
 
@@ -262,20 +328,21 @@ def _search(outcomes: Outcomes, find) -> Outcomes:  # type: ignore[no-untyped-de
     return bounded(Outcome(o.when, Const(FALSE) if is_error(o.node) else _condition(find(o.node))) for o in outcomes)
 
 
-def _call(expr: plan.Call, this: Node) -> Outcomes:
-    args = [value(arg, this) for arg in expr.args]
+def _call(name: str, args: Sequence[Outcomes]) -> Outcomes:
+    if name not in FUNCTIONS and name not in RESULTS:
+        raise NotColumnar(f"the function {name}")
     made: list[Outcome] = []
     for picked in product(*args):
         when = both(*(o.when for o in picked))
         if when is False:
             continue
         nodes = [o.node for o in picked]
-        if all(isinstance(n, Const) for n in nodes) and expr.name in FUNCTIONS and nodes:
+        if all(isinstance(n, Const) for n in nodes) and nodes:
             literals = tuple(plan.Literal(n.value) for n in nodes if isinstance(n, Const))
-            made.extend(on(when, const(evaluate(plan.Call(expr.name, literals)))))
+            made.extend(on(when, const(evaluate(plan.Call(name, literals)))))
             continue
-        function = FUNCTIONS.get(expr.name)
+        function = FUNCTIONS.get(name)
         if function is None:
-            raise NotColumnar(f"the function {expr.name}")
+            raise NotColumnar(f"the function {name}")
         made.extend(on(when, function(*nodes)))
     return bounded(made)

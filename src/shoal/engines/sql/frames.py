@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from shoal.engines.sql import build
+from shoal.engines.sql import build, formulas
 from shoal.engines.sql.build import Cond, Sql, both, either
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec
 from shoal.engines.sql.types import literal
@@ -47,11 +47,7 @@ class Frame:
 
     def select(self, columns: Sequence[tuple[str, Sql]]) -> exp.Select:
         """A query for some columns."""
-        made = exp.select(*(exp.alias_(sql, name, quoted=True, copy=False) for name, sql in columns), copy=False)
-        made = made.from_(self.source, copy=False)
-        if self.where is True:
-            return made
-        return made.where(build.known(self.where) if isinstance(self.where, bool) else self.where, copy=False)
+        return formulas.select(self.source, columns, self.where)
 
 
 def scan_frame(source: Sql, layout: Layout, shapes: Sequence[int], with_nulls: bool) -> Frame:
@@ -129,7 +125,8 @@ def _alternatives(condition: Cond) -> list[Cond]:
 
 def _is_strict(condition: Sql) -> bool:
     """Whether a condition is never true where one of its columns is NULL."""
-    return condition.find(exp.Is, exp.Not, exp.Coalesce, exp.Case, exp.Or, exp.Lambda) is None
+    not_strict = (exp.Is, exp.Not, exp.Coalesce, exp.Case, exp.Or, exp.Lambda, formulas.Computed)
+    return condition.find(*not_strict) is None
 
 
 def _is_foreign(condition: Sql, nodes: Sequence[Node]) -> bool:
@@ -183,8 +180,8 @@ class Flat:
         return made + [(f"v{i}", sql) for i, sql in enumerate(self.structs) if sql is not None]
 
 
-def flatten(cases: Sequence[Case]) -> Flat:
-    """The columns for cases."""
+def flatten(cases: Sequence[Case], grouped: Frame | None = None) -> Flat:
+    """The columns for cases; NULL in the rows that do not have them, if rows of a frame are to be grouped by them."""
     shapes = list(dict.fromkeys(case.node.type for case in cases))
     if len(shapes) > MOST_SHAPES:
         raise NotColumnar("too many shapes")
@@ -203,8 +200,8 @@ def flatten(cases: Sequence[Case]) -> Flat:
     return Flat(
         layout,
         _shape_column(codes),
-        tuple(_merged(entries) for entries in leaves),
-        tuple(_validity(entries) for entries in structs),
+        tuple(_merged(entries, grouped, len(cases)) for entries in leaves),
+        tuple(_validity(entries, grouped, len(cases)) for entries in structs),
     )
 
 
@@ -267,16 +264,24 @@ def _structs(node: Node, form: Form) -> Iterator[tuple[int, Sql | None]]:
             yield from _structs(part, inner)
 
 
-def _merged(entries: list[tuple[Cond, Sql]]) -> Sql:
-    """The value of a column in all cases. What it is in rows of other shapes does not matter."""
+def _merged(entries: list[tuple[Cond, Sql]], grouped: Frame | None = None, cases: int = 0) -> Sql:
+    """The value of a column in all cases. What it is in other rows does not matter, unless these are grouped."""
     if not entries:
         return build.null("BOOLEAN")
     groups: dict[Sql, list[Cond]] = {}
     for when, sql in entries:
         groups.setdefault(sql, []).append(when)
-    if len(groups) == 1:
+    if len(groups) == 1 and (grouped is None or len(entries) == cases or _is_null_elsewhere(entries, grouped)):
         return next(iter(groups))
     return build.choose([(any_of(whens), sql) for sql, whens in groups.items()])
+
+
+def _is_null_elsewhere(entries: list[tuple[Cond, Sql]], frame: Frame) -> bool:
+    """Whether a column, which is the same in some of the cases of a frame, is NULL by itself in the others."""
+    whens = {when for when, _ in entries}
+    sql = entries[0][1]
+    others = [case.node for case in frame.cases if case.when not in whens]
+    return whens <= {case.when for case in frame.cases} and _is_strict(sql) and _is_foreign(sql, others)
 
 
 def merged_column(frame: Frame, entries: Sequence[tuple[Cond, Sql | None]], kind: str) -> Sql:
@@ -295,7 +300,7 @@ def merged_column(frame: Frame, entries: Sequence[tuple[Cond, Sql | None]], kind
     return build.choose([(any_of(whens), sql) for sql, whens in groups.items()], build.null(kind))
 
 
-def _validity(entries: list[tuple[Cond, Sql | None]]) -> Sql | None:
+def _validity(entries: list[tuple[Cond, Sql | None]], grouped: Frame | None, cases: int) -> Sql | None:
     if all(valid is None for _, valid in entries):
         return None
-    return _merged([(when, build.TRUE if valid is None else valid) for when, valid in entries])
+    return _merged([(when, build.TRUE if valid is None else valid) for when, valid in entries], grouped, cases)

@@ -6,7 +6,7 @@ it divides by zero. Its outcomes are all of these, each with the condition on wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -98,6 +98,19 @@ def is_known_error(node: Node, value: Value) -> bool:
     """Whether it is this very error. A column of errors may hold it or not."""
     if isinstance(node, Const):
         return is_error_value(node.value) and node.value == value
-    if is_error(node):
+    if node.type is value.type:
         raise NotColumnar("a column of errors")
     return False
+
+
+def narrowed(node: Node, paths: Sequence[tuple[str, ...]]) -> Node:
+    """A record of just the fields at some paths."""
+    under = node.type.under
+    if () in paths or not isinstance(node, Rec) or not isinstance(under, t.Record):
+        return node
+    kept = []
+    for f, inner in zip(under.fields, node.fields, strict=True):
+        inside = [p[1:] for p in paths if p[0] == f.name]
+        if inside:
+            kept.append((f.name, narrowed(inner, inside)))
+    return Rec(t.record((name, x.type) for name, x in kept), tuple(x for _, x in kept), node.valid)

@@ -19,6 +19,7 @@ from shoal.engines.sql.nodes import (
     const,
     is_error,
     is_known_error,
+    narrowed,
 )
 from shoal.lang import plan
 from shoal.model import types as t
@@ -190,16 +191,4 @@ def _rename(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
 
 def projected(frame: Frame, paths: Sequence[plan.Path]) -> Frame:
     """Records of just the fields at some paths, which is all that is looked at from here on."""
-    return replace(frame, cases=tuple(Case(case.when, _project(case.node, list(paths))) for case in frame.cases))
-
-
-def _project(node: Node, paths: list[plan.Path]) -> Node:
-    under = node.type.under
-    if () in paths or not isinstance(node, Rec) or not isinstance(under, t.Record):
-        return node
-    kept = []
-    for f, inner in zip(under.fields, node.fields, strict=True):
-        inside = [p[1:] for p in paths if p[0] == f.name]
-        if inside:
-            kept.append((f.name, _project(inner, inside)))
-    return Rec(t.record((name, x.type) for name, x in kept), tuple(x for _, x in kept), node.valid)
+    return replace(frame, cases=tuple(Case(case.when, narrowed(case.node, paths)) for case in frame.cases))

@@ -147,7 +147,7 @@ class _Maker:
 
     def make(self) -> Summary:
         cases = [Case(when, node) for c in self._combinations for when, node in zip(c.whens, c.keys, strict=True)]
-        keys = flatten(cases)
+        keys = flatten(cases, self._frame)
         self._inner += keys.columns()
         if len(self._combinations) > 1:
             codes = [(when, build.integer(code)) for code, c in enumerate(self._combinations) for when in c.whens]

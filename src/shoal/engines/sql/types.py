@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from sqlglot import exp
+
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
 from shoal.engines.sql.nodes import Const, Leaf, NotColumnar
+from shoal.formats.layouts import physical_names
 from shoal.model import types as t
 from shoal.model.values import Value
-from shoal.model.zcode import encode_type
+from shoal.model.zcode import Data, encode_type
 
 _PRIMITIVES = {
     t.UINT8: "UTINYINT", t.UINT16: "USMALLINT", t.UINT32: "UINTEGER", t.UINT64: "UBIGINT",
@@ -20,15 +25,32 @@ _PRIMITIVES = {
 
 
 def sql_type(typ: t.Type) -> str:
-    """The name of the physical type of a primitive; others are columns that are passed on as they are."""
-    under = typ.under
-    if isinstance(under, t.Error):
-        return sql_type(under.inner)
-    if isinstance(under, t.Enum):
-        return "INTEGER"
-    if under not in _PRIMITIVES:
-        raise NotColumnar("a constant that is not primitive")
-    return _PRIMITIVES[under]
+    """The name of the physical type."""
+    match typ.under:
+        case t.Error(inner=inner):
+            return sql_type(inner)
+        case t.Enum():
+            return "INTEGER"
+        case t.Array(elem=elem) | t.Set(elem=elem):
+            return f"{sql_type(elem)}[]"
+        case t.Map(key=key, value=value):
+            return f"{_struct(('key', 'value'), (key, value))}[]"
+        case t.Record() as under:
+            types = [f.type for f in under.fields]
+            return _struct(physical_names(under), types) if types else "BOOLEAN"
+        case t.Union(types=types):
+            return _struct(("tag", *map(str, range(len(types)))), (t.INT16, *types))
+        case t.Primitive() as under:
+            return _PRIMITIVES[under]
+    raise AssertionError(typ)
+
+
+def _struct(names: Sequence[str], types: Sequence[t.Type]) -> str:
+    fields = (
+        f"{exp.to_identifier(name, quoted=True).sql('duckdb')} {sql_type(typ)}"
+        for name, typ in zip(names, types, strict=True)
+    )
+    return f"STRUCT({', '.join(fields)})"
 
 
 def physical(node: Leaf | Const) -> Sql:
@@ -38,24 +60,51 @@ def physical(node: Leaf | Const) -> Sql:
 
 def literal(value: Value) -> Sql:
     """A known value in its physical form, of the exact type."""
-    under = value.type.under
-    if isinstance(under, t.Error):
-        return literal(Value(under.inner, value.data))
+    under, data = value.type.under, value.data
     kind = sql_type(value.type)
-    data = value.data
     if data is None:
         return build.null(kind)
-    if under is t.BOOL:
+    match under:
+        case t.Primitive():
+            return _primitive(under, data, kind)
+        case t.Error(inner=inner):
+            return literal(Value(inner, data))
+        case t.Enum():
+            return build.cast(build.integer(data), kind)
+        case t.Array(elem=elem) | t.Set(elem=elem):
+            return _list([literal(Value(elem, d)) for d in data], kind)
+        case t.Map(key=key, value=inner):
+            return _list([_row(literal(Value(key, k)), literal(Value(inner, v))) for k, v in data], kind)
+        case t.Record(fields=fields):
+            parts = [literal(Value(f.type, d)) for f, d in zip(fields, data, strict=True)]
+            return build.cast(_row(*parts), kind) if parts else build.TRUE.copy()
+        case t.Union(types=types):
+            tag, inner = data
+            parts = [literal(Value(typ, inner if i == tag else None)) for i, typ in enumerate(types)]
+            return build.cast(_row(build.integer(tag), *parts), kind)
+    raise AssertionError(under)
+
+
+def _row(*parts: Sql) -> Sql:
+    return build.call("row", *parts)
+
+
+def _list(parts: list[Sql], kind: str) -> Sql:
+    return build.cast(exp.Array(expressions=parts), kind)
+
+
+def _primitive(typ: t.Type, data: Data, kind: str) -> Sql:
+    if typ is t.BOOL:
         return build.TRUE.copy() if data else build.FALSE.copy()
-    if under is t.STRING:
+    if typ is t.STRING:
         if "\0" in data:
             raise NotColumnar("a zero byte in a constant")
         return build.text(data)
-    if under in t.FLOATS:
+    if typ in t.FLOATS:
         return build.cast(build.text(repr(data)), kind)
     if isinstance(data, int):
         return build.cast(build.integer(data), kind)
-    return build.call("unhex", build.text(_bytes(under, data).hex()))
+    return build.call("unhex", build.text(_bytes(typ, data).hex()))
 
 
 def _bytes(typ: t.Type, data: object) -> bytes:

@@ -89,7 +89,7 @@ def arithmetic(op: str, left: Eval, right: Eval) -> Eval:
                 result = wrap(on_integers(_whole(x), _whole(y)), typ)
                 return Value(t.DURATION if typ is t.TIME and op == "-" else typ, result)
             if typ in FLOATS and on_floats is not None:
-                return Value(typ, round_float(on_floats(float(x or 0), float(y or 0)), _FLOAT_SIZE[typ]))
+                return Value(typ, round_float(on_floats(_fraction(x), _fraction(y)), _FLOAT_SIZE[typ]))
         except ZeroDivisionError:
             return DIVIDE_BY_ZERO
         except OverflowError:
@@ -104,6 +104,10 @@ def arithmetic(op: str, left: Eval, right: Eval) -> Eval:
 
 def _whole(data: Any) -> int:
     return data or 0
+
+
+def _fraction(data: Any) -> float:
+    return 0.0 if data is None else float(data)
 
 
 def _divide(x: int, y: int) -> int:

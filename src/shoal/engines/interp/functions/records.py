@@ -12,7 +12,7 @@ from shoal.model.text import format_type
 from shoal.model.values import MISSING, Value, array, text_error
 from shoal.model.zcode import Data
 
-_PATHS = t.array(STRINGS)
+PATHS = t.array(STRINGS)
 Path = tuple[str, ...]
 
 
@@ -20,7 +20,7 @@ def fields(value: Value) -> Value:
     """The paths of a record's fields, or of a record type's: `fields({a:1,b:{c:2}})` is `[["a"],["b","c"]]`."""
     value = value.under()
     typ = value.data.under if value.type is t.TYPE and value.data is not None else value.type
-    return Value(_PATHS, tuple(_paths(typ, ()))) if isinstance(typ, t.Record) else MISSING
+    return Value(PATHS, tuple(_paths(typ, ()))) if isinstance(typ, t.Record) else MISSING
 
 
 def _paths(typ: t.Record, prefix: Path) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from shoal.model.extent import MAX_TEXT, TOO_LONG
 from shoal.model.values import NULL, Value, int64, string, text_error
 
 STRINGS = t.array(t.STRING)
-_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 
 def lower(value: Value) -> Value:
@@ -25,7 +25,7 @@ def upper(value: Value) -> Value:
 
 def trim(value: Value) -> Value:
     """`trim(" a b ")` is `"a b"`."""
-    return _mapped("trim", value, lambda text: text.strip(_SPACE))
+    return _mapped("trim", value, lambda text: text.strip(SPACE))
 
 
 def rune_len(value: Value) -> Value:

@@ -14,7 +14,7 @@ from shoal.model.zcode import Data, normal_map
 
 _STRING_FIELDS = ("scheme", "opaque", "user", "password", "host")
 _QUERY = t.map_of(t.STRING, t.array(t.STRING))
-_URI = t.record(
+URI = t.record(
     (
         *((name, t.STRING) for name in _STRING_FIELDS),
         ("port", t.UINT16),
@@ -52,7 +52,7 @@ def parse_uri(uri: Value) -> Value:
     if uri.type.under is not t.STRING or uri.data is None:
         return failure("parse_uri: non-empty string arg required", uri)
     try:
-        return Value(_URI, _parse(uri.data))
+        return Value(URI, _parse(uri.data))
     except InvalidInput as e:
         return failure(f"parse_uri: {e}", uri)
 
