@@ -47,7 +47,7 @@ class OnSpark:
         """NotColumnar, if they have no columnar form."""
         self._scan, self._source, self._funcs = scan, source, tuple(funcs)
         self._ops = _for_tasks(ops)
-        self._whole = Compiled(scan, source, self._ops, funcs)
+        self._whole = Compiled(scan, source, self._ops, funcs, is_split=True)
         self.rest = (*self._whole.rest, *ops[len(self._ops) :])
         """The operators that are left to the interpreter."""
 
@@ -59,7 +59,7 @@ class OnSpark:
         """What comes out."""
         if self._whole.aggregation is not None:
             _, final = split_aggregates(self._whole.aggregation)
-            packs = _packed([(source,) for source in self._scan.sources], _tasks())
+            packs = self._any_packs() if not self._whole.needs_order else _stretches(self._scan.runs, _tasks())
             partials = chain.from_iterable(self._stream("partials", packs))
             return run_program(plan.Program((plan.DefaultScan(), final)), partials, Run(memory=run.memory))
         if self._whole.is_sorted:
@@ -69,12 +69,14 @@ class OnSpark:
 
     def _merged(self) -> Iterator[Value]:
         """The first rows of a sort, from those of each task."""
-        packs = _packed([(source,) for source in self._scan.sources], _tasks())
-        found = [list(zip(*part, strict=True)) for part in self._stream_ordered(packs)]
+        found = [list(zip(*part, strict=True)) for part in self._stream_ordered(self._any_packs())]
         rank = cmp_to_key(partial(compare_by, self._whole.directions))
         merged = heapq.merge(*found, key=lambda pair: rank(pair[0]))
         assert self._whole.limit is not None
         return first_values((value for _, value in merged), self._whole.limit)
+
+    def _any_packs(self) -> list[tuple[tuple[Source, ...], ...]]:
+        return _packed([(source,) for source in self._scan.sources], _tasks())
 
     # ---- jobs
 
@@ -175,13 +177,13 @@ def _run_tasks(payloads: Iterable[bytes]) -> Iterator[bytes]:
     for payload in payloads:
         try:
             what, scan, source, ops, funcs = pickle.loads(payload)  # noqa: S301 - from our driver
-            compiled = Compiled(scan, source, ops, funcs)
+            compiled = Compiled(scan, source, ops, funcs, is_split=True)
             if what == "ordered":
                 pairs = list(compiled.ordered())
                 values = b"".join(_encoded(value for _, value in pairs))
                 yield _DATA + pickle.dumps(([order for order, _ in pairs], values))
             else:
-                found = compiled.partials() if what == "partials" else compiled.values(Run())
+                found = compiled.partials(Run()) if what == "partials" else compiled.values(Run())
                 for data in _encoded(found):
                     yield _DATA + data
         except ShoalError as e:

@@ -41,10 +41,10 @@ def literal(value: Value) -> Sql:
     under = value.type.under
     if isinstance(under, t.Error):
         return literal(Value(under.inner, value.data))
-    kind = sql_type(value.type)
     data = value.data
     if data is None:
-        return build.null(kind)
+        return build.null(_PRIMITIVES[under]) if under in _PRIMITIVES else build.NULL.copy()
+    kind = sql_type(value.type)
     if under is t.BOOL:
         return build.TRUE.copy() if data else build.FALSE.copy()
     if under is t.STRING:
