@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from shoal.errors import ShoalError
+from shoal.lang.aggregates import AGGREGATES
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value
 from shoal.testing.programs import Programs
 
 _CLOSE = 1e-9
+_GROUPS = re.compile(rf"({'|'.join(AGGREGATES)})\(")
 _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "a": (
         ("1", "2", "-7", "0", "9223372036854775807", "null(int64)"),
@@ -49,6 +52,7 @@ _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ip": (("10.0.0.1", "::1", "192.168.1.1"), ("10.0.0.0/8",), ("<int64>", "<{a:string}>")),
 }
 _INNER = ("{x:1}", '{x:"foo",y:2}', "null({x:int64})", "{x:null(int64),y:1.5}", "{}", '{y:{z:"deep foo"}}')
+_PLAIN = ("1", "2.5", "'x'", "null", "k", "a")
 _WHOLE = ("1", '"foo"', "null", "{}", "[1,2]", 'error("missing")', "null({a:int64})", "true", "80(port=uint16)")
 
 
@@ -102,19 +106,53 @@ _OF_MORE = (
 class Questions(Programs):
     """Programs whose result is the same whatever the order of groups."""
 
+    def question(self) -> str:
+        """Operators on rows, and one in the end that brings rows together or takes some of them."""
+        ops = [self._row_op() for _ in range(self._dice.randrange(0, 4))]
+        last = self._last()
+        if not is_ordered(last) and self._dice.random() < 0.5:
+            return " | ".join([*ops, last, *self._of_groups()])
+        return " | ".join([*ops, last])
+
     def expr(self, depth: int, name: str = "") -> str:
-        """An expression; more often than elsewhere a function of a field that has something to do with its type."""
+        """An expression; often of a simple kind, or a function of a field, so that much of a program is columnar."""
         dice = self._dice
-        if depth <= 0 or dice.random() < 0.5:
+        kind = dice.random()
+        if depth <= 0 or kind < 0.35:
             return super().expr(depth, name)
+        return self._function(depth, name) if kind < 0.7 else self._simple()
+
+    def _function(self, depth: int, name: str) -> str:
+        dice = self._dice
         inner = self._field() if dice.random() < 0.7 else self.expr(depth - 1, name)
         form = dice.choice((dice.choice(_CASTS) + "({})", dice.choice(_OF_ONE) + "({})", dice.choice(_OF_MORE)))
         return f"({form.format(inner, self._field())})"
 
-    def question(self) -> str:
-        """Operators on rows, and one in the end that brings rows together or takes some of them."""
-        ops = [self._row_op() for _ in range(self._dice.randrange(0, 4))]
-        return " | ".join([*ops, self._last()])
+    def _simple(self) -> str:
+        dice, f = self._dice, self._field
+        plain = dice.choice(_PLAIN)
+        forms: tuple[Callable[[], str], ...] = (
+            lambda: f(),
+            lambda: f"({f()} {dice.choice(('==', '!=', '<', '>='))} {plain})",
+            lambda: f"({f()} {dice.choice('+-*/')} {plain})",
+            lambda: f"(has({f()}) ? {f()} : {f()})",
+            lambda: f"typeof({f()})",
+            lambda: f"{{q:{f()},p:{f()}}}",
+        )
+        return dice.choice(forms)()
+
+    def _of_groups(self) -> list[str]:
+        """Operators on groups, whatever their order."""
+        e, f, dice = self.expr, self._field, self._dice
+        forms: tuple[Callable[[], str], ...] = (
+            lambda: self._row_op(),
+            lambda: f"where {dice.choice(('count', 'sum', 'q', 'max'))} > {dice.randrange(4)}",
+            lambda: f"put z:={dice.choice(('count', 'sum', 'q', 'avg'))} + {e(0)}",
+            lambda: f"sort {f()}, count",
+            lambda: f"count() by {dice.choice(('count', 'sum', 'q', 'w', 'union'))}",
+            lambda: f"sum({dice.choice(('count', 'sum', 'q'))}), min({e(1)}) by {f()}",
+        )
+        return [dice.choice(forms)() for _ in range(dice.randrange(1, 4))]
 
     def _row_op(self) -> str:
         e, f, dice = self.expr, self._field, self._dice
@@ -135,7 +173,7 @@ class Questions(Programs):
 
     def _last(self) -> str:
         e, f, dice = self.expr, self._field, self._dice
-        name = dice.choice(("count", "sum", "min", "max", "avg", "and", "or", "count", "dcount", "union"))
+        name = dice.choice((*AGGREGATES, "count", "sum"))
         where = dice.choice(("", "", f" where {e(1)}"))
         forms: tuple[Callable[[], str], ...] = (
             lambda: "pass",
@@ -146,6 +184,7 @@ class Questions(Programs):
             lambda: f"{name}({f()}){where}",
             lambda: f"{name}({f()}){where} by {f()}",
             lambda: f"{name}({e(1)}){where}, q:=count() by {f()}, w:={e(1)}",
+            lambda: f"{name}({f()}){where}, q:={dice.choice(sorted(AGGREGATES))}({f()}) by {f()}",
             lambda: f"count() by {f()}, typeof({f()})",
         )
         return dice.choice(forms)()
@@ -164,7 +203,8 @@ def outcome(values: Callable[[], Iterable[Value]]) -> Outcome:
 
 def is_ordered(program: str) -> bool:
     """Whether the values come in an order that means something: they are no groups."""
-    return program.rpartition(" | ")[2].split()[0] in ("pass", "head", "sort", "top")
+    ops = program.split(" | ")
+    return ops[-1].split()[0] in ("pass", "head", "sort", "top") and not any(map(_GROUPS.match, ops))
 
 
 def difference(right: Outcome, other: Outcome, ordered: bool = False) -> str | None:

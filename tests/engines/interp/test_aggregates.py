@@ -219,6 +219,16 @@ def test_a_distinct_count_of_many_values_is_about_right() -> None:
     assert abs(parts[0].result().data - n) < 0.03 * n
 
 
+def test_a_distinct_count_is_the_same_whatever_the_order_and_the_split() -> None:
+    n = 20_000
+    values = [int64(i) for i in range(n)]
+    parts = [fed("dcount", values[k::3]) for k in range(3)]
+    for part in parts[1:]:
+        parts[0].merge(part.partial())
+    found = [fed("dcount", values), fed("dcount", values[::-1]), parts[0]]
+    assert len({aggregate.result().data for aggregate in found}) == 1
+
+
 def test_a_distinct_count_of_some_hundred_values_is_exact() -> None:
     assert fed("dcount", [string(str(i)) for i in range(900)]).result() == Value(t.UINT64, 900)
 

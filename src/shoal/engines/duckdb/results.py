@@ -39,7 +39,9 @@ class FlatColumns:
     def leaf(self, leaf: Leaf) -> pa.Array:
         """The column of a leaf, in its physical type."""
         column, wanted = self._batch.column(f"c{leaf.index}"), arrow_type(leaf.type)
-        return column if column.type == wanted else column.cast(wanted)
+        if column.type == wanted:
+            return column
+        return pa.nulls(len(column), wanted) if column.null_count == len(column) else column.cast(wanted)
 
     def nulls(self, struct: Struct) -> pa.Array | None:
         """Which rows have no such struct; None if all have it that should."""
@@ -53,8 +55,8 @@ def decode_rows(batch: pa.RecordBatch, flat: Flat) -> Iterator[Value]:
     return to_batch(flat.layout, FlatColumns(batch, flat)).values()
 
 
-def decode_groups(batch: pa.RecordBatch, summary: Summary, op: plan.Summarize, is_final: bool) -> Iterator[Value]:
-    """The groups of a batch, as final or as partial results."""
+def decode_groups(batch: pa.RecordBatch, summary: Summary, op: plan.Summarize) -> Iterator[Value]:
+    """The groups of a batch, as partial results."""
     if not batch.num_rows:
         return
     keys = list(decode_rows(batch, summary.keys))
@@ -65,7 +67,7 @@ def decode_groups(batch: pa.RecordBatch, summary: Summary, op: plan.Summarize, i
     is_flat = all(len(path) == 1 for path in paths)
     names = [path[0] for path in paths]
     for row, (key, code) in enumerate(zip(keys, codes, strict=True)):
-        made = [_result(result, columns, row, is_final) for result in summary.combinations[code].results]
+        made = [_partial(result, columns, row) for result in summary.combinations[code].results]
         found = [*fields_of(key), *made]
         if is_flat:
             yield Value(t.record_of(tuple(names), tuple(v.type for v in found)), tuple(v.data for v in found))
@@ -80,13 +82,11 @@ def fields_of(value: Value) -> list[Value]:
     return [Value(f.type, data) for f, data in zip(under.fields, value.data, strict=True)]
 
 
-def _result(result: Result, columns: dict[str, list[Any]], row: int, is_final: bool) -> Value:
+def _partial(result: Result, columns: dict[str, list[Any]], row: int) -> Value:
     if result.kind == "nothing":
-        return NULL if is_final else partial_number(NULL)
+        return partial_number(NULL)
     if result.kind == "mean":
         total, count = (columns[name][row] for name in result.columns) if result.columns else (0.0, 0)
-        if is_final:
-            return Value(t.FLOAT64, total / count if count else None)
         return Value(_MEAN, (total or 0.0, count))
     if result.kind == "no bool":
         return Value(t.BOOL, None)
@@ -95,5 +95,4 @@ def _result(result: Result, columns: dict[str, list[Any]], row: int, is_final: b
     if result.kind == "bool":
         return Value(t.BOOL, columns[result.columns[0]][row])
     is_fed = not result.consumed or columns[result.consumed][row]
-    found = Value(result.type, columns[result.columns[0]][row]) if is_fed else NULL
-    return found if is_final else partial_number(found)
+    return partial_number(Value(result.type, columns[result.columns[0]][row]) if is_fed else NULL)

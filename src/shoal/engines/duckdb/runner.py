@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cmp_to_key, partial
+from itertools import chain, repeat
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -23,10 +24,10 @@ from shoal.engines.interp.environment import Run
 from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.sql import build
 from shoal.engines.sql.formulas import Computed
-from shoal.engines.sql.fragments import Fragment, compile_fragment
-from shoal.engines.sql.frames import Flat, Frame, scan_frame
+from shoal.engines.sql.fragments import Partials, compile_fragment
+from shoal.engines.sql.frames import Flat, Frame, Item, ordered_by, scan_frame
 from shoal.engines.sql.nodes import NotColumnar
-from shoal.engines.sql.orders import Item, Order
+from shoal.engines.sql.reductions import Reduction
 from shoal.engines.sql.summaries import ONLY_SHAPE
 from shoal.engines.units import Scan, Source
 from shoal.formats.layouts import layout_of
@@ -37,6 +38,8 @@ from shoal.model.values import Value
 
 _BATCH_ROWS = 8192
 _DIALECT = "duckdb"
+_PLACE = "place"
+"""With the number of a group it stands for the number of an object, by its place among those that are read."""
 _lock = threading.Lock()
 _database: list[duckdb.DuckDBPyConnection] = []
 
@@ -69,8 +72,16 @@ class Group:
         self.layout = layout_of(sources[0].shapes)
         self.is_file = sources[0].file is not None
         present = sorted({i for source in sources for i in source.present})
+        order = (
+            Item(build.call(f"{_PLACE}{number}", build.column("file_index"))),
+            Item(build.column("file_row_number")),
+        )
         table = exp.to_table(f"t{number}")
-        self.frame = scan_frame(table, self.layout, present, with_nulls=not self.is_file)
+        self.frame = scan_frame(table, self.layout, present, with_nulls=not self.is_file, order=order)
+
+
+Held = dict[int, tuple[Group, list[Source]]]
+"""The tables that a query may read, by their numbers: groups, and those of their sources that are wanted."""
 
 
 def compile_scan(scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func]) -> Compiled | None:
@@ -84,87 +95,86 @@ def compile_scan(scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequen
 class Compiled:
     """A scan and the operators after it, as far as they go in SQL."""
 
-    def __init__(self, scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func]) -> None:
-        """NotColumnar, if they have no columnar form."""
+    def __init__(
+        self, scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func], is_split: bool = False
+    ) -> None:
+        """NotColumnar, if they have no columnar form. Split, it has but some of the rows."""
         self._scan = scan
         self._groups = _grouped(scan.sources)
+        self._everything: Held = {g.number: (g, g.sources) for g in self._groups}
         needs_merge = any(len(run) > 1 for run in scan.runs)
         frames = [group.frame for group in self._groups]
         key = plan.SortKey(plan.This(scan.key), "desc" if scan.is_descending else "asc") if needs_merge else None
-        self._fragment = compile_fragment(source, ops, frames, funcs, key)
+        self._fragment = compile_fragment(source, ops, frames, funcs, key, is_split)
         self.rest = self._fragment.rest
         """The operators that are left to the interpreter."""
         self.limit = self._fragment.limit
         """How many rows come out at most; None if all."""
         self.is_sorted = self._fragment.is_sorted
-        self.aggregation: plan.Summarize | None = None
-        """The operator of which groups come out, if it is one."""
-        if self._fragment.groups is not None:
-            last = ops[len(ops) - len(self.rest) - 1]
-            assert isinstance(last, plan.Summarize)
-            self.aggregation = last
+        self.aggregation = None if self._fragment.partials is None else self._fragment.partials.op
+        """The operator of which partial results come out, if it is one."""
+        self.needs_order = self._fragment.partials is not None and self._fragment.partials.is_ordered
+        """Whether those depend on the order of rows."""
 
     def values(self, run: Run) -> Iterator[Value]:
         """What comes out."""
         if self.aggregation is not None:
-            return self._summarized(self.aggregation, run)
-        rows = self._rows(self._fragment)
+            _, final = split_aggregates(self.aggregation)
+            return run_program(plan.Program((plan.DefaultScan(), final)), self.partials(run), Run(memory=run.memory))
+        rows = self._rows()
         return rows if self.limit is None else first_values(rows, self.limit)
 
     @property
     def directions(self) -> list[bool]:
         """Which of the items of `ordered` descend."""
-        order = self._fragment.order[0] if self._fragment.order else ()
-        return [item.is_descending for item in (*order, *_places([]))]
+        return [item.is_descending for frame, _ in self._fragment.rows[:1] for item in frame.order]
 
     def ordered(self) -> Iterator[tuple[tuple[Any, ...], Value]]:
-        """Sorted rows, with what they are sorted by."""
-        assert self._fragment.rows is not None
-        streams = [
-            self._sorted(group, group.sources, *query, order, self.limit)
-            for group, query, order in zip(self._groups, self._fragment.rows, self._fragment.order, strict=True)
-        ]
-        return _merge(streams, self.directions)
+        """Rows in their order, with what they are ordered by."""
+        return self._merged(self._fragment.rows, self._everything)
 
     def explain(self) -> tuple[str, ...]:
-        """The SQL, a text for each layout."""
-        if self._fragment.groups is not None:
-            return tuple(_text(summary.query) for summary in self._fragment.groups)
-        assert self._fragment.rows is not None
-        return tuple(_text(frame.select(flat.columns())) for frame, flat in self._fragment.rows)
+        """The SQL, a text for each query."""
+        partials = self._fragment.partials
+        if partials is None:
+            made = self._as_they_lie if self._fragment.is_plain else self._in_order
+            return tuple(_text(made(frame, flat)) for frame, flat in self._fragment.rows)
+        queries = [summary.query for summary in partials.groups]
+        queries += [reduction.query for frames in partials.reductions for reduction in frames]
+        return tuple(_text(query) for query in queries)
 
     # ---- groups
 
-    def _summarized(self, op: plan.Summarize, run: Run) -> Iterator[Value]:
-        assert self._fragment.groups is not None
-        _, final = split_aggregates(op)
-        if self._from_metadata(op) is None and len(self._groups) == 1 and self._fragment.groups[0].is_final:
-            return self._grouped(op, is_final=True)
-        return run_program(plan.Program((plan.DefaultScan(), final)), self.partials(), Run(memory=run.memory))
-
-    def partials(self) -> Iterator[Value]:
+    def partials(self, run: Run) -> Iterator[Value]:
         """Partial results of the aggregation."""
-        assert self.aggregation is not None
-        known = self._from_metadata(self.aggregation)
-        return self._grouped(self.aggregation, is_final=False) if known is None else iter(known)
+        partials = self._fragment.partials
+        assert partials is not None
+        known = self._from_metadata(partials)
+        if known is not None:
+            yield from known
+        else:
+            for summary in partials.groups:
+                for batch in self._query(summary.query):
+                    yield from decode_groups(batch, summary, partials.plain)
+        for kept, found in zip(partials.kept, partials.reductions, strict=True):
+            program = plan.Program((plan.DefaultScan(), kept))
+            yield from run_program(program, self._reduced(found), Run(memory=run.memory))
 
-    def _grouped(self, op: plan.Summarize, is_final: bool) -> Iterator[Value]:
-        assert self._fragment.groups is not None
-        for group, summary in zip(self._groups, self._fragment.groups, strict=True):
-            for batch in query_batches(summary.query, {group.number: (group, group.sources)}):
-                yield from decode_groups(batch, summary, op, is_final)
+    def _reduced(self, found: Sequence[Reduction]) -> Iterator[Value]:
+        """The rows that matter to an aggregate, in order if they have one."""
+        streams = [_with_order(self._query(r.in_order()), r.flat, len(r.order)) for r in found]
+        directions = [item.is_descending for r in found[:1] for item in r.order]
+        return (value for _, value in (_merge(streams, directions) if directions else chain.from_iterable(streams)))
 
-    def _from_metadata(self, op: plan.Summarize) -> list[Value] | None:
+    def _from_metadata(self, partials: Partials) -> list[Value] | None:
         """Partial counts by keys that follow from the shapes alone, which the metadata tells."""
-        if any(agg.name != "count" or agg.expr is not None or agg.where is not None for _, agg in op.aggs):
+        if not partials.is_known or not all(group.is_file for group in self._groups):
             return None
-        assert self._fragment.groups is not None
         made: list[Value] = []
-        for group, summary in zip(self._groups, self._fragment.groups, strict=True):
-            if not group.is_file or summary.by_shape is None:
-                return None
+        op = partials.plain
+        for group, summary in zip(self._groups, partials.groups, strict=True):
             counts = [sum(source.counts[i] for source in group.sources) for i in range(len(group.layout.shapes))]
-            for shape, key in summary.by_shape.items():
+            for shape, key in (summary.by_shape or {}).items():
                 count = sum(counts) if shape == ONLY_SHAPE else counts[shape]
                 fields = [(path, field) for (path, _), field in zip(op.keys, fields_of(key), strict=True)]
                 made.append(nested_record(fields + [(path, Value(t.UINT64, count)) for path, _ in op.aggs]))
@@ -172,65 +182,47 @@ class Compiled:
 
     # ---- rows
 
-    def _rows(self, fragment: Fragment) -> Iterator[Value]:
-        assert fragment.rows is not None
-        queries = dict(zip((g.number for g in self._groups), fragment.rows, strict=True))
-        orders = dict(zip((g.number for g in self._groups), fragment.order, strict=True)) if fragment.order else {}
-        if fragment.is_sorted:
-            everything = {g.number: (g, g.sources) for g in self._groups}
-            yield from self._merged(everything, queries, orders, fragment.limit)
+    def _rows(self) -> Iterator[Value]:
+        fragment = self._fragment
+        if not fragment.is_plain:
+            yield from (value for _, value in self.ordered())
             return
+        queries = dict(zip((g.number for g in self._groups), fragment.rows, strict=True))
         by_shapes = {(g.layout.shapes, g.is_file): g for g in self._groups}
 
         def group_of(source: Source) -> Group:
             return by_shapes[source.shapes, source.file is not None]
 
         for sources in _stretches(self._scan.runs, group_of, is_lazy=fragment.limit is not None):
-            groups: dict[int, tuple[Group, list[Source]]] = {}
+            held: Held = {}
             for source in sources:
                 group = group_of(source)
-                groups.setdefault(group.number, (group, []))[1].append(source)
-            if len(sources) == 1 or (len(groups) == 1 and not _overlap(sources, self._scan.runs)):
-                ((group, held),) = groups.values()
-                frame, flat = queries[group.number]
-                yield from self._in_order(frame, flat, group, held, fragment.limit)
+                held.setdefault(group.number, (group, []))[1].append(source)
+            rows = [queries[number] for number in held]
+            if len(sources) == 1 or (len(held) == 1 and not _overlap(sources, self._scan.runs)):
+                frame, flat = rows[0]
+                for batch in query_batches(self._as_they_lie(frame, flat), held):
+                    yield from decode_rows(batch, flat)
             else:
-                yield from self._merged(groups, queries, orders, fragment.limit)
+                yield from (value for _, value in self._merged(rows, held))
 
-    def _in_order(
-        self, frame: Frame, flat: Flat, group: Group, sources: list[Source], limit: int | None
-    ) -> Iterator[Value]:
-        query = frame.select(flat.columns())
-        if limit is not None:
-            query = query.limit(limit, copy=False)
-        for batch in query_batches(query, {group.number: (group, sources)}):
-            yield from decode_rows(batch, flat)
+    def _merged(self, rows: Sequence[tuple[Frame, Flat]], held: Held) -> Iterator[tuple[tuple[Any, ...], Value]]:
+        """Rows of several frames in their order."""
+        found = [(query_batches(self._in_order(frame, flat), held), flat, len(frame.order)) for frame, flat in rows]
+        return _merge([_with_order(*one) for one in found], self.directions)
 
-    def _merged(
-        self,
-        groups: dict[int, tuple[Group, list[Source]]],
-        queries: dict[int, tuple[Frame, Flat]],
-        orders: dict[int, Order],
-        limit: int | None,
-    ) -> Iterator[Value]:
-        """Sorted rows; equal ones are in the order of the objects and their rows."""
-        streams = [
-            self._sorted(group, sources, *queries[number], orders[number], limit)
-            for number, (group, sources) in groups.items()
-        ]
-        return (value for _, value in _merge(streams, self.directions))
+    def _as_they_lie(self, frame: Frame, flat: Flat) -> exp.Select:
+        return self._limited(frame.select(flat.columns()))
 
-    def _sorted(
-        self, group: Group, sources: list[Source], frame: Frame, flat: Flat, order: Order, limit: int | None
-    ) -> Iterator[tuple[tuple[Any, ...], Value]]:
-        items = [*order, *_places(sources)]
-        query = frame.select([*flat.columns(), *((f"o{i}", item.sql) for i, item in enumerate(items))])
-        for i, item in enumerate(items):
-            ordered = exp.Ordered(this=build.column(f"o{i}"), desc=item.is_descending, nulls_first=False)
-            query = query.order_by(ordered, copy=False)
-        if limit is not None:
-            query = query.limit(limit, copy=False)
-        return _with_order(query_batches(query, {group.number: (group, sources)}), flat, len(items))
+    def _in_order(self, frame: Frame, flat: Flat) -> exp.Select:
+        query = frame.select([*flat.columns(), *frame.order_columns()])
+        return self._limited(ordered_by(query, frame.order))
+
+    def _limited(self, query: exp.Select) -> exp.Select:
+        return query if self.limit is None else query.limit(self.limit, copy=False)
+
+    def _query(self, query: exp.Select) -> Iterator[pa.RecordBatch]:
+        return query_batches(query, self._everything)
 
 
 def _merge(
@@ -242,19 +234,10 @@ def _merge(
     return heapq.merge(*streams, key=lambda pair: rank(pair[0]))
 
 
-def _places(sources: list[Source]) -> list[Item]:
-    """The numbers of the object and of the row."""
-    place = build.call(
-        "list_extract",
-        exp.Array(expressions=[build.integer(s.place) for s in sources]),
-        build.cast(build.binary("+", build.column("file_index"), build.integer(1)), "BIGINT"),
-    )
-    return [Item(place), Item(build.column("file_row_number"))]
-
-
 def _with_order(batches: Iterator[pa.RecordBatch], flat: Flat, count: int) -> Iterator[tuple[tuple[Any, ...], Value]]:
     for batch in batches:
-        order = zip(*(batch.column(f"o{i}").to_pylist() for i in range(count)), strict=True)
+        columns = [batch.column(f"o{i}").to_pylist() for i in range(count)]
+        order = zip(*columns, strict=True) if columns else repeat((), batch.num_rows)
         yield from zip(order, decode_rows(batch, flat), strict=True)
 
 
@@ -319,31 +302,46 @@ def _stretches(
 
 
 def _text(
-    query: exp.Select, tables: Mapping[str, exp.Expr] | None = None, name_of: Callable[[Computed], str] | None = None
+    query: exp.Select,
+    tables: Mapping[str, exp.Expr] | None = None,
+    places: Mapping[str, Callable[[exp.Expr], exp.Expr]] | None = None,
+    name_of: Callable[[Computed], str] | None = None,
 ) -> str:
     """A query as the engine reads it, once it is known what its tables and formulas are called there."""
 
     def filled(node: exp.Expr) -> exp.Expr:
         if isinstance(node, Computed):
             return build.call(name_of(node) if name_of else node.name, *node.expressions)
+        if places and isinstance(node, exp.Anonymous) and node.name in places:
+            return places[node.name](node.expressions[0])
         return tables.get(node.name, node) if tables and isinstance(node, exp.Table) else node
 
     return query.transform(filled).sql(_DIALECT)
 
 
-def query_batches(query: exp.Select, groups: dict[int, tuple[Group, list[Source]]]) -> Iterator[pa.RecordBatch]:
+def query_batches(query: exp.Select, held: Held) -> Iterator[pa.RecordBatch]:
     """The batches that a query gives, as they come."""
     con = connection()
     functions = Functions(con)
     try:
-        names = {f"t{number}": _source(con, number, *held) for number, held in groups.items()}
-
-        yield from con.sql(_text(query, names, functions.name)).to_arrow_reader(_BATCH_ROWS)
+        read = {int(table.name[1:]) for table in query.find_all(exp.Table) if table.name}
+        tables = {f"t{n}": _source(con, n, *held[n]) for n in read}
+        places = {f"{_PLACE}{n}": partial(_place, held[n][1]) for n in read}
+        yield from con.sql(_text(query, tables, places, functions.name)).to_arrow_reader(_BATCH_ROWS)
     except Exception as e:
         raise functions.failure or e from None
     finally:
         functions.drop()
         con.close()
+
+
+def _place(sources: list[Source], index: exp.Expr) -> exp.Expr:
+    """The number of the object that a row is in."""
+    return build.call(
+        "list_extract",
+        exp.Array(expressions=[build.integer(s.place) for s in sources]),
+        build.cast(build.binary("+", index, build.integer(1)), "BIGINT"),
+    )
 
 
 def _source(con: duckdb.DuckDBPyConnection, number: int, group: Group, sources: list[Source]) -> exp.Expr:

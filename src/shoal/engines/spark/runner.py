@@ -52,7 +52,7 @@ class OnSpark:
         """NotColumnar, if they have no columnar form."""
         self._scan, self._source, self._funcs = scan, source, tuple(funcs)
         self._ops = _for_tasks(ops)
-        self._whole = Compiled(scan, source, self._ops, funcs)
+        self._whole = Compiled(scan, source, self._ops, funcs, is_split=True)
         left = (*self._whole.rest, *ops[len(self._ops) :])
         self._tail = NO_TAIL if self._gives_few else tail_of(left, self._funcs)
         self.rest = left[self._tail.length :]
@@ -70,7 +70,8 @@ class OnSpark:
     def values(self, run: Run) -> Iterator[Value]:
         """What comes out."""
         if self._whole.aggregation is not None:
-            return self._summed_up(self._whole.aggregation, self._stream("partials", self._any_packs()), run)
+            packs = self._stretches() if self._whole.needs_order else self._any_packs()
+            return self._summed_up(self._whole.aggregation, self._stream("partials", packs), run)
         if self._whole.is_sorted:
             return self._merged()
         last = self._tail.last
@@ -180,7 +181,7 @@ def _run_fragment(task: Task) -> Iterator[Any]:
         pairs = list(compiled.ordered())
         yield [order for order, _ in pairs], b"".join(encoded(value for _, value in pairs))
     elif task.what == "partials":
-        yield from encoded(compiled.partials())
+        yield from encoded(compiled.partials(Run()))
     else:
         yield from encoded(_after(task, compiled.values(Run())))
 
@@ -193,7 +194,7 @@ def _sort_rows(task: Task) -> Iterator[SortedRun]:
 
 def _compiled(task: Task) -> Compiled:
     duckdb_runner.use_threads(1)
-    return Compiled(task.scan, task.source, task.ops, task.funcs)
+    return Compiled(task.scan, task.source, task.ops, task.funcs, is_split=True)
 
 
 def _after(task: Task, rows: Iterator[Value]) -> Iterator[Value]:

@@ -3,33 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shoal.engines.sql.frames import Flat, Frame, flatten
+from shoal.engines.sql.groups import grouped
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import apply, filtered, projected
-from shoal.engines.sql.orders import Order, key_order, sort_order
+from shoal.engines.sql.orders import key_order, sort_order
+from shoal.engines.sql.reductions import Reduction, halves, reductions
 from shoal.engines.sql.summaries import Summary, summarize
+from shoal.engines.sql.tables import united
 from shoal.lang import plan
 from shoal.lang.rules.project_fields import used_fields
 from shoal.lang.walk import has_aggregate
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
-    """The SQL of the first operators of a sequence, for each frame that they begin with."""
+class Partials:
+    """Partial results of an aggregation, for each frame."""
 
-    rows: tuple[tuple[Frame, Flat], ...] | None
-    """Rows in the order of the pool; None if groups come out."""
-    groups: tuple[Summary, ...] | None
-    limit: int | None
-    """How many rows are wanted."""
+    op: plan.Summarize
+    plain: plan.Summarize
+    """What SQL computes of it."""
+    groups: tuple[Summary, ...]
+    kept: tuple[plan.Summarize, ...]
+    """How the interpreter aggregates the rows of each aggregate that keeps values."""
+    reductions: tuple[tuple[Reduction, ...], ...]
+    is_known: bool
+    """Whether the groups are but counts by what follows from shapes, which the metadata tells."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether results depend on the order of rows."""
+        return any(reduction.order for frames in self.reductions for reduction in frames)
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """The SQL of the first operators of a sequence."""
+
     rest: plan.Seq
     """The operators that are left to the interpreter."""
-    order: tuple[Order, ...] = ()
-    """What the rows of each frame are sorted by, where they are not in order by themselves."""
+    rows: tuple[tuple[Frame, Flat], ...] = ()
+    partials: Partials | None = None
+    """What comes out in place of rows."""
+    limit: int | None = None
+    """How many rows are wanted."""
+    is_plain: bool = True
+    """Whether there is a frame for each table, whose rows are wanted in the order in which they lie there."""
     is_sorted: bool = False
-    """Whether that is another order than that of the pool."""
+    """Whether rows are in another order than that of the pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows on their way."""
+
+    frames: tuple[Frame, ...]
+    is_plain: bool = True
+    is_sorted: bool = False
 
 
 def compile_fragment(
@@ -38,58 +70,95 @@ def compile_fragment(
     frames: Sequence[Frame],
     funcs: Sequence[plan.Func],
     key: plan.SortKey | None,
+    is_split: bool = False,
 ) -> Fragment:
-    """The fragment of a scan and what follows it. With a `key`, rows have to be merged by it."""
-    begun, left = list(frames), list(ops)
+    """The fragment of a scan and what follows it. With a `key`, rows have to be merged by it.
+
+    Where the work is split, each part with some of the rows, groups are partial and nothing can follow them.
+    """
+    left = list(ops)
     if scan.filter is not None:
         left.insert(0, plan.Filter(scan.filter))
-    # Nulls are the greatest keys of a pool.
-    order = () if key is None else key_order(key.expr, begun, key.order == "desc", nulls_first=key.order == "desc")
+    rows = _Rows(_in_order_of(key, frames))
     while left:
-        op = left[0]
+        op, rest = left[0], tuple(left[1:])
         try:
-            if isinstance(op, plan.Summarize):
-                return Fragment(None, tuple(summarize(op, frame) for frame in begun), None, tuple(left[1:]))
             if isinstance(op, plan.Head):
-                return Fragment(_flat(begun), None, op.count, tuple(left[1:]), order)
-            if isinstance(op, plan.Sort | plan.TopK | plan.Top):
-                return _sorted(op, begun, order, tuple(left[1:]), funcs)
-            begun, remains = _apply(op, begun, funcs)
+                return _fragment(rows, rest, op.count)
+            if isinstance(op, plan.TopK | plan.Top):
+                return _fragment(_sorted(_sort_of(op), rows, funcs), rest, op.count)
+            if isinstance(op, plan.Summarize):
+                found = _summarized(op, rows, is_split)
+                if isinstance(found, Partials):
+                    return Fragment(rest, partials=found)
+                rows, remains = found, None
+            else:
+                rows, remains = _step(op, rows, funcs)
         except NotColumnar:
             break
         left.pop(0)
         if remains is not None:
             left.insert(0, remains)
             break
-    fields = used_fields(tuple(left))
-    if fields is not None:
-        begun = [projected(frame, fields) for frame in begun]
-    return Fragment(_flat(begun), None, None, tuple(left), order)
+    return _fragment(rows, tuple(left))
 
 
-def _sorted(
-    op: plan.Sort | plan.TopK | plan.Top,
-    frames: list[Frame],
-    order: tuple[Order, ...],
-    rest: plan.Seq,
-    funcs: Sequence[plan.Func],
-) -> Fragment:
-    """Rows in another order than that of the pool, which decides where they are equal."""
-    limit = None if isinstance(op, plan.Sort) else op.count
-    if isinstance(op, plan.Top):
-        if op.flush:
-            raise NotColumnar("a top that is flushed")
-        sort = plan.Sort(tuple(plan.SortKey(key, "desc") for key in op.keys))
-    else:
-        sort = op if isinstance(op, plan.Sort) else op.sort
-    if any(has_aggregate(key.expr, funcs) for key in sort.keys):
-        raise NotColumnar("an aggregate that runs along")
-    first = sort_order(sort, frames)
-    after = order or ((),) * len(frames)
+def _in_order_of(key: plan.SortKey | None, frames: Sequence[Frame]) -> tuple[Frame, ...]:
+    if key is None:
+        return tuple(frames)
+    # Nulls are the greatest keys of a pool.
+    orders = key_order(key.expr, frames, key.order == "desc", nulls_first=key.order == "desc")
+    return tuple(replace(f, order=(*order, *f.order)) for f, order in zip(frames, orders, strict=True))
+
+
+def _fragment(rows: _Rows, rest: plan.Seq, limit: int | None = None) -> Fragment:
+    """The end of a fragment: of its rows just what is looked at from there on."""
     fields = used_fields(rest)
-    shown = frames if fields is None else [projected(frame, fields) for frame in frames]
-    combined = tuple((*a, *b) for a, b in zip(first, after, strict=True))
-    return Fragment(_flat(shown), None, limit, rest, combined, is_sorted=True)
+    frames = rows.frames if fields is None else [projected(frame, fields) for frame in rows.frames]
+    return Fragment(rest, _flat(frames), None, limit, rows.is_plain, rows.is_sorted)
+
+
+def _step(op: plan.Op, rows: _Rows, funcs: Sequence[plan.Func]) -> tuple[_Rows, plan.Op | None]:
+    """Rows after an operator, and what of it is still to be done."""
+    if isinstance(op, plan.Sort):
+        return _sorted(op, rows, funcs), None
+    frames, remains = _apply(op, list(rows.frames), funcs)
+    return replace(rows, frames=tuple(frames)), remains
+
+
+def _sort_of(op: plan.TopK | plan.Top) -> plan.Sort:
+    if isinstance(op, plan.TopK):
+        return op.sort
+    if op.flush:
+        raise NotColumnar("a top that is flushed")
+    return plan.Sort(tuple(plan.SortKey(key, "desc") for key in op.keys))
+
+
+def _sorted(op: plan.Sort, rows: _Rows, funcs: Sequence[plan.Func]) -> _Rows:
+    """Rows in another order; where they are equal, the one that they had decides."""
+    if any(has_aggregate(key.expr, funcs) for key in op.keys):
+        raise NotColumnar("an aggregate that runs along")
+    orders = sort_order(op, rows.frames)
+    frames = (replace(f, order=(*order, *f.order)) for f, order in zip(rows.frames, orders, strict=True))
+    return _Rows(tuple(frames), is_plain=False, is_sorted=True)
+
+
+def _summarized(op: plan.Summarize, rows: _Rows, is_split: bool) -> Partials | _Rows:
+    """Groups as rows if SQL makes them whole, else partial results."""
+    plain, kept = halves(op)
+    groups = tuple(summarize(plain, frame) for frame in rows.frames)
+    is_count = all(a.name == "count" and a.expr is None and a.where is None for _, a in plain.aggs)
+    is_known = rows.is_plain and is_count and all(summary.by_shape is not None for summary in groups)
+    partials = Partials(op, plain, groups, kept, reductions(op, rows.frames), is_known)
+    if is_split or kept or partials.is_known or not rows.frames:
+        return partials
+    try:
+        whole = partials.groups[0] if len(rows.frames) == 1 else summarize(op, united(rows.frames))
+        if whole.is_final:
+            return _Rows((grouped(op, whole),), is_plain=False, is_sorted=True)
+    except NotColumnar:
+        pass
+    return partials
 
 
 def _flat(frames: Sequence[Frame]) -> tuple[tuple[Frame, Flat], ...]:

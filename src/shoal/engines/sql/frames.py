@@ -1,14 +1,16 @@
 """Rows on their way through a query: a source in SQL, and for each shape of row what its values are there.
 
 Operators on rows change the cases and add conditions; SQL is made of a frame when its rows are wanted. The columns of
-that SQL are flat: `$shape`, `c0`, `c1`, ... for the leaves of the layout, and `v0`, `v1`, ... for its structs.
+that SQL are flat: `$shape`, `c0`, `c1`, ... for the leaves of the layout, and `v0`, `v1`, ... for its structs; `o0`,
+`o1`, ... are what the rows are ordered by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -30,6 +32,19 @@ class Case:
 
     when: Cond
     node: Node
+    columns: frozenset[str]
+    """The columns of the source that these rows have; all others are NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One of the columns that rows are ordered by. It has no nulls, but where an item before it says so."""
+
+    sql: Sql
+    is_descending: bool = False
+
+
+Order: TypeAlias = tuple[Item, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +55,8 @@ class Frame:
     """What stands after FROM."""
     cases: tuple[Case, ...]
     where: Cond = True
+    order: Order = ()
+    """What tells the place of a row among all; empty if they are in no order."""
 
     def having(self, condition: Cond) -> Frame:
         """Those rows that meet a condition."""
@@ -49,22 +66,39 @@ class Frame:
         """A query for some columns."""
         return formulas.select(self.source, columns, self.where)
 
+    def order_columns(self) -> list[tuple[str, Sql]]:
+        """The columns that rows are ordered by, by their names."""
+        return [(f"o{i}", item.sql) for i, item in enumerate(self.order)]
 
-def scan_frame(source: Sql, layout: Layout, shapes: Sequence[int], with_nulls: bool) -> Frame:
+
+def ordered_by(query: exp.Select, order: Order) -> exp.Select:
+    """A query with columns of order, sorted by them."""
+    for i, item in enumerate(order):
+        ordered = exp.Ordered(this=build.column(f"o{i}"), desc=item.is_descending, nulls_first=False)
+        query = query.order_by(ordered, copy=False)
+    return query
+
+
+def scan_frame(source: Sql, layout: Layout, shapes: Sequence[int], with_nulls: bool, order: Order) -> Frame:
     """The rows of a table in a layout, which has these of its shapes, and maybe records that are null themselves."""
-    return Frame(source, _scan_cases(layout, tuple(shapes), with_nulls))
+    return Frame(source, _scan_cases(layout, tuple(shapes), with_nulls), order=order)
 
 
 @lru_cache(maxsize=128)
 def _scan_cases(layout: Layout, shapes: tuple[int, ...], with_nulls: bool) -> tuple[Case, ...]:
     code = build.column(SHAPE)
-    cases = [Case(build.among(code, [i]), scan_node(layout.shapes[i], layout.forms[i])) for i in shapes]
+    cases = [source_case(build.among(code, [i]), scan_node(layout.shapes[i], layout.forms[i])) for i in shapes]
     if with_nulls:
         records = [i for i in shapes if isinstance(layout.shapes[i].under, t.Record)]
-        cases += [Case(build.among(code, [-1 - i]), Const(Value(layout.shapes[i], None))) for i in records]
+        cases += [source_case(build.among(code, [-1 - i]), Const(Value(layout.shapes[i], None))) for i in records]
     elif len(cases) == 1:
-        cases = [Case(True, cases[0].node)]
+        cases = [replace(cases[0], when=True)]
     return tuple(cases)
+
+
+def source_case(when: Cond, node: Node) -> Case:
+    """Rows that are just as they are in the source."""
+    return Case(when, node, _columns(node))
 
 
 def scan_node(shape: t.Type, form: Form, is_top: bool = True) -> Node:
@@ -105,7 +139,7 @@ def by_case(frame: Frame, conditions: Sequence[Cond]) -> Cond:
             holders.setdefault(part, []).append(place)
     made: list[Cond] = []
     for part, places in holders.items():
-        others = [frame.cases[i].node for i in range(len(frame.cases)) if i not in set(places)]
+        others = [frame.cases[i] for i in range(len(frame.cases)) if i not in set(places)]
         if not others or (isinstance(part, exp.Expr) and _is_strict(part) and _is_foreign(part, others)):
             made.append(part)
         else:
@@ -129,10 +163,10 @@ def _is_strict(condition: Sql) -> bool:
     return condition.find(*not_strict) is None
 
 
-def _is_foreign(condition: Sql, nodes: Sequence[Node]) -> bool:
-    """Whether some column of a condition is in no row of these shapes, so that it is NULL there."""
-    names = {column.name for column in condition.find_all(exp.Column)}
-    return bool(names) and all(names - _columns(node) for node in nodes)
+def _is_foreign(sql: Sql, cases: Sequence[Case]) -> bool:
+    """Whether some of its columns is in no row of these cases, so that it is NULL there."""
+    names = {column.name for column in sql.find_all(exp.Column)}
+    return bool(names) and all(names - case.columns for case in cases)
 
 
 def _columns(node: Node) -> frozenset[str]:
@@ -180,29 +214,40 @@ class Flat:
         return made + [(f"v{i}", sql) for i, sql in enumerate(self.structs) if sql is not None]
 
 
-def flatten(cases: Sequence[Case], grouped: Frame | None = None) -> Flat:
-    """The columns for cases; NULL in the rows that do not have them, if rows of a frame are to be grouped by them."""
-    shapes = list(dict.fromkeys(case.node.type for case in cases))
-    if len(shapes) > MOST_SHAPES:
-        raise NotColumnar("too many shapes")
+def flatten(cases: Sequence[Case], shapes: Sequence[t.Type] | None = None, is_exact: bool = False) -> Flat:
+    """The columns for cases, in the layout of their shapes, or of these which have them among them.
+
+    What a column is in rows of shapes that do not have it does not matter, unless it has to be NULL there: `is_exact`.
+    """
+    if shapes is None:
+        shapes = shapes_of(cases)
     layout = layouts.layout_of(tuple(shapes))
     place = {shape: i for i, shape in enumerate(shapes)}
     codes: list[tuple[Cond, Sql]] = []
-    leaves: list[list[tuple[Cond, Sql]]] = [[] for _ in layout.leaves]
-    structs: list[list[tuple[Cond, Sql | None]]] = [[] for _ in layout.structs]
-    for case in cases:
+    leaves: list[dict[int, Sql]] = [{} for _ in layout.leaves]
+    structs: list[dict[int, Sql | None]] = [{} for _ in layout.structs]
+    for number, case in enumerate(cases):
         code = place[case.node.type]
         codes.append((case.when, _shape_code(case.node, code)))
         for index, sql in _leaves(case.node, layout.forms[code]):
-            leaves[index].append((case.when, sql))
+            leaves[index][number] = sql
         for index, valid in _structs(case.node, layout.forms[code]):
-            structs[index].append((case.when, valid))
+            structs[index][number] = valid
+    merged = _merged_exactly if is_exact else _merged_of
     return Flat(
         layout,
         _shape_column(codes),
-        tuple(_merged(entries, grouped, len(cases)) for entries in leaves),
-        tuple(_validity(entries, grouped, len(cases)) for entries in structs),
+        tuple(merged(cases, held) for held in leaves),
+        tuple(_validity(cases, held, merged) for held in structs),
     )
+
+
+def shapes_of(cases: Sequence[Case]) -> list[t.Type]:
+    """The shapes of cases."""
+    shapes = list(dict.fromkeys(case.node.type for case in cases))
+    if len(shapes) > MOST_SHAPES:
+        raise NotColumnar("too many shapes")
+    return shapes
 
 
 def _shape_column(codes: list[tuple[Cond, Sql]]) -> Sql:
@@ -264,43 +309,52 @@ def _structs(node: Node, form: Form) -> Iterator[tuple[int, Sql | None]]:
             yield from _structs(part, inner)
 
 
-def _merged(entries: list[tuple[Cond, Sql]], grouped: Frame | None = None, cases: int = 0) -> Sql:
-    """The value of a column in all cases. What it is in other rows does not matter, unless these are grouped."""
-    if not entries:
-        return build.null("BOOLEAN")
-    groups: dict[Sql, list[Cond]] = {}
-    for when, sql in entries:
-        groups.setdefault(sql, []).append(when)
-    if len(groups) == 1 and (grouped is None or len(entries) == cases or _is_null_elsewhere(entries, grouped)):
+def _merged(entries: Sequence[tuple[Cond, Sql]]) -> Sql:
+    """The value of a column on each of some conditions. What it is in other rows does not matter."""
+    groups = _by_value(entries)
+    if not groups:
+        return exp.null()
+    if len(groups) == 1:
         return next(iter(groups))
     return build.choose([(any_of(whens), sql) for sql, whens in groups.items()])
 
 
-def _is_null_elsewhere(entries: list[tuple[Cond, Sql]], frame: Frame) -> bool:
-    """Whether a column, which is the same in some of the cases of a frame, is NULL by itself in the others."""
-    whens = {when for when, _ in entries}
-    sql = entries[0][1]
-    others = [case.node for case in frame.cases if case.when not in whens]
-    return whens <= {case.when for case in frame.cases} and _is_strict(sql) and _is_foreign(sql, others)
+def _merged_of(cases: Sequence[Case], held: dict[int, Sql]) -> Sql:
+    """The value of a column in the cases that have it, by their numbers."""
+    return _merged([(cases[number].when, sql) for number, sql in held.items()])
 
 
-def merged_column(frame: Frame, entries: Sequence[tuple[Cond, Sql | None]], kind: str) -> Sql:
-    """A column that is exact in all rows: None is NULL. Columns that are NULL by themselves there need no question."""
-    sqls = list(dict.fromkeys(sql for _, sql in entries if sql is not None))
-    if not sqls:
-        return build.null(kind)
-    others = [case.node for case, (_, sql) in zip(frame.cases, entries, strict=False) if sql is None]
-    is_plain = len(sqls) == 1 and len(entries) == len(frame.cases)
-    if is_plain and (not others or (_is_strict(sqls[0]) and _is_foreign(sqls[0], others))):
-        return sqls[0]
+def _merged_exactly(cases: Sequence[Case], held: dict[int, Sql]) -> Sql:
+    """The value of a column in all cases: NULL where they do not have it."""
+    return merged_column([(case, case.when, held.get(number)) for number, case in enumerate(cases)], exp.null())
+
+
+def merged_column(entries: Sequence[tuple[Case, Cond, Sql | None]], null: Sql) -> Sql:
+    """A column that is exact in all rows: None is NULL. What is NULL by itself there needs no question.
+
+    An entry has the case that it is of, and the condition on which it is the one.
+    """
+    groups = _by_value([(when, sql) for _, when, sql in entries if sql is not None])
+    if not groups:
+        return null
+    others = [case for case, _, sql in entries if sql is None]
+    if len(groups) == 1:
+        (only,) = groups
+        if not others or (_is_strict(only) and _is_foreign(only, others)):
+            return only
+    return build.choose([(any_of(whens), sql) for sql, whens in groups.items()], null)
+
+
+def _by_value(entries: Sequence[tuple[Cond, Sql]]) -> dict[Sql, list[Cond]]:
     groups: dict[Sql, list[Cond]] = {}
     for when, sql in entries:
-        if sql is not None:
-            groups.setdefault(sql, []).append(when)
-    return build.choose([(any_of(whens), sql) for sql, whens in groups.items()], build.null(kind))
+        groups.setdefault(sql, []).append(when)
+    return groups
 
 
-def _validity(entries: list[tuple[Cond, Sql | None]], grouped: Frame | None, cases: int) -> Sql | None:
-    if all(valid is None for _, valid in entries):
+def _validity(
+    cases: Sequence[Case], held: dict[int, Sql | None], merged: Callable[[Sequence[Case], dict[int, Sql]], Sql]
+) -> Sql | None:
+    if all(valid is None for valid in held.values()):
         return None
-    return _merged([(when, build.TRUE if valid is None else valid) for when, valid in entries], grouped, cases)
+    return merged(cases, {number: build.TRUE if valid is None else valid for number, valid in held.items()})

@@ -66,7 +66,7 @@ def changed(frame: Frame, change: Callable[[Node], Outcomes]) -> Frame:
             if is_known_error(outcome.node, QUIET) if isinstance(outcome.node, Const) else False:
                 dropped.append(when)
             else:
-                cases.append(Case(when, outcome.node))
+                cases.append(Case(when, outcome.node, case.columns))
     if len(cases) > MOST_CASES:
         raise NotColumnar("too many cases")
     return replace(frame, cases=tuple(cases)).having(negated(either(*dropped)))
@@ -191,4 +191,4 @@ def _rename(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
 
 def projected(frame: Frame, paths: Sequence[plan.Path]) -> Frame:
     """Records of just the fields at some paths, which is all that is looked at from here on."""
-    return replace(frame, cases=tuple(Case(case.when, narrowed(case.node, paths)) for case in frame.cases))
+    return replace(frame, cases=tuple(replace(c, node=narrowed(c.node, paths)) for c in frame.cases))

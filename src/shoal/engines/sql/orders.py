@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
 
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, Sql
 from shoal.engines.sql.expressions import value
-from shoal.engines.sql.frames import Frame, merged_column
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, is_known_error
+from shoal.engines.sql.frames import Case, Frame, Item, Order, merged_column
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, is_known_error
 from shoal.engines.sql.types import physical
 from shoal.lang import plan
 from shoal.model import types as t
@@ -18,17 +16,6 @@ from shoal.model.values import MISSING
 
 _WHOLE = frozenset((*t.SIGNED, t.DURATION, t.TIME, t.UINT8, t.UINT16, t.UINT32))
 _BYTEWISE = (t.STRING, t.BYTES, t.IP, t.BOOL)
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One of the columns that rows are sorted by. It has no nulls, but where an item before it says so."""
-
-    sql: Sql
-    is_descending: bool = False
-
-
-Order: TypeAlias = tuple[Item, ...]
 
 
 def sort_order(op: plan.Sort, frames: Sequence[Frame]) -> tuple[Order, ...]:
@@ -45,11 +32,9 @@ def sort_order(op: plan.Sort, frames: Sequence[Frame]) -> tuple[Order, ...]:
 
 def key_order(expr: plan.Expr, frames: Sequence[Frame], is_descending: bool, nulls_first: bool) -> tuple[Order, ...]:
     """The items of one key: whether it is null, whether it is NaN, and what it is. A missing key counts as null."""
-    found = [[(case.when, o.when, o.node) for case in f.cases for o in value(expr, case.node)] for f in frames]
-    kind = _kind({node.type.under for nodes in found for _, _, node in nodes if not _is_nothing(node)})
-    return tuple(
-        _items(frame, nodes, kind, is_descending, nulls_first) for frame, nodes in zip(frames, found, strict=True)
-    )
+    found = [[(case, o) for case in f.cases for o in value(expr, case.node)] for f in frames]
+    kind = _kind({o.node.type.under for held in found for _, o in held if not _is_nothing(o.node)})
+    return tuple(_items(held, kind, is_descending, nulls_first) for held in found)
 
 
 def _is_nothing(node: Node) -> bool:
@@ -73,17 +58,16 @@ def _kind(types: set[t.Type]) -> str:
     raise NotColumnar("keys of types that SQL orders otherwise")
 
 
-def _items(
-    frame: Frame, nodes: Sequence[tuple[Cond, Cond, Node]], kind: str, is_descending: bool, nulls_first: bool
-) -> Order:
-    entries: list[tuple[Cond, Sql | None]] = []
-    for when, also, node in nodes:
-        if _is_nothing(node):
-            entries.append((build.both(when, also), None))
+def _items(found: Sequence[tuple[Case, Outcome]], kind: str, is_descending: bool, nulls_first: bool) -> Order:
+    entries: list[tuple[Case, Cond, Sql | None]] = []
+    for case, outcome in found:
+        when = build.both(case.when, outcome.when)
+        if _is_nothing(outcome.node):
+            entries.append((case, when, None))
             continue
-        assert isinstance(node, Leaf | Const)
-        entries.append((build.both(when, also), build.cast(physical(node), kind)))
-    key = merged_column(frame, entries, kind)
+        assert isinstance(outcome.node, Leaf | Const)
+        entries.append((case, when, build.cast(physical(outcome.node), kind)))
+    key = merged_column(entries, build.null(kind))
     items = [Item(build.known(build.is_null(key)), nulls_first)]
     if kind == "DOUBLE":
         # A NaN is less than any number, and to the engine greater.

@@ -101,7 +101,7 @@ def _contains(sql: Sql, term: str) -> Cond:
 def _anywhere(node: Node, find: Find) -> Cond:
     match node:
         case Const(value):
-            return find.in_value(value)
+            return find.in_value(_out_of_errors(value))
         case Rec(typ, fields, valid):
             under = typ.under
             assert isinstance(under, t.Record)
@@ -112,6 +112,13 @@ def _anywhere(node: Node, find: Find) -> Cond:
             return found if valid is None or not isinstance(found, bool) else both(valid, found)
         case Leaf():
             return _in_leaf(node, find)
+
+
+def _out_of_errors(value: Value) -> Value:
+    """A part of a row is searched even if it is an error; only a row that is one itself is not."""
+    while isinstance(under := value.type.under, t.Error):
+        value = Value(under.inner, value.data)
+    return value
 
 
 def _in_leaf(node: Leaf, find: Find, depth: int = 0) -> Cond:

@@ -76,6 +76,7 @@ class _Gathered:
 
     whens: list[Cond] = field(default_factory=list)
     keys: list[Node] = field(default_factory=list)
+    columns: list[frozenset[str]] = field(default_factory=list)
     args: list[tuple[Node | None, ...]] = field(default_factory=list)
 
 
@@ -95,6 +96,7 @@ def summarize(op: plan.Summarize, frame: Frame) -> Summary:
             gathered = found.setdefault(types, _Gathered())
             gathered.whens.append(when)
             gathered.keys.append(keys)
+            gathered.columns.append(case.columns)
             gathered.args.append(args)
         for held, where in zip(conditions, wheres, strict=True):
             if where is not None:
@@ -146,8 +148,8 @@ class _Maker:
         self._known: dict[tuple[int, str, t.Type], str] = {}
 
     def make(self) -> Summary:
-        cases = [Case(when, node) for c in self._combinations for when, node in zip(c.whens, c.keys, strict=True)]
-        keys = flatten(cases, self._frame)
+        cases = [Case(*of) for c in self._combinations for of in zip(c.whens, c.keys, c.columns, strict=True)]
+        keys = flatten(cases, is_exact=True)
         self._inner += keys.columns()
         if len(self._combinations) > 1:
             codes = [(when, build.integer(code)) for code, c in enumerate(self._combinations) for when in c.whens]

@@ -29,7 +29,11 @@ class DistinctCount:
         self._sketch.update(key.decode("latin-1"))  # it takes text, so each byte becomes a character
 
     def result(self) -> Value:
-        return Value(t.UINT64, round(self._sketch.get_estimate()))
+        # The estimate of a sketch that was never merged depends on the order of its values; merged, it does not.
+        held, settled = self._sketch.get_result(tgt_hll_type.HLL_8), hll_union(_LG_K)
+        settled.update(held)
+        settled.update(held)
+        return Value(t.UINT64, round(settled.get_estimate()))
 
     def partial(self) -> Value:
         return Value(t.BYTES, self._sketch.get_result(tgt_hll_type.HLL_8).serialize_compact())

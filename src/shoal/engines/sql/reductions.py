@@ -1,0 +1,149 @@
+"""Aggregates that keep values (`any`, `collect`, `dcount`, `fuse`, `union`): the interpreter computes them, from rows
+that SQL has made few. A row has the keys of its group and one value: `{k0,k1,...,v}`.
+
+To `dcount` and `union` values count once; to `fuse` the first one of each type does, in the order of the rows; to `any`
+the first that is not null. `collect` and `collect_map` take them all, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from shoal.engines.sql import build
+from shoal.engines.sql.build import Sql
+from shoal.engines.sql.comparisons import is_null
+from shoal.engines.sql.expressions import combined, value
+from shoal.engines.sql.frames import Flat, Frame, Order, flatten, merged_column, ordered_by
+from shoal.engines.sql.nodes import Const, Node, NotColumnar, Outcome, Outcomes, Rec, const, is_known_error
+from shoal.engines.sql.operators import changed, filtered
+from shoal.lang import plan
+from shoal.model import types as t
+from shoal.model.values import MISSING, QUIET, Value
+
+DISTINCT = frozenset({"dcount", "union"})
+FIRST = frozenset({"any", "fuse"})
+ALL = frozenset({"collect", "collect_map"})
+KEPT = DISTINCT | FIRST | ALL
+"""The aggregates that keep values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The rows of one frame that matter to one aggregate."""
+
+    query: exp.Select
+    flat: Flat
+    order: Order = ()
+    """What the rows are ordered by; empty if their order does not matter."""
+
+    def in_order(self) -> exp.Select:
+        """The query, sorted."""
+        return ordered_by(self.query.copy(), self.order)
+
+
+def halves(op: plan.Summarize) -> tuple[plan.Summarize, tuple[plan.Summarize, ...]]:
+    """What SQL computes of an aggregation; and for each aggregate that keeps values how its rows are aggregated."""
+    plain = plan.Summarize(tuple(a for a in op.aggs if a[1].name not in KEPT), op.keys, op.limit)
+    keys = tuple((path, plan.This((f"k{i}",))) for i, (path, _) in enumerate(op.keys))
+    kept = tuple(
+        plan.Summarize(((path, plan.Agg(agg.name, plan.This(("v",)))),), keys, partials_out=True)
+        for path, agg in op.aggs
+        if agg.name in KEPT
+    )
+    return plain, kept
+
+
+def reductions(op: plan.Summarize, frames: Sequence[Frame]) -> tuple[tuple[Reduction, ...], ...]:
+    """For each aggregate that keeps values the rows of each frame that matter to it."""
+    wanted = [agg for _, agg in op.aggs if agg.name in KEPT]
+    return tuple(tuple(_reduced(op, agg, frame) for frame in frames) for agg in wanted)
+
+
+def _reduced(op: plan.Summarize, agg: plan.Agg, frame: Frame) -> Reduction:
+    if agg.where is not None:
+        frame = filtered(frame, agg.where)
+    frame = changed(frame, lambda node: _row(op, agg, node))
+    if agg.name in DISTINCT:
+        return _distinct(frame)
+    if agg.name in FIRST:
+        return _first(frame)
+    flat = flatten(frame.cases)
+    return Reduction(frame.select([*flat.columns(), *frame.order_columns()]), flat, frame.order)
+
+
+def _row(op: plan.Summarize, agg: plan.Agg, node: Node) -> Outcomes:
+    """The keys and the value of a row; what is missing is left out."""
+    if agg.expr is None:
+        raise NotColumnar("an aggregate of nothing")
+    made: list[Outcome] = []
+    for o in value(agg.expr, node):
+        if (agg.name in FIRST or isinstance(o.node, Const)) and is_known_error(o.node, MISSING):
+            made.append(Outcome(o.when, Const(QUIET)))
+            continue
+        # A fusion looks at nothing but types.
+        held = _null(o.node.type) if agg.name == "fuse" else o.node
+        names = [f"k{i}" for i in range(len(op.keys))]
+        row = combined([*names, "v"], [*(value(expr, node) for _, expr in op.keys), (Outcome(True, held),)])
+        made.extend(Outcome(build.both(o.when, r.when), r.node) for r in row)
+    return tuple(o for o in made if o.when is not False) or const(QUIET)
+
+
+def _null(typ: t.Type) -> Node:
+    return Const(Value(typ, None))
+
+
+def _distinct(frame: Frame) -> Reduction:
+    flat = flatten(frame.cases, is_exact=True)
+    columns = flat.columns()
+    inner = frame.select(columns).subquery("rows", copy=False)
+    made = exp.select(*(build.column(name) for name, _ in columns), copy=False).from_(inner, copy=False)
+    return Reduction(made.group_by(*told_apart(flat), copy=False), flat)
+
+
+def told_apart(flat: Flat, under: str = "") -> list[Sql]:
+    """What tells rows apart; with a name, what tells apart all but the field of that name."""
+    leaves = [leaf for leaf in flat.layout.leaves if leaf.path[0] != under]
+    structs = [s for s in flat.layout.structs if flat.structs[s.index] is not None and s.path[:1] != (under,)]
+    made = [build.column("$shape"), *(build.column(f"v{struct.index}") for struct in structs)]
+    for leaf in leaves:
+        column = build.column(f"c{leaf.index}")
+        made.append(column)
+        if leaf.type in t.FLOATS:
+            # Zeros of either sign are one to the engine.
+            made.append(build.call("signbit", column.copy()))
+        elif leaf.type.has_float:
+            raise NotColumnar("fractions inside of values that are told apart")
+    return made
+
+
+def _first(frame: Frame) -> Reduction:
+    """The first row of each group and type of value; one whose value is not null comes before all others."""
+    flat = flatten(frame.cases, is_exact=True)
+    columns = [*flat.columns(), *frame.order_columns()]
+    absent = merged_column(
+        [(case, case.when, build.known(is_null(_value(case.node)))) for case in frame.cases], build.TRUE
+    )
+    rank: list[Sql] = [absent, build.text("ASC NULLS LAST")]
+    for item in frame.order:
+        rank += [item.sql, build.text(f"{'DESC' if item.is_descending else 'ASC'} NULLS LAST")]
+    inner = frame.select([*columns, ("rank", build.call("create_sort_key", *rank))]).subquery("rows", copy=False)
+    made = exp.select(*(build.column(name) for name, _ in columns), copy=False).from_(inner, copy=False)
+    number = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=told_apart(flat, "v"),
+        order=exp.Order(expressions=[build.column("rank")]),
+    )
+    return Reduction(made.qualify(build.binary("=", number, build.integer(1))), flat, frame.order)
+
+
+def _value(node: Node) -> Node:
+    """The value of a row."""
+    if isinstance(node, Rec):
+        return node.fields[-1]
+    assert isinstance(node, Const)
+    under = node.type.under
+    assert isinstance(under, t.Record)
+    return Const(Value(under.fields[-1].type, node.value.data[-1]))

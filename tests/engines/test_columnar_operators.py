@@ -1,0 +1,112 @@
+"""Operators and aggregates in SQL: what the interpreter gives, and nothing left for it to do."""
+
+from __future__ import annotations
+
+import pytest
+
+import shoal
+from shoal.api.local import LocalLake
+from shoal.testing.agreement import difference
+from shoal.testing.queries import parse_values
+
+FIRST = """
+{k:1,s:"x",n:1.5,tags:["a","b"]}
+{k:2,s:"x",n:-0.,tags:["b"]}
+{k:3,s:"y",n:0.,tags:[]([string])}
+{k:4,n:null(float64),r:{x:1,y:"u"}}
+{k:5,n:2.,r:{x:2,y:"v"}}
+{k:5,n:2.,r:{x:2,y:"v"}}
+{k:7,s:null(string),n:NaN,tags:null([string])}
+"""
+SECOND = """
+{k:2,s:80(port=uint16),n:3.}
+{k:3,s:80(port=uint16),n:4.}
+{k:6,s:"x",n:5.,tags:|[1,2]|}
+{k:8,n:6.5}
+{k:9,r:{x:"text"}}
+{k:9,r:null({x:string})}
+"""
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> LocalLake:
+    made = shoal.create(tmp_path_factory.mktemp("lake"))
+    assert isinstance(made, LocalLake)
+    for name, key in (("up", "k"), ("down", "k:desc")):
+        pool = made.create(name, key=key)
+        pool.load(parse_values(FIRST))
+        pool.load(parse_values(SECOND))
+    made.create("one", key="k").load(parse_values(FIRST))
+    return made
+
+
+def check(lake: LocalLake, program: str, is_ordered: bool) -> None:
+    right = list(lake.query(program, engine="interp"))
+    assert right, program
+    assert difference(right, list(lake.query(program, engine="duckdb")), is_ordered) is None, program
+    (plan,) = lake.explain(program, engine="duckdb")
+    assert plan.engine == "duckdb"
+    # An aggregate without keys is a record first, out of which its value is taken.
+    assert plan.interpreted in ((), ("yield",)), program
+
+
+POOLS = ("up", "down", "one")
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize(
+    "program",
+    [
+        "dcount(s)",
+        "dcount(n), union(n) by k",
+        "union(k) by typeof(s)",
+        "union(s) where k > 2",
+        "union(r)",
+        "any(s)",
+        "any(n) by s:=typeof(s)",
+        "any(r), last:=any(tags) where k > 3",
+        "collect(k) by typeof(n)",
+        "collect(r), sum(k)",
+        "fuse(this)",
+        "fuse(r) by k",
+        "count(), fuse(this), dcount(typeof(this))",
+        "fuse(this) where has(r)",
+        "sort -r k | collect(k)",
+        "sort -r k | any(n)",
+        "union(tags)",
+    ],
+)
+def test_aggregates_that_keep_values(lake: LocalLake, pool: str, program: str) -> None:
+    check(lake, f"from {pool} | {program}", is_ordered=False)
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize(
+    ("program", "is_ordered"),
+    [
+        ("count() by k | sort count, k", True),
+        ("count() by k | sort -r count, k | head 3", True),
+        ("count(), sum(k) by n:=typeof(n) | put more:=sum + 1 | where more > 1", False),
+        ("count() by a.b:=k | yield a | sort b", True),
+        ("sum(k) by t:=typeof(n), k | max(sum) by t", False),
+        ("count() by k | sum(k) by count | sort count", True),
+        ("avg(k), min(k), q:=sum(k) where k > 3 by k | cut k, avg, min, q | sort k", True),
+        ("sort n | sort -r k", True),
+        ("sort k | where k > 2 | put z:=k + 1", True),
+    ],
+)
+def test_rows_go_on_after_groups_and_sorts(lake: LocalLake, pool: str, program: str, is_ordered: bool) -> None:
+    check(lake, f"from {pool} | {program}", is_ordered)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "count() by x:=(has(s) ? s : k)",
+        "yield has(s) ? {q:s} : {r:k} | where r > 0",
+        "yield has(s) ? {q:s} : {r:k} | sort r",
+        "put z:=k / 'x' | /incompatible/",
+    ],
+)
+def test_a_row_has_columns_that_a_program_took_out_of_it(lake: LocalLake, program: str) -> None:
+    check(lake, f"from one | where k != 7 and k != 3 | {program}", is_ordered="sort" in program)
