@@ -22,7 +22,8 @@ def test_a_session_is_silent_and_leaves_nothing_behind(bench: Bench) -> None:
     told = bench.run(
         """
         import os, sys
-        from threading import Thread, Timer
+        import time
+        from threading import Thread
         from shoal.engines.spark.session import spark_session
 
         session = spark_session()
@@ -39,7 +40,12 @@ def test_a_session_is_silent_and_leaves_nothing_behind(bench: Bench) -> None:
             print("a job failed" in str(e))
 
         from signal import SIGINT
-        Timer(1, os.kill, (os.getpid(), SIGINT)).start()
+        def interrupt():
+            while not session.sparkContext.statusTracker().getActiveJobsIds():
+                time.sleep(0.1)  # what has not begun cannot be cancelled
+            os.kill(os.getpid(), SIGINT)
+
+        Thread(target=interrupt).start()
         try:
             session.range(10**14).selectExpr("sum(id % 7)").collect()
         except KeyboardInterrupt:
