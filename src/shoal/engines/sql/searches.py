@@ -82,11 +82,15 @@ def _matches(sql: Sql, pattern: str) -> Sql:
     return build.call("regexp_matches", sql, build.text(pattern))
 
 
+_DOUBTFUL = frozenset("iks")
+"""ASCII letters that other letters become in lower case: İ, the sign of Kelvin, the long s."""
+
+
 def _contains(sql: Sql, term: str) -> Cond:
     """Whether a string contains a term, in upper or lower case, as `is_within` tells.
 
-    Letters that are ASCII in one case only make the first test find too much; the second one, which is the exact one,
-    looks at what it found.
+    `ILIKE`, which is fast, compares in lower case, and so finds too much where other letters become those of the term;
+    the exact test looks at what it found.
     """
     _check(term)
     exact = build.call("regexp_extract", sql, build.text(f"(?i){re2.escape(term)}"))
@@ -95,7 +99,11 @@ def _contains(sql: Sql, term: str) -> Cond:
         return build.is_present(sql)
     if not term.isascii():
         return found
-    return both(build.call("contains", build.call("lower", sql), build.text(term.lower())), found)
+    lower = term.lower()
+    if set(lower) & set("%_\\"):
+        return both(build.call("contains", build.call("lower", sql), build.text(lower)), found)
+    like = exp.ILike(this=exp.paren(sql, copy=False), expression=build.text(f"%{lower}%"))
+    return both(like, found) if set(lower) & _DOUBTFUL else like
 
 
 def _anywhere(node: Node, find: Find) -> Cond:
