@@ -10,10 +10,11 @@ from pathlib import Path
 
 import shoal
 from bench import logs, processes
+from bench.loads import WARM_UP
 from shoal.engines.spark.session import spark_session
 
 OBJECTS = 200
-_WARM_UP_RECORDS, _WARM_UP_OBJECTS = 20_000, 4
+_WARM_UP_OBJECTS = 4
 ENGINES = {"shoal": "duckdb", "shoal-spark": "spark"}
 """By name: the engine that compacts."""
 
@@ -46,7 +47,7 @@ def _warm_up() -> None:
     spark_session()
     with tempfile.TemporaryDirectory() as directory:
         lake = f"{directory}/lake"
-        fill(lake, logs.path(_WARM_UP_RECORDS), _WARM_UP_RECORDS, _WARM_UP_OBJECTS)
+        fill(lake, logs.path(WARM_UP), WARM_UP, _WARM_UP_OBJECTS)
         compact(lake, "main", "spark")
 
 

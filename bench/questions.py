@@ -17,7 +17,8 @@ import shoal
 from bench import anywhere, processes
 from shoal.engines.spark.session import spark_session
 
-_TIMES = 7
+_LEAST, _MOST, _SECONDS = 5, 25, 4.0
+"""A question is asked so often at least, and at most, and in between for so long: a JVM takes a while to get warm."""
 _WORD = "gamma"
 
 Answer = list[list[Any]]
@@ -127,8 +128,8 @@ def _compared(question: Question, rows: list[Any]) -> Answer:
 
 
 def _best(answer: Callable[[Question], Any], question: Question) -> float:
-    seconds = []
-    for _ in range(_TIMES):
+    seconds: list[float] = []
+    while len(seconds) < _LEAST or (len(seconds) < _MOST and sum(seconds) < _SECONDS):
         began = time.perf_counter()
         answer(question)
         seconds.append(time.perf_counter() - began)
