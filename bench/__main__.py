@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
-from bench import commits, engines, interpreter, logs, rates
+from bench import commits, engines, interpreter, logs, rates, results
+from bench.tables import Table
 
 ROUNDS = 3
 
@@ -33,8 +32,8 @@ def ndjson(source: Path, records: int) -> None:
     for threads in sorted({1, min(2, os.cpu_count() or 1)}):
         runs: dict[str, list[tuple[float, float]]] = {"duckdb": [], "shoal": []}
         for _ in range(ROUNDS):
-            for who, results in runs.items():
-                results.append(run_once(who, source, threads))
+            for who, found in runs.items():
+                found.append(run_once(who, source, threads))
         (peer, peer_memory), (ours, memory) = min(runs["duckdb"]), min(runs["shoal"])
         print(f"{threads:>8} {peer:>9.2f} {ours:>9.2f} {ours / peer:>6.2f} {peer_memory:>11.0f} {memory:>10.0f}")
     print("DuckDB's read_json infers one type a column; Shoal keeps the exact type of every value.")
@@ -69,33 +68,48 @@ def lake() -> None:
     print(f"\n`shoal ls`, cold: {commits.cold_command():.2f} s")
 
 
-def columns(source: Path, records: int) -> None:
-    """Loads and queries over columns."""
-    print(f"\nPools in columns, {records:,} mixed log records, {source.stat().st_size / 1e6:.0f} MB")
-    engines.measure(source)
+def columns(records: int, rounds: int) -> list[Table]:
+    """Loads, queries and compactions over columns."""
+    print(f"\nPools in columns beside peers, {records:,} mixed log records")
+    tables = []
+    for table in engines.measure(records, rounds):
+        print(f"\n{table}", flush=True)
+        tables.append(table)
+    return tables
 
 
 PARTS = ("ndjson", "formats", "language", "lake", "engines")
 
 
+def numbers(text: str) -> list[int]:
+    """Numbers with commas between."""
+    return [int(number) for number in text.split(",")]
+
+
 def main() -> None:
     """Run everything, or the parts that are named."""
     parser = argparse.ArgumentParser(prog="python -m bench")
-    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--records", type=numbers, default=[1_000_000], help="how many; several with commas between")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the part engines")
+    parser.add_argument("--write", action="store_true", help=f"write the part engines to {results.FILE.name}")
     parser.add_argument("parts", nargs="*", default=PARTS, help=", ".join(PARTS))
     args = parser.parse_args()
-    versions = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "pyspark"))
-    print(f"Python {platform.python_version()}, {versions}, {os.cpu_count()} cores")
-    source = logs.path(args.records)
+    print(results.machine())
+    first = args.records[0]
+    source = logs.path(first)
     runs: dict[str, Callable[[], None]] = {
-        "ndjson": lambda: ndjson(source, args.records),
+        "ndjson": lambda: ndjson(source, first),
         "formats": lambda: formats(source),
-        "language": lambda: language(args.records),
+        "language": lambda: language(first),
         "lake": lake,
-        "engines": lambda: columns(source, args.records),
     }
     for part in args.parts:
-        runs[part]()
+        if part != "engines":
+            runs[part]()
+            continue
+        tables = [(records, columns(records, args.rounds)) for records in args.records]
+        if args.write:
+            results.write(tables)
 
 
 if __name__ == "__main__":

@@ -1,127 +1,187 @@
-"""Loads and queries of mixed logs beside DuckDB on hand-made Parquet of the same data, in one run.
+"""Loads, queries and compactions of mixed logs beside peers that have the same data, in one run.
 
-The peer's file has the columns that its reader makes of the data, with `ts` as the string it is. A load is a process of
-its own; queries are warm, each the best of several, and the two take turns.
+Everything runs in a process of its own, so that nobody's memory counts for another; all take turns, and the best of
+several rounds counts. Nothing is told unless everybody found the same records and gave the same answers.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
-import sys
+import shutil
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 
-import shoal
-from bench import peak
+from bench import compactions, logs, processes
+from bench.loads import LOADERS, WARM_UP, Loader
+from bench.processes import Measured
+from bench.questions import ANSWERERS, QUESTIONS
+from bench.tables import Cell, Table
 
-_ROUNDS = 5
-
-
-class Query(NamedTuple):
-    """A question, in both languages."""
-
-    name: str
-    ours: str
-    theirs: str
-
-
-QUERIES = (
-    Query("count by type", "count() by kind", "SELECT kind, count(*) FROM t GROUP BY kind"),
-    Query(
-        "filter, group, top 10",
-        "status >= 404 | count() by host | sort -r count | head 10",
-        "SELECT host, count(*) c FROM t WHERE status >= 404 GROUP BY host ORDER BY c DESC LIMIT 10",
-    ),
-    Query(
-        "key range",
-        "ts >= '2024-03-10T00' and ts < '2024-03-10T01' | count()",
-        "SELECT count(*) FROM t WHERE ts >= '2024-03-10T00' AND ts < '2024-03-10T01'",
-    ),
-    Query("needle by id", "id == 777777", "SELECT * FROM t WHERE id = 777777"),
-    Query("keyword anywhere", "gamma | count()", "SELECT count(*) FROM t WHERE {anywhere}"),
-    Query("time histogram", "count() by h:=ts[0:13]", "SELECT substr(ts, 1, 13) h, count(*) FROM t GROUP BY h"),
-)
+_LOADS_NOTE = """\
+Spark is warm: its start and a load of 20,000 records before are not counted. delta-rs and PyIceberg write an Arrow
+table that DuckDB reads and sorts, which is counted. Peers infer one type for a column, Shoal keeps the exact type of
+every value. Each writes with its own defaults. Spark has all cores and 4 GiB for its heap, also where it works for
+Shoal; its peak is that of the driver, the JVM and the workers together, pages that these share counted for each."""
+_QUERIES_NOTE = """\
+Warm, the best of several. DuckDB and Spark SQL read one Parquet file of the same records, sorted by `ts`, which is a
+string there as it is in the pool. The keyword is looked for in every string, also in those inside of records and lists,
+by all: in SQL that is a condition for each of them. The last line is the peak of memory in MiB, on Spark that of the
+driver, the JVM and the workers together."""
+_COMPACTION_NOTE = """\
+Each object spans the whole time. On Spark the start and a small compaction before are not counted."""
+_AROUND_NOTE = "Warm, the best of several, with the same answers as above."
 
 
-def load_shoal(source: str, directory: str) -> None:
-    """Ours: into a pool sorted by `ts`, as one commit."""
-    shoal.create(f"{directory}/lake").create("logs", key="ts").load(source)
+Runs = dict[str, list[Measured]]
+
+_KEPT = ("shoal0", "duckdb0")
+"""The loads that the queries ask."""
 
 
-def load_duckdb(source: str, directory: str) -> None:
-    """The peer: one statement."""
-    query = f"SELECT * FROM read_json('{source}', format = 'newline_delimited') ORDER BY ts"
-    duckdb.execute(f"COPY ({query}) TO '{directory}/peer.parquet' (FORMAT parquet)")
+class Disagreement(Exception):
+    """Somebody has other records, or other answers: there is nothing to compare."""
 
 
-LOADS: dict[str, Callable[[str, str], None]] = {"shoal": load_shoal, "duckdb": load_duckdb}
+def measure(records: int, rounds: int) -> Iterator[Table]:
+    """All tables."""
+    source = logs.path(records)
+    logs.path(WARM_UP)
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        yield _loads(source, records, rounds, directory)
+        answers = _Answers(records, rounds)
+        yield _queries(answers, directory)
+        lake = directory / "overlapping"
+        compactions.fill(str(lake), source, records, compactions.OBJECTS)
+        yield _compactions(lake, records, rounds)
+        yield _queries_around(answers, lake)
 
 
-def time_load(who: str, source: Path, directory: str) -> tuple[float, int]:
-    """Seconds and MiB of a load in a process of its own."""
-    command = [sys.executable, "-m", "bench.engines", who, str(source), directory]
-    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return found["seconds"], found["peak"]
+def _in_turns(names: Iterable[str], rounds: int, run: Callable[[str, int], Measured]) -> Runs:
+    """What each did in each round, by name."""
+    runs: Runs = {name: [] for name in names}
+    for place in range(rounds):
+        for name, found in runs.items():
+            found.append(run(name, place))
+    return runs
 
 
-def measure(source: Path) -> None:
-    """Both tables."""
-    with tempfile.TemporaryDirectory() as directory:
-        _loads(source, directory)
-        _queries(source, directory)
+def _loads(source: Path, records: int, rounds: int, directory: Path) -> Table:
+    def load(who: str, place: int) -> Measured:
+        own = directory / f"{who}{place}"
+        own.mkdir()
+        run = processes.run("bench.loads", who, str(source), str(own))
+        _require(run.found["rows"], records, LOADERS[who].name)
+        if own.name not in _KEPT:
+            shutil.rmtree(own)
+        return run
+
+    runs = _in_turns((who for who, loader in LOADERS.items() if _is_installed(loader)), rounds, load)
+    seconds = {who: _seconds(found) for who, found in runs.items()}
+    rows: list[tuple[Cell, ...]] = []
+    for who, loader in LOADERS.items():
+        if who not in runs:
+            rows.append((loader.name, "not installed", *[None] * 5))
+            continue
+        own, size = seconds[who], runs[who][0].found["size"] / 1e6
+        ratios = own / seconds["duckdb"], own / seconds["spark"]
+        rows.append((loader.name, own, *ratios, int(records / own), _peak(runs[who]), size))
+    head = ("load, sorted by `ts`", "s", "/ DuckDB", "/ Spark", "records/s", "peak MiB", "MB written")
+    return Table(f"Loads of the same NDJSON, {source.stat().st_size / 1e6:,.0f} MB", head, rows, _LOADS_NOTE)
 
 
-def _loads(source: Path, directory: str) -> None:
-    found: dict[str, list[tuple[float, int]]] = {who: [] for who in LOADS}
-    for place in range(3):
-        for who, runs in found.items():
-            own = Path(directory) / f"{who}{place}"
-            own.mkdir()
-            runs.append(time_load(who, source, str(own)))
-    (ours, memory), (peer, peer_memory) = min(found["shoal"]), min(found["duckdb"])
-    print(f"{'load':>22} {'Shoal s':>9} {'DuckDB s':>9} {'ratio':>6} {'Shoal MiB':>10} {'DuckDB MiB':>11}")
-    print(f"{'sorted by ts':>22} {ours:>9.2f} {peer:>9.2f} {ours / peer:>6.2f} {memory:>10} {peer_memory:>11}")
+def _is_installed(loader: Loader) -> bool:
+    return find_spec(loader.package.partition(".")[0]) is not None
 
 
-def _queries(source: Path, directory: str) -> None:
-    lake = shoal.open(f"{directory}/shoal0/lake")
-    peer = duckdb.connect()
-    file = f"{directory}/peer.parquet"
+class _Answers:
+    """The questions, asked to several in turns; all answers must be those that came first."""
+
+    def __init__(self, records: int, rounds: int) -> None:
+        self._records = records
+        self._rounds = rounds
+        self._first: dict[str, Any] | None = None
+
+    def ask(self, where: dict[str, tuple[str, Path, str]]) -> Runs:
+        """Of each, by name: who answers, and from which directory and what in it."""
+
+        def answer(name: str, _: int) -> Measured:
+            who, directory, place = where[name]
+            run = processes.run("bench.questions", who, str(directory), place, str(self._records))
+            self._first = self._first or run.found["answers"]
+            _require(run.found["answers"], self._first, name)
+            return run
+
+        return _in_turns(where, self._rounds, answer)
+
+
+def _queries(answers: _Answers, directory: Path) -> Table:
+    _write_peer_file(directory / "duckdb0" / "data" / "rows.parquet", directory / "rows.parquet")
+    lake, file = (directory / "shoal0" / "data", "logs"), (directory, "rows.parquet")
+    runs = answers.ask({who: (who, *(lake if who.startswith("shoal") else file)) for who in ANSWERERS})
+    rows: list[tuple[Cell, ...]] = []
+    for question in QUESTIONS:
+        here, duck, spark, sql = (_milliseconds(runs[who], question.name) for who in ANSWERERS)
+        rows.append((question.name, here, duck, here / duck, spark, sql, spark / sql))
+    here_peak, duck_peak, spark_peak, sql_peak = (_peak(runs[who]) for who in ANSWERERS)
+    rows.append(("peak MiB", here_peak, duck_peak, None, spark_peak, sql_peak, None))
+    head = ("query, ms", "Shoal, here", "DuckDB", "ratio", "Shoal, on Spark", "Spark SQL", "ratio")
+    return Table("Queries of the loaded records", head, rows, _QUERIES_NOTE)
+
+
+def _write_peer_file(loaded: Path, file: Path) -> None:
+    """What DuckDB loaded, with `ts` as the string that it was."""
     text = "strftime(ts AT TIME ZONE 'UTC', '%Y-%m-%dT%H:%M:%S.%fZ')"
-    peer.execute(f"COPY (SELECT * REPLACE ({text} AS ts) FROM '{directory}/duckdb0/peer.parquet') TO '{file}'")
-    peer.execute(f"CREATE VIEW t AS FROM '{file}'")
-    columns = peer.execute("SELECT column_name FROM (DESCRIBE t) WHERE column_type = 'VARCHAR'").fetchall()
-    anywhere = " OR ".join(f"\"{name}\" ILIKE '%gamma%'" for (name,) in columns)
-    print(f"\n{'query, DuckDB':>22} {'Shoal ms':>9} {'DuckDB ms':>9} {'ratio':>6}")
-    for query in QUERIES:
-        statement = query.theirs.replace("{anywhere}", anywhere)
-        ours, theirs = [], []
-        for _ in range(_ROUNDS):
-            ours.append(_timed(lambda: list(lake.query(f"from logs | {query.ours}", engine="duckdb"))))  # noqa: B023
-            theirs.append(_timed(lambda: peer.sql(statement).to_arrow_table()))  # noqa: B023
-        a, b = min(ours) * 1000, min(theirs) * 1000
-        print(f"{query.name:>22} {a:>9.1f} {b:>9.1f} {a / b:>6.2f}")
+    duckdb.execute(f"COPY (SELECT * REPLACE ({text} AS ts) FROM '{loaded}') TO '{file}' (FORMAT parquet)")
 
 
-def _timed(run: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    run()
-    return time.perf_counter() - began
+def _compactions(lake: Path, records: int, rounds: int) -> Table:
+    def compact(who: str, place: int) -> Measured:
+        branch = f"{who}{place}"
+        compactions.branch(str(lake), branch)
+        run = processes.run("bench.compactions", who, str(lake), branch)
+        _require(run.found["rows"], records, LOADERS[who].name)
+        return run
+
+    runs = _in_turns(compactions.ENGINES, rounds, compact)
+    here = _seconds(runs["shoal"])
+    rows: list[tuple[Cell, ...]] = []
+    for who, found in runs.items():
+        own, objects = _seconds(found), int(found[0].found["objects"])
+        rows.append((LOADERS[who].name, own, own / here, int(records / own), objects, _peak(found)))
+    head = ("compaction", "s", "/ here", "records/s", "objects after", "peak MiB")
+    return Table(f"Compaction of {compactions.OBJECTS} objects that overlap", head, rows, _COMPACTION_NOTE)
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("who", choices=LOADS)
-    parser.add_argument("source")
-    parser.add_argument("directory")
-    args = parser.parse_args()
-    start = time.perf_counter()
-    LOADS[args.who](args.source, args.directory)
-    print(json.dumps({"seconds": time.perf_counter() - start, "peak": peak.mebibytes()}))
+def _queries_around(answers: _Answers, lake: Path) -> Table:
+    cases = [(who, pool) for who in compactions.ENGINES for pool in ("logs", f"logs@{who}0")]
+    runs = list(answers.ask({f"{who} on {pool}": (who, lake, pool) for who, pool in cases}).values())
+    rows: list[tuple[Cell, ...]] = []
+    for question in QUESTIONS:
+        here, here_after, spark, spark_after = (_milliseconds(run, question.name) for run in runs)
+        rows.append((question.name, here, here_after, here / here_after, spark, spark_after, spark / spark_after))
+    peaks = [_peak(run) for run in runs]
+    rows.append(("peak MiB", peaks[0], peaks[1], None, peaks[2], peaks[3], None))
+    head = ("query, ms", "here, before", "here, after", "ratio", "on Spark, before", "on Spark, after", "ratio")
+    return Table("Queries before and after compaction", head, rows, _AROUND_NOTE)
+
+
+def _require(found: object, wanted: object, who: str) -> None:
+    if found != wanted:
+        raise Disagreement(f"{who} found {found}, not {wanted}")
+
+
+def _seconds(runs: Iterable[Measured]) -> float:
+    return min(float(run.found["seconds"]) for run in runs)
+
+
+def _milliseconds(runs: Iterable[Measured], question: str) -> float:
+    return 1000 * min(float(run.found["seconds"][question]) for run in runs)
+
+
+def _peak(runs: Iterable[Measured]) -> int:
+    return max(run.peak for run in runs)

@@ -1,0 +1,73 @@
+"""Compaction of many objects that all overlap. `python -m bench.compactions` is one compaction of a branch."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from itertools import islice
+from pathlib import Path
+
+import shoal
+from bench import logs, processes
+from bench.loads import WARM_UP
+from shoal.engines.spark.session import spark_session
+
+OBJECTS = 200
+_WARM_UP_OBJECTS = 4
+ENGINES = {"shoal": "duckdb", "shoal-spark": "spark"}
+"""By name: the engine that compacts."""
+
+
+def fill(lake: str, source: Path, records: int, objects: int) -> None:
+    """A pool of so many objects; the records of the source are in no order of time, so each object spans all of it."""
+    pool = shoal.create(lake).create("logs", key="ts")
+    with tempfile.TemporaryDirectory() as directory, source.open("rb") as file:
+        piece = Path(directory) / "piece.ndjson"
+        for place in range(objects):
+            lines = records * (place + 1) // objects - records * place // objects
+            piece.write_bytes(b"".join(islice(file, lines)))
+            pool.load(piece, engine="duckdb")
+
+
+def branch(lake: str, name: str) -> None:
+    """A branch to compact, so that others find the objects as they were."""
+    shoal.open(lake).pool("logs").create_branch(name)
+
+
+def compact(lake: str, branch: str, engine: str) -> None:
+    """Compact all that is worth it."""
+    for done in shoal.open(lake).pool("logs").compact_all(branch, engine=engine):
+        if done.commit is None:
+            raise RuntimeError(f"objects could not be compacted: {done}")
+
+
+def _warm_up() -> None:
+    """Start Spark and compact a little."""
+    spark_session()
+    with tempfile.TemporaryDirectory() as directory:
+        lake = f"{directory}/lake"
+        fill(lake, logs.path(WARM_UP), WARM_UP, _WARM_UP_OBJECTS)
+        compact(lake, "main", "spark")
+
+
+def main() -> None:
+    """One compaction; tells the seconds, the objects and the records after it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("who", choices=ENGINES)
+    parser.add_argument("lake")
+    parser.add_argument("branch")
+    args = parser.parse_args()
+    if args.who == "shoal-spark":
+        _warm_up()
+    began = time.perf_counter()
+    compact(args.lake, args.branch, ENGINES[args.who])
+    seconds = time.perf_counter() - began
+    opened = shoal.open(args.lake)
+    rows = opened.query(f"from logs@{args.branch} | count()", engine="duckdb").one()
+    objects = len(list(opened.pool("logs").objects(args.branch)))
+    processes.tell(seconds=seconds, rows=int(shoal.to_python(rows)), objects=objects)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The file of results: where and with what they were measured, and the tables."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from tools.java import java_version
+
+from bench.tables import Table
+from shoal.engines.spark.java import find_java
+
+FILE = Path(__file__).parent / "RESULTS.md"
+_PACKAGES = ("duckdb", "pyarrow", "pyspark", "deltalake", "pyiceberg")
+
+
+def machine() -> str:
+    """What this runs on and with."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    versions = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
+    languages = f"Python {platform.python_version()}, Java {java_version(str(find_java()))}"
+    return f"{os.cpu_count()} cores, {memory:.0f} GiB of memory; {languages}, {versions}"
+
+
+def write(measured: Sequence[tuple[int, Sequence[Table]]]) -> None:
+    """Write the file anew: for each number of records its tables."""
+    parts = ["# Loads, queries and compactions beside peers", _introduction()]
+    for records, tables in measured:
+        parts += [f"## {records:,} mixed log records", *(f"### {table}" for table in tables)]
+    FILE.write_text("\n\n".join(parts) + "\n")
+
+
+def _introduction() -> str:
+    today = datetime.now(UTC).date().isoformat()
+    return (
+        f"Measured on {today}: {machine()}. `python -m bench engines --write` writes this file.\n\n"
+        "Everything ran side by side in one run, each measurement in a process of its own, and the best of\n"
+        "several rounds counts. Ratios below 1 are faster. All counts of records and all answers were compared first:\n"
+        "they are the same."
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
