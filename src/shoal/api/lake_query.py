@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 from shoal.api.authors import default_author
 from shoal.api.handover import Decision, Handover, choose_engine
@@ -55,11 +57,12 @@ class Question:
 def explain(lake: Lake, question: Question) -> list[Decision]:
     """What would be read, and by which engine."""
     handover = Handover(lake, choose_engine(question.engine), None, None, commit_of)
-    handover.rewrite(_compile(lake, question), explain=True)
+    handover.rewrite(compile_question(lake, question), explain=True)
     return handover.decisions
 
 
-def _compile(lake: Lake, question: Question) -> plan.Program:
+def compile_question(lake: Lake, question: Question) -> plan.Program:
+    """The plan of a query, in which each pool is at one commit."""
     source = Source([*map(read_part, question.includes), Part("", question.program)])
     catalog = LakeCatalog(lake, question.head, question.views)
     compiled = compile_source(source, catalog)
@@ -70,7 +73,18 @@ def _compile(lake: Lake, question: Question) -> plan.Program:
 
 def ask(lake: Lake, question: Question) -> Results:
     """The results of a query."""
-    compiled = _compile(lake, question)
+    compiled = compile_question(lake, question)
+    results = run_compiled(lake, question, compiled)
+    results.on_spark(lambda times: _on_spark(lake, question, compiled, times))
+    return results
+
+
+def _on_spark(lake: Lake, question: Question, compiled: plan.Program, times: str) -> Any:
+    return import_module("shoal.api.spark_frames").frame_of_program(lake, question, compiled, times)
+
+
+def run_compiled(lake: Lake, question: Question, compiled: plan.Program) -> Results:
+    """The results of a query whose plan is made."""
     engine = "interp" if question.statistics else choose_engine(question.engine)
     handover = Handover(lake, engine, question.on_warning, question.on_read, commit_of)
     compiled = handover.rewrite(compiled)

@@ -59,17 +59,17 @@ class OnSpark:
         """What comes out."""
         if self._whole.aggregation is not None:
             _, final = split_aggregates(self._whole.aggregation)
-            packs = _packed([(source,) for source in self._scan.sources], _tasks())
+            packs = packed([(source,) for source in self._scan.sources], task_count())
             partials = chain.from_iterable(self._stream("partials", packs))
             return run_program(plan.Program((plan.DefaultScan(), final)), partials, Run(memory=run.memory))
         if self._whole.is_sorted:
             return self._merged()
-        rows = chain.from_iterable(self._stream("values", _stretches(self._scan.runs, _tasks())))
+        rows = chain.from_iterable(self._stream("values", _stretches(self._scan.runs, task_count())))
         return rows if self._whole.limit is None else first_values(rows, self._whole.limit)
 
     def _merged(self) -> Iterator[Value]:
         """The first rows of a sort, from those of each task."""
-        packs = _packed([(source,) for source in self._scan.sources], _tasks())
+        packs = packed([(source,) for source in self._scan.sources], task_count())
         found = [list(zip(*part, strict=True)) for part in self._stream_ordered(packs)]
         rank = cmp_to_key(partial(compare_by, self._whole.directions))
         merged = heapq.merge(*found, key=lambda pair: rank(pair[0]))
@@ -117,7 +117,8 @@ def _for_tasks(ops: plan.Seq) -> plan.Seq:
     return ops
 
 
-def _tasks() -> int:
+def task_count() -> int:
+    """In how many tasks a session does its work."""
     return TASKS_PER_CORE * int(spark_session().sparkContext.defaultParallelism)
 
 
@@ -128,16 +129,16 @@ def _failures_named(rows: Iterable[bytes]) -> Iterator[bytes]:
     except ShoalError:
         raise
     except Exception as e:
-        raise StorageFailure(f"Spark: {_reason(e)} (SHOAL_SPARK_LOG=WARN shows more)") from e
+        raise StorageFailure(f"Spark: {reason_of(e)} (SHOAL_SPARK_LOG=WARN shows more)") from e
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """The line that tells most: the last error that a traceback, in Python or in Java, ends with."""
     found = re.findall(r"^(?:Caused by: )?[\w.]*(?:Error|Exception): .+$", str(error), re.MULTILINE)
     return (found[-1] if found else str(error).strip().partition("\n")[0] or type(error).__name__)[:300]
 
 
-def _packed(runs: list[tuple[Source, ...]], count: int) -> list[tuple[tuple[Source, ...], ...]]:
+def packed(runs: list[tuple[Source, ...]], count: int) -> list[tuple[tuple[Source, ...], ...]]:
     """Runs in so many packs of about as many rows, in no order."""
     packs: list[list[tuple[Source, ...]]] = [[] for _ in range(min(count, len(runs)))]
     sizes = [0] * len(packs)
