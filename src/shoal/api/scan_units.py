@@ -110,9 +110,14 @@ def _reader_elsewhere(uri: str, prefix: str, o: DataObject, read: Any) -> Object
 
 @lru_cache(maxsize=8)
 def _open_store(uri: str) -> ObjectStore:
+    require_reach(uri)
+    return open_store(uri)
+
+
+def require_reach(uri: str) -> None:
+    """Unsupported, if other processes cannot open a store."""
     if uri.startswith("memory:"):
         raise Unsupported("a lake in memory cannot be read by other processes (use another engine, or another store)")
-    return open_store(uri)
 
 
 def _rows_as_table(store: Any, prefix: str, o: DataObject) -> pa.Table:

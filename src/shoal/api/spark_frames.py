@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from shoal import errors
 from shoal.api.lake_query import Question
+from shoal.api.scan_units import require_reach
 from shoal.api.spark_plans import SparkPlan, plan_program, plan_sources, style_of
 from shoal.engines.spark.runner import TASKS_PER_CORE, reason_of
 from shoal.engines.spark.session import spark_session, when_opened
@@ -40,7 +41,7 @@ _OURS = re.compile(r"^shoal\.[\w.]*\.(\w+): (.+)$", re.MULTILINE)
 def register(spark: SparkSession) -> None:
     """Make the source `shoal` known to a session."""
     source: Any = import_module("shoal.api.spark_source")
-    # It refuses to be asked with this setting off, even by queries that have no filters.
+    # With the option `prune` it refuses to be asked with this setting off.
     spark.conf.set(_PUSHDOWN, "true")
     with _active(spark):
         spark.dataSource.register(source.ShoalSource)
@@ -87,14 +88,9 @@ def _quoted(name: str) -> str:
 def frame_of_program(lake: Lake, question: Question, program: plan.Program, times: str) -> DataFrame:
     """What a program gives, computed by tasks."""
     style = style_of(times)
-    _require_reach(lake)
+    require_reach(lake.store.uri)
     spark = open_session()
     return _frame(spark, plan_program(lake, question, program, style, _tasks(spark)))
-
-
-def _require_reach(lake: Lake) -> None:
-    if lake.store.uri.startswith("memory:"):
-        raise Unsupported("a lake in memory cannot be read by other processes (use another engine, or another store)")
 
 
 def _tasks(spark: SparkSession) -> int:

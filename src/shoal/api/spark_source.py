@@ -6,10 +6,14 @@
     query      a program that tasks run over the pool, such as `where status >= 500 | cut host`
     times      `microseconds`, which are timestamps, or `integers`, of nanoseconds
     tasks      how many there are at most
+    prune      `true`: filters of Spark leave out data objects
     plan       all of this, made by the driver beforehand
 
 Spark asks for the columns, then for the tasks, each in a process of its own. The first one finds out which commit is
 read, and all that follows reads that one. Importing this module imports pyspark.
+
+Filters are not asked for unless `prune` is set: Spark 4.3 keeps what the tasks of a filtered query are, and gives them
+to the next query of the same DataFrame if that has no filter to push, which then misses rows.
 """
 
 from __future__ import annotations
@@ -65,7 +69,7 @@ class ShoalSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns that are asked for."""
-        return _Reader(self, schema)
+        return (_PruningReader if self.options.get("prune", "").lower() == "true" else _Reader)(self, schema)
 
     def plan(self, conditions: Sequence[Condition] = (), names: frozenset[str] | None = None) -> SparkPlan:
         """What there is to do, for rows that meet conditions; all columns, or some of them."""
@@ -102,11 +106,6 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         self._schema = schema
         self._conditions: tuple[Condition, ...] = ()
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name for it
-        """Filters leave out data objects, not rows: Spark has to apply all of them."""
-        self._conditions = tuple(found for each in filters for found in _conditions(each))
-        return filters
-
     def partitions(self) -> Sequence[InputPartition]:
         """One for each task."""
         names = self._schema.names
@@ -124,6 +123,15 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         schema = to_arrow_schema(self._schema, timezone="UTC")
         for batch in pickle.loads(partition.value).batches():  # noqa: S301 - from our planning
             yield batch.select(schema.names).cast(schema)
+
+
+class _PruningReader(_Reader):
+    """Reads what filters leave of a table."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name for it
+        """Filters leave out data objects, not rows: Spark has to apply all of them."""
+        self._conditions = tuple(found for each in filters for found in _conditions(each))
+        return filters
 
 
 def _conditions(each: Filter) -> Iterator[Condition]:

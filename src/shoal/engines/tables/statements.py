@@ -47,7 +47,8 @@ class Condition:
 class Use:
     """A place in a statement where a table is named."""
 
-    node: exp.Table
+    place: int
+    """Its number among the tables of the tree."""
     name: str
     is_quoted: bool
     conditions: tuple[Condition, ...]
@@ -80,15 +81,13 @@ class Statement:
 
     def sql(self, dialect: str, names: Sequence[str]) -> str:
         """The statement for an engine, in which the tables have these names."""
-        places = {id(use.node): name for use, name in zip(self.uses, names, strict=True)}
-        known = {id(node): i for i, node in enumerate(self._tree.find_all(exp.Table)) if id(node) in places}
-        order = {i: places[ident] for ident, i in known.items()}
         tree = self._tree.copy()
-        for i, node in enumerate(list(tree.find_all(exp.Table))):
-            if i in order:
-                if not node.alias and not isinstance(node.parent, exp.Describe):
-                    node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
-                node.set("this", exp.to_identifier(order[i], quoted=True))
+        tables = list(tree.find_all(exp.Table))
+        for use, name in zip(self.uses, names, strict=True):
+            node = tables[use.place]
+            if not node.alias and not isinstance(node.parent, exp.Describe):
+                node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
+            node.set("this", exp.to_identifier(name, quoted=True))
         if self.is_description:
             tree = exp.select("column_name", "column_type").from_(exp.Subquery(this=tree))
         try:
@@ -143,7 +142,7 @@ def _check(tree: exp.Expr) -> None:
 
 
 def _uses(tree: exp.Expr) -> Iterator[Use]:
-    for node in tree.find_all(exp.Table):
+    for place, node in enumerate(tree.find_all(exp.Table)):
         name = node.this
         if not isinstance(name, exp.Identifier):
             if not isinstance(name, _FUNCTIONS):
@@ -154,7 +153,7 @@ def _uses(tree: exp.Expr) -> Iterator[Use]:
             name_of = node.sql(DIALECT)
             raise InvalidInput(f'sql: {name_of} is no pool (pools have no schemas; quote a name with dots: "a.b")')
         if not _is_common(node, name.name):
-            yield Use(node, name.name, bool(name.args.get("quoted")), tuple(_conditions(node)))
+            yield Use(place, name.name, bool(name.args.get("quoted")), tuple(_conditions(node)))
 
 
 def _is_common(node: exp.Expr, name: str) -> bool:
