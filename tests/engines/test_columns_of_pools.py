@@ -63,6 +63,16 @@ def test_plain_data_is_plain_parquet(lake: LocalLake) -> None:
     assert table.column("ts").to_pylist() == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "program", ["where f != 1.5", "where f != f", "where !(r.f < 2.)", "yield f > 1.", "count() by f"]
+)
+def test_a_nan_is_not_lost_where_statistics_do_not_count_it(lake: LocalLake, program: str) -> None:
+    if "nan" not in [pool.name for pool in lake.pools()]:
+        lake.create("nan", key="k").load(b"{k:1,f:1.5,r:{f:1.}}{k:2,f:NaN,r:{f:NaN}}{k:3,f:1.5,l:[NaN]}")
+    answers = [lake.query(f"from nan | {program}", engine=engine).to_zson() for engine in ("interp", "duckdb")]
+    assert answers[0] == answers[1] != ""
+
+
 def test_a_layout_that_would_explode_goes_to_rows_in_the_same_load(lake: LocalLake) -> None:
     plain = [{"k": i, "s": "x"} for i in range(50)]
     wild = [{"k": i, f"key-{i}": i} for i in range(2000)]

@@ -142,6 +142,8 @@ class Handover:
         if engine == "auto":
             engine = "spark" if pruned.size > LARGE else "duckdb"
             why = f"{'more' if engine == 'spark' else 'no more'} than {LARGE >> 30} GiB to read"
+        if engine == "spark":
+            import_module("shoal.api.spark_frames")  # so that a session that is started knows the source of tables
         runner: Any = import_module(f"shoal.engines.{engine}.runner")
         made: Part | None = runner.compile_scan(found, scan, ops, funcs)
         return (None, "no columnar form") if made is None else (made, why)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 from shoal.api import prepared
 from shoal.api.authors import default_author
@@ -57,8 +59,13 @@ class Question:
 def explain(lake: Lake, question: Question) -> list[Decision]:
     """What would be read, and by which engine."""
     handover = Handover(lake, choose_engine(question.engine), None, None, commit_of)
-    handover.rewrite(_compile(lake, _source(question), question)[0], explain=True)
+    handover.rewrite(compile_question(lake, question), explain=True)
     return handover.decisions
+
+
+def compile_question(lake: Lake, question: Question) -> plan.Program:
+    """The plan of a query, in which each pool is at one commit."""
+    return _compile(lake, _source(question), question)[0]
 
 
 def _source(question: Question) -> Source:
@@ -92,7 +99,25 @@ def _prepare(lake: Lake, question: Question) -> Prepared:
 
 def ask(lake: Lake, question: Question) -> Results:
     """The results of a query."""
-    compiled, handover = (made := _prepare(lake, question)).program, made.handover
+    made = _prepare(lake, question)
+    results = _run(lake, question, made.program, made.handover)
+    results.on_spark(lambda times: _on_spark(lake, question, times))
+    return results
+
+
+def _on_spark(lake: Lake, question: Question, times: str) -> Any:
+    compiled = compile_question(lake, question)
+    return import_module("shoal.api.spark_frames").frame_of_program(lake, question, compiled, times)
+
+
+def run_compiled(lake: Lake, question: Question, compiled: plan.Program) -> Results:
+    """The results of a query whose plan is made."""
+    engine: Engine = "interp" if question.statistics else choose_engine(question.engine)
+    handover = Handover(lake, engine, question.on_warning, question.on_read, commit_of)
+    return _run(lake, question, handover.rewrite(compiled), handover)
+
+
+def _run(lake: Lake, question: Question, compiled: plan.Program, handover: Handover) -> Results:
     open_other = lake_opener(lake, question.options, question.on_warning, question.on_read, question.watch)
 
     def open_scan(scan: plan.Scan) -> Iterator[Value]:

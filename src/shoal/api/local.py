@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from typing import Any
 
 from shoal.api.lake_query import Question, ask, explain, parse_head
@@ -119,6 +120,13 @@ class LocalLake:
             engine=engine,
         )
         return ask(self.inner, question)
+
+    def sql(
+        self, statement: str, *, engine: str | None = None, on_warning: Callable[[str], None] | None = None
+    ) -> Results:
+        asking: Any = import_module("shoal.api.sql")
+        results: Results = asking.ask_sql(self.inner, statement, engine, on_warning)
+        return results
 
     def explain(
         self, program: str, *, head: str | None = None, includes: Sequence[str] = (), engine: str | None = None

@@ -368,6 +368,14 @@ class Lake(Protocol):
         `engine` is `interp`, `duckdb`, `spark` or `auto`, which is the default unless the environment has SHOAL_ENGINE.
         """
 
+    def sql(
+        self, statement: str, *, engine: str | None = None, on_warning: Callable[[str], None] | None = None
+    ) -> Results:
+        """What a query in SQL gives: pools are tables by their names, and `"pool@commitish"` as they were there.
+
+        `engine` is `duckdb`, `spark` or `auto`. See `docs/sql.md` for columns and types.
+        """
+
     def explain(
         self, program: str, *, head: str | None = None, includes: Sequence[str] = (), engine: str | None = None
     ) -> list[ScanPlan]:

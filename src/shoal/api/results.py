@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from shoal.api.python_values import to_python
 from shoal.engines.interp.environment import Statistics
-from shoal.errors import InvalidInput
+from shoal.errors import InvalidInput, Unsupported
 from shoal.formats.json_text import to_json
 from shoal.model.text import format_value
 from shoal.model.values import Value
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+    from pyspark.sql import DataFrame
 
 
 class Results:
@@ -32,8 +33,13 @@ class Results:
         self._values = values
         self._held: list[Value] | None = None
         self._is_read = False
+        self._on_spark: Callable[[str], DataFrame] | None = None
         self.statistics = statistics
         """How much was read so far: complete after the last value."""
+
+    def on_spark(self, make: Callable[[str], DataFrame]) -> None:
+        """Let tasks of Spark compute them, where that is asked for; `make` is told how times are to be kept."""
+        self._on_spark = make
 
     def __iter__(self) -> Iterator[Value]:
         if self._held is not None:
@@ -110,3 +116,14 @@ class Results:
     def to_polars(self) -> polars.DataFrame:
         """A DataFrame of polars with the columns of `to_arrow`; what Arrow has no type for are Python objects."""
         return import_module("shoal.api.frames").to_polars(list(self))
+
+    def to_spark(self, *, times: str = "microseconds") -> DataFrame:
+        """A DataFrame of Spark, whose tasks compute the values when it is acted upon, and anew each time.
+
+        Its columns are those of `docs/sql.md`. A timestamp of Spark has microseconds: a time with finer digits
+        fails, unless `times="integers"` asks for nanoseconds in integers. Where the types of the values do not follow
+        from the program, it is run once to know them. Only what a lake is asked can be had in this way.
+        """
+        if self._on_spark is None:
+            raise Unsupported("only what a query of a lake gives can be had on Spark (load it into a pool first)")
+        return self._on_spark(times)

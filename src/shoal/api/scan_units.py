@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,23 +14,19 @@ from shoal.engines.units import Scan, Source
 from shoal.formats.columns import batch_of
 from shoal.formats.fused import Fuser
 from shoal.formats.layouts import layout_of
-from shoal.ids import to_text
+from shoal.ids import Id, to_text
 from shoal.lake import column_form, row_form
 from shoal.lake.objects import DataObject, Form, Purged
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Missing, Warn, partitions
+from shoal.model import types as t
 from shoal.storage.store import ObjectStore
 from shoal.storage.uris import reopen_store
 
 
 def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> Scan | None:
     """What an engine reads; None if that cannot be told without reading it."""
-    purged = frozenset(pool.refs().purged())
-    present = [o for o in objects if o.id not in purged]
-    if warn is not None:
-        for o in objects:
-            if o.id in purged:
-                warn(f"{pool.config.name}: data object {to_text(o.id)} ({o.count} records) was purged and is left out")
+    present = _present(pool, objects, warn)
     if any(o.shapes is None for o in present):
         return None
     places = {o.id: i for i, o in enumerate(present)}
@@ -40,6 +38,42 @@ def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> S
     if len(key.paths) > 1 and any(len(run) > 1 for run in runs):
         return None
     return Scan(runs, key.paths[0], key.order == "desc")
+
+
+def sources_of(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> list[Source]:
+    """What an engine reads where order does not matter."""
+    present = with_shapes(pool, _present(pool, objects, warn))
+    return [make_source(pool, o, place) for place, o in enumerate(present)]
+
+
+def with_shapes(pool: Pool, objects: Iterable[DataObject]) -> list[DataObject]:
+    """Objects with the shapes that they have; those of objects that do not list them are found by reading them."""
+    return [o if o.shapes is not None else _with_shapes(pool, o) for o in objects]
+
+
+def _with_shapes(pool: Pool, o: DataObject) -> DataObject:
+    known = _found_shapes.get(o.id)
+    if known is None:
+        try:
+            known = tuple(Counter(value.type for value in row_form.read_all(pool.store, pool.prefix, o)).items())
+        except Purged:
+            known = ()  # whoever reads it will say so
+        _found_shapes[o.id] = known
+    return replace(o, shapes=known)
+
+
+_found_shapes: dict[Id, tuple[tuple[t.Type, int], ...]] = {}
+"""Objects never change, and ids are never used again."""
+
+
+def _present(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> list[DataObject]:
+    """The objects that were not purged, with a warning for those that were."""
+    purged = frozenset(pool.refs().purged())
+    if warn is not None:
+        for o in objects:
+            if o.id in purged:
+                warn(f"{pool.config.name}: data object {to_text(o.id)} ({o.count} records) was purged and is left out")
+    return [o for o in objects if o.id not in purged]
 
 
 def make_source(pool: Pool, o: DataObject, place: int = 0) -> Source:

@@ -14,9 +14,9 @@ from shoal.cli.verbs import version_line
 from shoal.errors import InvalidInput, ShoalError, StorageFailure
 
 VERBS = (
-    "init", "create", "drop", "rename", "ls", "use", "branch", "tag", "load", "query", "explain", "log", "diff",
-    "merge", "rebase", "revert", "delete", "compact", "manage", "vacuum", "vacate", "purge", "info", "version",
-    "warmup", "zq",
+    "init", "create", "drop", "rename", "ls", "use", "branch", "tag", "load", "query", "sql", "explain", "log",
+    "diff", "merge", "rebase", "revert", "delete", "compact", "manage", "vacuum", "vacate", "purge", "info",
+    "version", "warmup", "zq",
 )  # fmt: skip
 """Each is a module with its `SUMMARY` and `run`."""
 

@@ -88,6 +88,10 @@ class Fuser:
         """These rows, in this order."""
         return _Gatherer(self, rows).table()
 
+    def everything(self) -> pa.Table:
+        """All rows, shape after shape."""
+        return self.table(np.arange(int(self.lengths.sum()), dtype=np.int64))
+
 
 class _Gatherer:
     """Gathers some rows of all columns."""

@@ -74,6 +74,7 @@ def write(layout: Layout, table: pa.Table, key: SortKey, seek_stride: int) -> Pa
         write_page_checksum=True,
         store_schema=False,
         sorting_columns=sorting,
+        write_statistics=_with_statistics(table),
     )
     data = out.getvalue().to_pybytes()
     index_size = int.from_bytes(data[-_TAIL:-4], "little") + _TAIL
@@ -81,6 +82,30 @@ def write(layout: Layout, table: pa.Table, key: SortKey, seek_stride: int) -> Pa
     size = len(data) - index_size
     zones = pack(layout, [_extent(leaf, _leaf_column(table, leaf)) for leaf in layout.leaves])
     return Packed(data, size, zlib.crc32(view[:size]), index_size, zlib.crc32(view[size:]), zones)
+
+
+def _with_statistics(table: pa.Table) -> bool | list[str]:
+    """The columns of Parquet that tell their least and greatest value: all but those with a NaN.
+
+    A NaN does not count for these, and engines that take it for a number would think that there is none.
+    """
+    columns = [leaf for name in table.column_names for leaf in _parquet_leaves(name, table.column(name))]
+    with_nan = {
+        path for path, column in columns if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py()
+    }
+    return sorted({path for path, _ in columns} - with_nan) if with_nan else True
+
+
+def _parquet_leaves(path: str, column: pa.ChunkedArray) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    """The columns that Parquet makes of one, by their paths."""
+    typ = column.type
+    if pa.types.is_struct(typ):
+        for i in range(typ.num_fields):
+            yield from _parquet_leaves(f"{path}.{typ.field(i).name}", pc.struct_field(column, [i]))
+    elif pa.types.is_list(typ):
+        yield from _parquet_leaves(f"{path}.list.element", pc.list_flatten(column))
+    else:
+        yield path, column
 
 
 def _sorting(layout: Layout, key: SortKey, columns: pa.Schema) -> list[Any] | None:

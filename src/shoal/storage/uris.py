@@ -39,9 +39,14 @@ def open_store(uri: str) -> ObjectStore:
 @lru_cache(maxsize=8)
 def reopen_store(uri: str) -> ObjectStore:
     """The store of another process, opened once in this one."""
+    require_reach(uri)
+    return open_store(uri)
+
+
+def require_reach(uri: str) -> None:
+    """Unsupported, if other processes cannot open a store."""
     if uri.startswith("memory:"):
         raise Unsupported("a lake in memory cannot be reached by other processes (use another engine or store)")
-    return open_store(uri)
 
 
 def canonical_uri(uri: str) -> str:

@@ -30,7 +30,7 @@ from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.reductions import Reduction
 from shoal.engines.sql.summaries import ONLY_SHAPE
 from shoal.engines.units import Scan, Source
-from shoal.formats.layouts import layout_of
+from shoal.formats.layouts import Layout, layout_of
 from shoal.lang import plan
 from shoal.lang.rules.split_aggregates import split_aggregates
 from shoal.model import types as t
@@ -123,6 +123,23 @@ class Compiled:
             return run_program(plan.Program((plan.DefaultScan(), final)), self.partials(run), Run(memory=run.memory))
         rows = self._rows()
         return rows if self.limit is None else first_values(rows, self.limit)
+
+    @property
+    def is_row_wise(self) -> bool:
+        """Whether each row comes out by itself: none are counted, sorted or brought together."""
+        return self.aggregation is None and self.limit is None and not self.is_sorted
+
+    @property
+    def layouts(self) -> list[Layout]:
+        """Those of the rows that come out."""
+        return [] if self._fragment.rows is None else [flat.layout for _, flat in self._fragment.rows]
+
+    def batches(self) -> Iterator[tuple[pa.RecordBatch, Flat]]:
+        """The rows in columns, in no order."""
+        assert self._fragment.rows is not None
+        for group, (frame, flat) in zip(self._groups, self._fragment.rows, strict=True):
+            for batch in query_batches(frame.select(flat.columns()), {group.number: (group, group.sources)}):
+                yield batch, flat
 
     @property
     def directions(self) -> list[bool]:

@@ -138,10 +138,10 @@ def _named(job: Callable[[], list[bytes]]) -> list[bytes]:
     except ShoalError:
         raise
     except Exception as e:
-        raise StorageFailure(f"Spark: {_reason(e)} (SHOAL_SPARK_LOG=WARN shows more)") from e
+        raise StorageFailure(f"Spark: {reason_of(e)} (SHOAL_SPARK_LOG=WARN shows more)") from e
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """The line that tells most: the last error that a traceback, in Python or in Java, ends with."""
     found = re.findall(r"^(?:Caused by: )?[\w.$]*(?:Error|Exception|Failure): .+$", str(error), re.MULTILINE)
     return (found[-1] if found else str(error).strip().partition("\n")[0] or type(error).__name__)[:300]

@@ -103,7 +103,7 @@ class OnSpark:
     # ---- jobs
 
     def _any_packs(self) -> list[Pack]:
-        return _packed([(source,) for source in self._scan.sources], _tasks())
+        return packed([(source,) for source in self._scan.sources], _tasks())
 
     def _stretches(self) -> list[Pack]:
         """In the order of the pool."""
@@ -131,7 +131,7 @@ def _tasks() -> int:
     return TASKS_PER_CORE * cores()
 
 
-def _packed(runs: list[tuple[Source, ...]], count: int) -> list[Pack]:
+def packed(runs: list[tuple[Source, ...]], count: int) -> list[Pack]:
     """Runs in so many packs of about as many rows, in no order."""
     packs: list[list[tuple[Source, ...]]] = [[] for _ in range(min(count, len(runs)))]
     sizes = [0] * len(packs)

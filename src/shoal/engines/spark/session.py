@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING
 from warnings import filterwarnings
@@ -26,13 +26,24 @@ _ABOUT_PANDAS = "PySpark does not yet fully support pandas"
 """A warning of all that goes through Python, `mapInArrow` included, where no pandas is at work."""
 
 _starting = Lock()
+_acts: list[Callable[[SparkSession], None]] = []
 
 
 def spark_session() -> SparkSession:
     """The session that is active; else a new one, at the master that the environment names or on this machine."""
     filterwarnings("ignore", _ABOUT_PANDAS, FutureWarning)
     with _starting:
-        return _active() or _start(_master())
+        active = _active()
+        if active is None:
+            active = _start(_master())
+            for act in _acts:
+                act(active)
+        return active
+
+
+def when_opened(act: Callable[[SparkSession], None]) -> None:
+    """What to do with each session that is started from here on."""
+    _acts.append(act)
 
 
 def _active() -> SparkSession | None:

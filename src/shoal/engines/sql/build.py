@@ -19,6 +19,14 @@ def column(name: str) -> Sql:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
+def nested(names: Sequence[str]) -> Sql:
+    """A column inside of structs, by their names and its own."""
+    made = column(names[0])
+    for name in names[1:]:
+        made = call("struct_extract", made, text(name))
+    return made
+
+
 def call(name: str, *args: Sql) -> Sql:
     """A function of the engine, called by its own name."""
     return exp.Anonymous(this=name, expressions=list(args))

@@ -111,15 +111,8 @@ def scan_node(shape: t.Type, form: Form, is_top: bool = True) -> Node:
         fields = tuple(
             scan_node(f.type, inner, is_top=False) for f, inner in zip(under.fields, form.fields, strict=True)
         )
-        return Rec(shape, fields, None if is_top else build.is_present(_nested(form.struct.column)))
-    return Leaf(shape, _nested(form.column))
-
-
-def _nested(names: tuple[str, ...]) -> Sql:
-    made = build.column(names[0])
-    for name in names[1:]:
-        made = build.call("struct_extract", made, build.text(name))
-    return made
+        return Rec(shape, fields, None if is_top else build.is_present(build.nested(form.struct.column)))
+    return Leaf(shape, build.nested(form.column))
 
 
 # ---- conditions by case

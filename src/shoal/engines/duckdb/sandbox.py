@@ -1,0 +1,79 @@
+"""Statements of others in DuckDB: on a database of their own, which reads the files of the tables and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import gettempdir
+
+import duckdb
+import pyarrow as pa
+
+from shoal.engines.duckdb.views import Views
+from shoal.engines.tables.forms import TableForm
+from shoal.engines.tables.statements import DIALECT, Statement
+from shoal.engines.units import Source
+from shoal.errors import InvalidInput, StorageFailure
+
+_BATCH_ROWS = 8192
+_CONFIG = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+_SETTINGS = (
+    "SET python_enable_replacements = false",  # else the variables of Python are tables
+    "SET TimeZone = 'UTC'",
+    "SET arrow_large_buffer_size = false",
+)
+_LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
+
+
+def run_statement(
+    statement: Statement, tables: Sequence[tuple[TableForm, Sequence[Source]]]
+) -> Iterator[pa.RecordBatch]:
+    """What a statement gives, as it comes; the tables are those of its uses. What is wrong with it is told at once."""
+    con = duckdb.connect(":memory:", config=_CONFIG)
+    views = Views(con)
+    try:
+        with _errors(views):
+            for setting in _SETTINGS:
+                con.execute(setting)
+            con.execute("SET temp_directory = ?", [str(Path(gettempdir()) / f"shoal-sql-{os.getpid()}")])
+            names = [views.add(*table) for table in tables]
+            con.execute("SET allowed_paths = ?", [views.files])
+            for lock in _LOCKS:
+                con.execute(lock)
+            reader = con.sql(statement.sql(DIALECT, names)).to_arrow_reader(_BATCH_ROWS)
+    except BaseException:
+        _close(con, views)
+        raise
+    return _batches(con, views, reader)
+
+
+def _batches(con: duckdb.DuckDBPyConnection, views: Views, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    try:
+        with _errors(views):
+            yield from reader
+    finally:
+        reader.close()
+        _close(con, views)
+
+
+def _close(con: duckdb.DuckDBPyConnection, views: Views) -> None:
+    views.close()
+    con.close()
+
+
+@contextmanager
+def _errors(views: Views) -> Iterator[None]:
+    """What DuckDB says, in one line."""
+    try:
+        yield
+    except (duckdb.IOException, duckdb.OutOfMemoryException) as e:
+        raise StorageFailure(f"sql: {_line(e)}") from e
+    except (duckdb.Error, pa.ArrowException) as e:
+        raise views.failure() or InvalidInput(f"sql: {_line(e)}") from e
+
+
+def _line(error: Exception) -> str:
+    """The message without the place in a text that is not the user's."""
+    return " ".join(str(error).partition("\n\nLINE ")[0].split())

@@ -1,0 +1,199 @@
+"""Tables of DuckDB: the data objects of a pool, each in its own layout, as one view in the form of a table.
+
+What DuckDB cannot convert by itself, such as addresses to text, Python does, a chunk of a column at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+
+from shoal.engines.sql import build
+from shoal.engines.sql.build import Sql
+from shoal.engines.tables.forms import TableForm, source_slot
+from shoal.engines.tables.plain import is_plain, plain_type, to_plain
+from shoal.engines.units import Source
+from shoal.errors import InvalidInput
+from shoal.formats import fused
+from shoal.formats.layouts import Layout, Leaf, Slot, Struct, layout_of
+from shoal.formats.physical import arrow_type
+from shoal.model import types as t
+
+_DIALECT = "duckdb"
+
+
+class Views:
+    """The views of one connection."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        self._con = con
+        self._numbers = count()
+        self._functions: dict[tuple[str, t.Type], str] = {}
+        self.files: list[str] = []
+        """All that is read."""
+        self._failures: list[InvalidInput] = []
+
+    def close(self) -> None:
+        """Take back what was given to DuckDB, which else keeps it."""
+        for name in self._functions.values():
+            self._con.remove_function(name)
+
+    def failure(self) -> InvalidInput | None:
+        """What went wrong in Python, which DuckDB tells in words of its own."""
+        return self._failures[0] if self._failures else None
+
+    def add(self, form: TableForm, sources: Sequence[Source]) -> str:
+        """A view of some data objects; its name."""
+        name = f"t{next(self._numbers)}"
+        parts = [self._part(form, same) for same in _alike(sources)] or [_nothing(form)]
+        query = " UNION ALL ".join(part.sql(_DIALECT) for part in parts)
+        self._con.execute(f"CREATE TEMPORARY VIEW {name} AS {query}")
+        return name
+
+    def _part(self, form: TableForm, sources: list[Source]) -> exp.Select:
+        layout = layout_of(sources[0].shapes)
+        columns = [sql for _, sql in _Columns(self, form, layout).top()]
+        names = form.schema.names
+        items = [exp.alias_(sql, name, quoted=True) for sql, name in zip(columns, names, strict=True)]
+        return exp.select(*items).from_(self._table(sources))
+
+    def _table(self, sources: list[Source]) -> exp.Table:
+        if sources[0].file is not None:
+            files = [source.file() for source in sources if source.file is not None]
+            self.files += files
+            return exp.Table(this=build.call("read_parquet", exp.Array(expressions=[build.text(f) for f in files])))
+        name = f"r{next(self._numbers)}"
+        self._con.register(name, pa.concat_tables([source.table() for source in sources if source.table is not None]))
+        return exp.to_table(name)
+
+    def function(self, typ: t.Type, form: TableForm, column: str) -> str:
+        """The name of a function of DuckDB that makes columns of a type plain."""
+        known = self._functions.get((column, typ))
+        if known is not None:
+            return known
+        name = self._functions[column, typ] = f"plain{len(self._functions)}"
+        wanted = plain_type(typ, form.style)
+
+        def convert(values: pa.ChunkedArray) -> pa.ChunkedArray:
+            try:
+                parts = [to_plain(typ, _exact(chunk, typ), form.style) for chunk in values.chunks]
+            except InvalidInput as e:
+                self._failures.append(InvalidInput(f"column {column}: {e}"))
+                raise
+            return pa.chunked_array(parts, wanted)
+
+        self._con.create_function(
+            name, convert, [sql_type(arrow_type(typ))], sql_type(wanted), type="arrow", null_handling="special"
+        )
+        return name
+
+
+def _exact(values: pa.Array, typ: t.Type) -> pa.Array:
+    """A column of DuckDB in the very physical type: its lists, for one, have another name for what they hold."""
+    wanted = arrow_type(typ)
+    return values if values.type == wanted else values.cast(wanted)
+
+
+def _alike(sources: Sequence[Source]) -> list[list[Source]]:
+    held: dict[tuple[tuple[t.Type, ...], bool], list[Source]] = {}
+    for source in sources:
+        held.setdefault((source.shapes, source.file is not None), []).append(source)
+    return list(held.values())
+
+
+def _nothing(form: TableForm) -> exp.Select:
+    """No rows."""
+    items = [exp.alias_(build.null(sql_type(f.type)), f.name, quoted=True) for f in form.schema]
+    return exp.select(*items).where(exp.false())
+
+
+class _Columns:
+    """The columns of a form, from tables in a layout."""
+
+    def __init__(self, views: Views, form: TableForm, source: Layout) -> None:
+        self._views, self._form, self._source = views, form, source
+
+    def top(self) -> Iterator[tuple[str, Sql]]:
+        form, source = self._form, self._source.root
+        root = form.layout.root
+        found = False
+        fields = {} if root.struct is None else root.struct.fields
+        slots = [(slot, source_slot(source, name)) for name, slot in fields.items()]
+        for slot, other in [*slots, (Slot(None, root.leaves), source)]:
+            for name, sql in self._slot(slot, other):
+                if form.is_wanted(name):
+                    found = True
+                    yield name, sql
+        if not found:
+            yield form.schema.names[0], build.null("BOOLEAN")
+
+    def _slot(self, target: Slot, source: Slot | None) -> Iterator[tuple[str, Sql]]:
+        if target.struct is not None:
+            yield target.struct.column[-1], self._struct(target.struct, None if source is None else source.struct)
+        for typ, leaf in target.leaves.items():
+            yield leaf.column[-1], self._leaf(leaf, None if source is None else source.leaves.get(typ))
+
+    def _leaf(self, target: Leaf, source: Leaf | None) -> Sql:
+        if source is None:
+            return build.null(sql_type(plain_type(target.type, self._form.style)))
+        column = build.nested(source.column)
+        if is_plain(source.type, self._form.style):
+            return column
+        if source.type is t.TIME:
+            return build.call("make_timestamp_ns", column)
+        return build.call(self._views.function(source.type, self._form, ".".join(target.column)), column)
+
+    def _struct(self, target: Struct, source: Struct | None) -> Sql:
+        wanted = self._form.struct_type(target)
+        if source is None:
+            return build.null(sql_type(wanted))
+        column = build.nested(source.column)
+        if fused.struct_type(source) == wanted and self._is_plain(source):
+            return column
+        fields = [
+            exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=sql)
+            for inner, slot in target.fields.items()
+            for name, sql in self._slot(slot, source.fields.get(inner))
+        ]
+        made = exp.Struct(expressions=fields)
+        return build.choose([(build.is_null(column), build.null(sql_type(wanted)))], made)
+
+    def _is_plain(self, struct: Struct) -> bool:
+        """Whether all that is in a struct is there as the table has it."""
+        return all(
+            (slot.struct is None or self._is_plain(slot.struct))
+            and all(is_plain(typ, self._form.style) for typ in slot.leaves)
+            for slot in struct.fields.values()
+        )
+
+
+# ---- types by their names
+
+
+def sql_type(typ: pa.DataType) -> str:
+    """The name of an Arrow type in DuckDB."""
+    if pa.types.is_struct(typ):
+        inside = ", ".join(f"{quoted(typ.field(i).name)} {sql_type(typ.field(i).type)}" for i in range(typ.num_fields))
+        return f"STRUCT({inside})"
+    if pa.types.is_map(typ):
+        return f"MAP({sql_type(typ.key_type)}, {sql_type(typ.item_type)})"
+    if pa.types.is_list(typ):
+        return f"{sql_type(typ.value_type)}[]"
+    return _NAMES[typ]
+
+
+def quoted(name: str) -> str:
+    """A name as DuckDB writes it."""
+    return exp.to_identifier(name, quoted=True).sql(_DIALECT)
+
+
+_NAMES = {
+    pa.uint8(): "UTINYINT", pa.uint16(): "USMALLINT", pa.uint32(): "UINTEGER", pa.uint64(): "UBIGINT",
+    pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN",
+    pa.string(): "VARCHAR", pa.binary(): "BLOB", pa.timestamp("ns"): "TIMESTAMP_NS",
+}  # fmt: skip

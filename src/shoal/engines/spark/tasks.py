@@ -1,0 +1,86 @@
+"""What tasks of Spark do for a table: they read data objects and give rows in its form. A task can be pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal.engines.duckdb import runner
+from shoal.engines.duckdb.results import FlatColumns, decode_rows
+from shoal.engines.duckdb.runner import Compiled
+from shoal.engines.interp.engine import run_program
+from shoal.engines.interp.environment import Run
+from shoal.engines.tables.forms import Projection, TableForm
+from shoal.engines.units import Scan, Source
+from shoal.formats.columns import batches
+from shoal.formats.fused import Fuser, TableColumns
+from shoal.formats.layouts import SHAPE, layout_of
+from shoal.lang import plan
+from shoal.model.values import Value
+
+
+class Task(Protocol):
+    """A share of a table."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Rows in the form of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadObjects:
+    """Data objects as they are."""
+
+    form: TableForm
+    sources: tuple[Source, ...]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for source in self.sources:
+            made = Projection(self.form, layout_of(source.shapes))
+            for table in _tables(source, [SHAPE, *made.top_columns()]):
+                yield made.batch(TableColumns(table))
+
+
+@dataclass(frozen=True, slots=True)
+class RunFragment:
+    """Data objects and the operators after them, each of which takes rows one by one."""
+
+    form: TableForm
+    scan: Scan
+    source: plan.PoolScan
+    ops: plan.Seq
+    funcs: tuple[plan.Func, ...]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        runner.use_threads(1)
+        compiled = Compiled(self.scan, self.source, self.ops, self.funcs)
+        if compiled.rest:
+            rows = (value for batch, flat in compiled.batches() for value in decode_rows(batch, flat))
+            program = plan.Program((plan.DefaultScan(), *compiled.rest), self.funcs)
+            yield from rows_in_form(self.form, run_program(program, rows, Run()))
+            return
+        for batch, flat in compiled.batches():
+            if batch.num_rows:
+                yield Projection(self.form, flat.layout).batch(FlatColumns(batch, flat))
+
+
+def _tables(source: Source, columns: list[str]) -> Iterator[pa.Table]:
+    """The rows of a data object, some at a time."""
+    if source.file is None:
+        assert source.table is not None
+        yield source.table()
+        return
+    with pq.ParquetFile(source.file()) as file:
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group, columns=columns, use_threads=False)
+
+
+def rows_in_form(form: TableForm, values: Iterable[Value]) -> Iterator[pa.RecordBatch]:
+    """Values as rows of a table, in no order."""
+    for run in batches(iter(values)):
+        layout = layout_of(tuple(part.shape for part in run.parts))
+        table = Fuser(layout, [pa.chunked_array([part.column]) for part in run.parts]).everything()
+        yield Projection(form, layout).batch(TableColumns(table))

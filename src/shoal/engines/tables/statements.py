@@ -1,0 +1,262 @@
+"""Statements in SQL: which tables they name, and which conditions the rows of each have to meet.
+
+They are read in the dialect of DuckDB, and written anew for the engine that runs them: what was looked at is what
+runs. Only queries are let through.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
+
+from shoal.errors import InvalidInput, Unsupported
+
+Constant: TypeAlias = int | float | str
+DIALECT = "duckdb"
+_FUNCTIONS = (exp.GenerateSeries, exp.Unnest, exp.Explode)
+"""What may stand in the place of a table, and reads none."""
+_CHANGING = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Copy, exp.Command)
+_REFUSED = frozenset(("reflect", "java_method", "try_reflect"))
+"""Functions of Spark that call any code of Java."""
+_FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_TIMES = (exp.DType.DATE, exp.DType.DATETIME, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMP_NS)
+_OPS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A comparison of a column with a constant, which is true of every row that matters."""
+
+    column: tuple[str, ...]
+    """Its name, after those of the structs that it is in."""
+    op: str
+    """One of = < <= > >= in."""
+    value: Constant | tuple[Constant, ...]
+    """Several for `in`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A place in a statement where a table is named."""
+
+    place: int
+    """Its number among the tables of the tree."""
+    name: str
+    is_quoted: bool
+    conditions: tuple[Condition, ...]
+    """Some of them name columns of other tables, where the names do not tell."""
+
+
+class Statement:
+    """A query."""
+
+    def __init__(self, text: str) -> None:
+        """InvalidInput, if it is none."""
+        self._tree = _parse(text)
+        _check(self._tree)
+        self.uses = tuple(_uses(self._tree))
+
+    @property
+    def is_description(self) -> bool:
+        """Whether it asks for the columns of a table, and reads none."""
+        return isinstance(self._tree, exp.Describe)
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The names of columns that occur, in lower case; None if a star stands for all of them."""
+        tree = self._tree
+        is_open = any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
+        is_natural = any(join.args.get("method") for join in tree.find_all(exp.Join))
+        if is_open or is_natural or tree.find(exp.Pivot, exp.Columns) is not None:
+            return None
+        return frozenset(name.name.lower() for name in tree.find_all(exp.Identifier))
+
+    def sql(self, dialect: str, names: Sequence[str]) -> str:
+        """The statement for an engine, in which the tables have these names."""
+        tree = self._tree.copy()
+        tables = list(tree.find_all(exp.Table))
+        for use, name in zip(self.uses, names, strict=True):
+            node = tables[use.place]
+            if not node.alias and not isinstance(node.parent, exp.Describe):
+                node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
+            node.set("this", exp.to_identifier(name, quoted=True))
+        if self.is_description:
+            tree = exp.select("column_name", "column_type").from_(exp.Subquery(this=tree))
+        try:
+            return tree.sql(dialect, unsupported_level=ErrorLevel.RAISE)
+        except UnsupportedError as e:
+            raise Unsupported(f"sql: {_one_line(e)} (it may be known to the other engine: -engine duckdb)") from None
+
+
+def _parse(text: str) -> exp.Expr:
+    try:
+        with _silent():
+            found = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
+    except SqlglotError as e:
+        raise InvalidInput(f"sql: {_one_line(e)}") from None
+    if len(found) != 1:
+        raise InvalidInput(f"sql: one statement is wanted, and there are {len(found)}")
+    return found[0]
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """What sqlglot does not know it says in a log."""
+    logger = logging.getLogger("sqlglot")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _one_line(error: Exception) -> str:
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    line = " ".join(plain.partition("\n")[0].split())
+    return re.sub(r"<Token .*?>", "the end of the statement", line) if "SENTINEL" in line else line
+
+
+def _check(tree: exp.Expr) -> None:
+    """Refuse all that is no query."""
+    is_query = isinstance(tree, exp.Query | exp.Values | exp.Pivot)
+    is_description = isinstance(tree, exp.Describe) and isinstance(tree.this, exp.Table | exp.Query)
+    changing = tree.find(exp.Into, *_CHANGING)
+    if changing is not None or not (is_query or is_description):
+        found = changing or tree
+        word = str(found.this if isinstance(found, exp.Command) else found.key).upper()
+        raise InvalidInput(f"sql: only queries can be asked, not {word} (data is changed by other commands)")
+    for node in tree.walk():
+        if isinstance(node, exp.QueryTransform):
+            raise InvalidInput("sql: TRANSFORM runs programs, which a query may not")
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _REFUSED:
+            raise InvalidInput(f"sql: {node.name} runs any code, which a query may not")
+
+
+def _uses(tree: exp.Expr) -> Iterator[Use]:
+    for place, node in enumerate(tree.find_all(exp.Table)):
+        name = node.this
+        if not isinstance(name, exp.Identifier):
+            if not isinstance(name, _FUNCTIONS):
+                shown = name.name if isinstance(name, exp.Anonymous) else name.sql_name() if name else ""
+                raise InvalidInput(f"sql: {shown.lower()} is no pool (only pools can be read)")
+            continue
+        if node.db or node.catalog:
+            name_of = node.sql(DIALECT)
+            raise InvalidInput(f'sql: {name_of} is no pool (pools have no schemas; quote a name with dots: "a.b")')
+        if not _is_common(node, name.name):
+            yield Use(place, name.name, bool(name.args.get("quoted")), tuple(_conditions(node)))
+
+
+def _is_common(node: exp.Expr, name: str) -> bool:
+    """Whether a name is one that WITH gives at this place."""
+    inside: exp.Expr = node
+    above = node.parent
+    while above is not None:
+        found = above.args.get("with_")
+        if isinstance(found, exp.With):
+            for table in found.expressions:
+                is_itself = table is inside
+                if is_itself and not found.recursive:
+                    break
+                if table.alias.lower() == name.lower():
+                    return True
+                if is_itself:
+                    break
+        # A step over the WITH itself, so that it is known from which of its tables one came.
+        if not isinstance(above, exp.With):
+            inside = above
+        above = above.parent
+    return False
+
+
+# ---- conditions
+
+
+def _conditions(table: exp.Table) -> Iterator[Condition]:
+    """What WHERE asks of a table, as far as it compares columns with constants."""
+    select = table.parent_select
+    is_source = isinstance(table.parent, exp.From | exp.Join) and table.parent.parent is select
+    if not isinstance(select, exp.Select) or not is_source or table.args.get("sample") or table.args.get("pivots"):
+        return
+    where = select.args.get("where")
+    if where is None:
+        return
+    others = {name.alias_or_name.lower() for name in table.root().find_all(exp.Table, exp.TableAlias, exp.CTE)}
+    computed = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
+    is_only = not select.args.get("joins") and not select.args.get("laterals")
+    for part in _conjuncts(where.this):
+        for column, op, value in _compared(part):
+            names = tuple(piece.name for piece in column.parts)
+            if names[0].lower() == table.alias_or_name.lower() and len(names) > 1:
+                yield Condition(names[1:], op, value)
+            elif is_only and names[0].lower() not in computed and (len(names) == 1 or names[0].lower() not in others):
+                yield Condition(names, op, value)
+
+
+def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    if isinstance(node, exp.Paren):
+        yield from _conjuncts(node.this)
+    elif isinstance(node, exp.And):
+        yield from _conjuncts(node.this)
+        yield from _conjuncts(node.expression)
+    else:
+        yield node
+
+
+def _compared(node: exp.Expr) -> Iterator[tuple[exp.Column, str, Constant | tuple[Constant, ...]]]:
+    op = _OPS.get(type(node))
+    if op is not None:
+        left, right = node.this, node.expression
+        if isinstance(right, exp.Column):
+            left, right, op = right, left, _FLIPPED[op]
+        value = constant(right)
+        if isinstance(left, exp.Column) and value is not None:
+            yield left, op, value
+    elif isinstance(node, exp.Between) and isinstance(node.this, exp.Column) and not node.args.get("symmetric"):
+        for op, bound in ((">=", node.args["low"]), ("<=", node.args["high"])):
+            value = constant(bound)
+            if value is not None:
+                yield node.this, op, value
+    elif isinstance(node, exp.In) and isinstance(node.this, exp.Column) and node.expressions:
+        values = [constant(item) for item in node.expressions]
+        known = tuple(value for value in values if value is not None)
+        if len(known) == len(values):
+            yield node.this, "in", known
+
+
+def constant(node: exp.Expr | None) -> Constant | None:
+    """The constant that an expression is: a number, or the text of a string, a date or a timestamp."""
+    if isinstance(node, exp.Paren):
+        return constant(node.this)
+    if isinstance(node, exp.Neg):
+        inner = constant(node.this)
+        return None if inner is None or isinstance(inner, str) else -inner
+    if isinstance(node, exp.Cast) and node.to.this in _TIMES:
+        inner = constant(node.this)
+        return inner if isinstance(inner, str) and _is_kept(inner, node.to) else None
+    if not isinstance(node, exp.Literal):
+        return None
+    if node.is_string:
+        return str(node.this)
+    return int(node.this) if re.fullmatch(r"\d+", node.this) else _fraction(node.this)
+
+
+def _is_kept(text: str, typ: exp.DataType) -> bool:
+    """Whether a cast leaves all of a time as it is written."""
+    return len(text) <= len("2024-01-01") or typ.this is not exp.DType.DATE
+
+
+def _fraction(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,39 @@
+"""Shoal for Spark code: the source `shoal`, and the pools of a lake as views.
+
+import shoal.spark
+
+spark = shoal.spark.session()          # or your own: shoal.spark.register(spark)
+spark.read.format("shoal").option("lake", "my-lake").load("logs")
+shoal.spark.views(spark, "my-lake")
+spark.sql("select count(*) from logs")
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from shoal.api.opening import open as open_lake
+from shoal.api.protocol import Lake
+from shoal.api.spark_frames import make_views, open_session, register
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register", "session", "views"]
+
+
+def session() -> SparkSession:
+    """The session that is active, or a new one, where SHOAL_SPARK_MASTER says; it knows the source `shoal`."""
+    return open_session()
+
+
+def views(spark: SparkSession, lake: Lake | str | PathLike[str], *, times: str = "microseconds") -> list[str]:
+    """Make a temporary view of each pool of a lake, by its name, at its main branch as it is now; the names.
+
+    A timestamp of Spark has microseconds; `times="integers"` gives nanoseconds in integers instead.
+    """
+    found = open_lake(lake) if isinstance(lake, str | PathLike) else lake
+    names = [pool.name for pool in found.pools()]
+    make_views(spark, found.uri, names, times)
+    return names

@@ -1,0 +1,59 @@
+"""`shoal sql`, as it is meant to be called."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal.testing.shell import Shell
+
+ROWS = '{ts:1,host:"a",status:200}{ts:2,host:"b",status:500}{ts:3,host:"a",status:"none"}'
+
+
+@pytest.fixture
+def logs(shell: Shell) -> Shell:
+    shell.load(ROWS)
+    shell.run("tag", "-q", "v1")
+    shell.load('{ts:4,host:"c",status:404}')
+    return shell
+
+
+def test_a_statement_is_answered_in_any_format(logs: Shell) -> None:
+    statement = "select host, count(*) as n, max(status) as worst from logs group by host order by host"
+    assert logs.run("sql", "-z", statement).splitlines() == [
+        '{host:"a",n:2,worst:200}',
+        '{host:"b",n:1,worst:500}',
+        '{host:"c",n:1,worst:404}',
+    ]
+    assert logs.run("sql", "-f", "csv", statement) == "host,n,worst\na,2,200\nb,1,500\nc,1,404\n"
+    assert logs.run("sql", "-j", "select ts from logs where status = 404") == '{"ts":4}\n'
+    assert logs.run("-lake", str(logs.lake), "sql", "-f", "table", "-engine", "duckdb", "select 1 as x") == "x\n1\n"
+    logs.run("sql", "-f", "parquet", "-o", "out.parquet", statement)
+    assert logs.run("zq", "-z", "count()", "out.parquet") == "3(uint64)\n"
+
+
+def test_quoted_names_are_pools_as_they_were(logs: Shell) -> None:
+    assert logs.run("sql", "-z", 'select count(*) as n from "logs@v1"') == "{n:3}\n"
+    assert logs.run("sql", "-z", "describe logs").splitlines()[-1] == (
+        '{column_name:"status$string",column_type:"VARCHAR"}'
+    )
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["select * from '/etc/passwd'"], "/etc/passwd: pool not found"),
+        (["drop table logs"], "sql: only queries can be asked, not DROP (data is changed by other commands)"),
+        (["select", "1"], "sql: one statement is wanted, as one word (quote it)"),
+        ([], "sql: one statement is wanted, as one word (quote it)"),
+        (["-engine", "interp", "select 1"], "the interpreter does not speak SQL (-engine duckdb, spark or auto)"),
+        (["-engine", "oracle", "select 1"], "unknown engine 'oracle' (one of auto, interp, duckdb, spark)"),
+    ],
+)
+def test_what_is_wrong_is_one_line(argv: list[str], message: str, logs: Shell) -> None:
+    assert logs.fail("sql", *argv) == message
+
+
+def test_help_tells_what_tables_there_are(bare: Shell) -> None:
+    text = bare.run("sql", "-help")
+    assert '"logs@main" is one at a branch, a tag, a commit or a time' in text
+    assert "-engine" in text

@@ -1,0 +1,196 @@
+"""Tables of a lake in Spark code: exact columns, lazy frames, the source, its views, and SQL. One session for all."""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shoal
+from shoal.api.local import LocalLake
+from shoal.errors import InvalidInput, NotFound, Unsupported
+
+EVERY_TYPE = b"""
+{k:1,u8:255(uint8),u16:65535(uint16),u32:4294967295(uint32),u64:18446744073709551615(uint64),i8:-1(int8),i16:-2(int16),
+ i32:-3(int32),f16:1.5(float16),f32:0.25(float32),f64:-0.,b:true,s:"\\u00e9",by:0x00ff,ts:1969-12-31T23:59:59.999999Z,
+ d:-1h,ip:10.0.0.1,net:10.0.0.0/8,ty:<{a:int64}>,en:%bar(enum(foo,bar)),a:[1,null(int64)],st:|["y","x"]|,
+ m:|{"b":1.5,"a":null(float64)}|,r:{x:1,y:{t:2024-01-01T00:00:00Z}},un:"x"((int64,string)),er:error("bad"),e:{},
+ ar:[{ip:::1}],"a.b":1,"q\\"`x":2,K:3,p:80(port=uint16)}
+{k:"two",r:{z:[2024-01-01T00:00:00Z]},extra:null(string)}
+"""
+SCHEMA = (
+    "struct<k:bigint,k$string:string,u8:smallint,u16:int,u32:bigint,u64:decimal(20,0),i8:tinyint,i16:smallint,i32:int,"
+    "f16:float,f32:float,f64:double,b:boolean,s:string,by:binary,ts:timestamp,d:bigint,ip:string,net:string,ty:string,"
+    "en:string,a:array<bigint>,st:array<string>,m:map<string,double>,"
+    "r:struct<x:bigint,y:struct<t:timestamp>,z:array<timestamp>>,un:string,er:string,e:boolean,"
+    'ar:array<struct<ip:string>>,a.b:bigint,q"`x:bigint,K$2:bigint,p:int,extra:string>'
+)
+
+
+def test_tables_in_spark_code(tmp_path: Path) -> None:
+    """In a process of its own, since a process has one JVM for life."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        process.submit(check_all, tmp_path).result()
+
+
+def check_all(tmp_path: Path) -> None:
+    """Everything in one session."""
+    lake = shoal.create(tmp_path / "lake")
+    assert isinstance(lake, LocalLake)
+    pool = lake.create("n20", key="ts")
+    for i in range(20):
+        pool.load(f'{{ts:2024-01-{i + 1:02}T00:00:00Z,n:{i},host:"h{i}"}}{{ts:2024-01-{i + 1:02}T12:00:00Z}}'.encode())
+    assert lake.query("from n20 | sum(n)", engine="spark").to_zson() == "190"
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - in a process of its own
+
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    source_is_known_to_sessions_that_were_started(lake, spark)
+    every_type_is_exact(lake, spark)
+    frames_are_lazy_and_compose(lake, spark, tmp_path)
+    programs_run_in_tasks(lake)
+    source_prunes_and_takes_options(lake, spark)
+    views_are_tables(lake, spark)
+    statements_are_answered(lake)
+    what_is_wrong_is_one_line(lake, spark)
+
+
+def read(lake: LocalLake, spark: Any, **options: str) -> Any:
+    return spark.read.format("shoal").option("lake", lake.uri).options(**options)
+
+
+def rows(frame: Any) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def source_is_known_to_sessions_that_were_started(lake: LocalLake, spark: Any) -> None:
+    assert read(lake, spark).load("n20").where("n is not null").count() == 20
+
+
+def every_type_is_exact(lake: LocalLake, spark: Any) -> None:
+    pool = lake.create("types", key="k")
+    pool.load(EVERY_TYPE)
+    pool.load(b"{k:null,r:null({x:int64})} 5 null({k:int64})")
+    for frame in (lake.query("from types").to_spark(), read(lake, spark).load("types")):
+        assert frame.schema.simpleString() == SCHEMA.removesuffix(">") + ",$value:bigint>"
+        first = frame.where("k = 1").collect()[0].asDict(recursive=True)
+        nowhere = {name for name, value in first.items() if value is None}
+        assert nowhere == {"k$string", "extra", "$value"}
+        assert {name: value for name, value in first.items() if name not in nowhere} == {
+            "k": 1, "u8": 255, "u16": 65535, "u32": 4294967295, "u64": Decimal(2**64 - 1), "i8": -1, "i16": -2,
+            "i32": -3,
+            "f16": 1.5, "f32": 0.25, "f64": 0.0, "b": True, "s": "é", "by": b"\x00\xff",
+            "ts": datetime(1969, 12, 31, 23, 59, 59, 999999), "d": -3_600_000_000_000, "ip": "10.0.0.1",
+            "net": "10.0.0.0/8", "ty": "<{a:int64}>", "en": "bar", "a": [1, None], "st": ["x", "y"],
+            "m": {"a": None, "b": 1.5}, "r": {"x": 1, "y": {"t": datetime(2024, 1, 1)}, "z": None}, "un": '"x"',
+            "er": 'error("bad")', "e": True, "ar": [{"ip": "::1"}], "a.b": 1, 'q"`x': 2, "K$2": 3, "p": 80,
+        }  # fmt: skip
+        second = frame.where("`k$string` = 'two'").collect()[0].asDict(recursive=True)
+        assert second["r"] == {"x": None, "y": None, "z": [datetime(2024, 1, 1)]}
+        assert frame.where("k is null and `k$string` is null").count() == 3
+        assert [row["$value"] for row in frame.where("`$value` is not null").collect()] == [5]
+
+
+def frames_are_lazy_and_compose(lake: LocalLake, spark: Any, root: Path) -> None:
+    data = root / "lake" / lake.pool("n20").id / "data"
+    aside = data.with_name("aside")
+    data.rename(aside)  # whoever reads now fails
+    numbers = lake.query("from n20 | where n >= 18 | cut n, host").to_spark()
+    assert numbers.schema.simpleString() == "struct<n:bigint,host:string>"
+    aside.rename(data)
+    words = spark.createDataFrame([(19, "nineteen"), (3, "three")], "n int, word string")
+    assert rows(numbers.join(words, "n")) == [(19, "h19", "nineteen")]
+    assert rows(numbers.groupBy().sum("n")) == [(37,)]
+    lake.pool("n20").load(b'{ts:2024-01-30T00:00:00Z,n:99,host:"later"}', branch="main")
+    assert numbers.count() == 2  # of the commit that was asked
+    assert lake.query("from n20 | where n >= 18").to_spark().count() == 3
+
+
+def programs_run_in_tasks(lake: LocalLake) -> None:
+    many = lake.query("from n20 | has(n) | put m:=n*2, even:=n%2==0").to_spark()
+    assert many.rdd.getNumPartitions() > 1
+    assert many.where("even and n < 4").select("m").collect() == [(0,), (4,)]
+    odd = lake.query("from n20 | n < 3 | yield {n, parts:split(host, 'h')}").to_spark()  # not in SQL
+    assert rows(odd.selectExpr("n", "parts[1]")) == [(0, "0"), (1, "1"), (2, "2")]
+    grouped = lake.query("from n20 | count() by has(n) | sort has").to_spark()
+    assert rows(grouped) == [(False, Decimal(20)), (True, Decimal(21))]
+    with pytest.raises(InvalidInput, match="a program that loads cannot be a DataFrame"):
+        lake.query("from n20 | load n20").to_spark()
+
+
+def source_prunes_and_takes_options(lake: LocalLake, spark: Any) -> None:
+    frame = read(lake, spark, tasks="50").load("n20")
+    assert frame.where("n = 7").rdd.getNumPartitions() == frame.rdd.getNumPartitions() == 21
+    for condition, count in (
+        ("n = 7", 1),
+        ("n > 17 and n < 90", 2),
+        ("host in ('h3', 'h4')", 2),
+        ("ts >= timestamp '2024-01-20' and ts < timestamp '2024-01-21'", 1),
+        ("n = 7 or host = 'h1'", 21),
+    ):
+        pruned = read(lake, spark, tasks="50", prune="true").load("n20").where(condition)
+        assert (condition, pruned.rdd.getNumPartitions()) == (condition, count)
+        assert count > 1 or pruned.where("n is not null").count() == 1
+    lake.pool("n20").create_tag("v1")
+    lake.pool("n20").load(b"{n:1000}")
+    assert frame.agg({"n": "max"}).collect() == [(99,)]  # of the commit that was loaded
+    assert read(lake, spark).load("n20").agg({"n": "max"}).collect() == [(1000,)]
+    assert read(lake, spark).load("n20@v1").count() == read(lake, spark, commit="v1").load("n20").count() == 41
+    assert rows(read(lake, spark, query="where n > 17 | cut host | head 1").load("n20")) == [("h18",)]
+    assert rows(read(lake, spark).schema("host string, n bigint").load("n20").where("n = 3")) == [("h3", 3)]
+    integers = read(lake, spark, times="integers").load("n20")
+    assert integers.where("n = 0").first()["ts"] == int(datetime(2024, 1, 1, tzinfo=UTC).timestamp()) * 10**9
+
+
+def views_are_tables(lake: LocalLake, spark: Any) -> None:
+    import shoal.spark  # noqa: PLC0415 - not in this process but in the one of the session
+
+    lake.create("odd-name", key="k").load([{"k": 3, "word": "three"}])
+    assert shoal.spark.views(spark, lake) == ["n20", "odd-name", "types"]
+    text = "select word, host from n20 join `odd-name` on n = k"
+    assert rows(spark.sql(text)) == [("three", "h3")]
+    other = spark.newSession()
+    shoal.spark.register(other)
+    assert read(lake, other).load("odd-name").count() == 1
+    assert shoal.spark.session() is spark
+
+
+def statements_are_answered(lake: LocalLake) -> None:
+    for text in (
+        'select count(*) as n, max(ts) as t, sum(n) as s from "n20@v1" where n < 5',
+        "select host, n / 2 as half from n20 where n between 3 and 4 order by n",
+        'with a as (select * from n20 where n > 17) select host, word from a left join "odd-name" on k = n order by n',
+        "select k, u64, r, m, a, ip, er from types where k = 1",
+    ):
+        answers = [lake.sql(text, engine=engine).to_zson() for engine in ("duckdb", "spark")]
+        assert answers[0] == answers[1] != "", text
+
+
+def what_is_wrong_is_one_line(lake: LocalLake, spark: Any) -> None:
+    lake.create("fine", key="k").load(b"{k:1,r:{t:2024-01-01T00:00:00.000000001Z}}")
+    with pytest.raises(InvalidInput, match=r"^column r\.t: 2024-01-01T00:00:00\.000000001Z has digits below the micro"):
+        list(lake.sql("select * from fine", engine="spark"))
+    with pytest.raises(Exception, match=r"InvalidInput: column r\.t: .* \(read times as integers.* times=integers\)"):
+        lake.query("from fine").to_spark().collect()
+    assert rows(lake.query("from fine | yield r").to_spark(times="integers")) == [(1704067200000000001,)]
+    with pytest.raises(InvalidInput, match=r"^sql: .*`nope` cannot be resolved\. Did you mean one of .*`host`"):
+        lake.sql("select nope, n from n20", engine="spark")
+    with pytest.raises(InvalidInput, match=r"^sql: .*cannot be cast"):
+        list(lake.sql("select cast(host as int) from n20", engine="spark"))
+    with pytest.raises(NotFound, match=r"^absent: pool not found"):
+        lake.sql("select * from absent", engine="spark")
+    with pytest.raises(Exception, match="absent: pool not found"):
+        read(lake, spark).load("absent")
+    with pytest.raises(Exception, match="the source shoal has no option lake"):
+        spark.read.format("shoal").load("n20")
+    remembered = shoal.create("memory://tables")
+    remembered.create("p", key="k").load([{"k": 1}])
+    with pytest.raises(Unsupported, match="memory"):
+        remembered.query("from p").to_spark()
+    with pytest.raises(Unsupported, match="only what a query of a lake gives"):
+        shoal.query("yield 1").to_spark()
