@@ -109,6 +109,12 @@ def is_present(sql: Sql) -> Sql:
     return exp.not_(is_null(sql), copy=False)
 
 
+def is_nan(sql: Sql) -> Sql:
+    """Whether a float is no number. DuckDB's own `isnan` believes what files tell of least and greatest: never NaNs."""
+    parts = (binary("=", call(name, sql), FALSE.copy()) for name in ("isfinite", "isinf"))
+    return exp.and_(*parts, copy=False)
+
+
 def among(sql: Sql, numbers: Iterable[int]) -> Sql:
     """Whether a whole number is one of these."""
     wanted = sorted(numbers)
