@@ -65,6 +65,11 @@ def divided(a: Sql, b: Sql) -> Sql:
     return exp.Div(this=exp.paren(a, copy=False), expression=exp.paren(b, copy=False), typed=False, safe=False)
 
 
+def minus(sql: Sql) -> Sql:
+    """A number with the other sign."""
+    return exp.Neg(this=exp.paren(sql, copy=False))
+
+
 def both(*conditions: Cond) -> Cond:
     """Whether all hold."""
     open_ones = [c for c in conditions if c is not True]
