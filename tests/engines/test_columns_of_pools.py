@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections import Counter
 from pathlib import Path
@@ -170,3 +171,14 @@ def test_rows_and_columns_live_in_one_pool(lake: LocalLake, monkeypatch: pytest.
     ):
         right = sorted(map(format_value, lake.query(program, engine="interp")))
         assert sorted(map(format_value, lake.query(program, engine="duckdb"))) == right
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["max(a)", "min(a)", "a < 2.5 | count()", "a != 2. | count()", "a > 1. | count()", "sort a", "sort -r a | head 1"],
+)
+def test_numbers_beside_nan_in_a_file_that_tells_of_numbers_alone(lake: LocalLake, program: str) -> None:
+    if not any(pool.name == "nans" for pool in lake.pools()):
+        lake.create("nans", key="n").load([{"n": n, "a": a} for n, a in enumerate((math.nan, 2.0, math.nan, 1.5))])
+    right = list(lake.query(f"from nans | {program}", engine="interp"))
+    assert list(lake.query(f"from nans | {program}", engine="duckdb")) == right

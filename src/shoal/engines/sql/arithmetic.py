@@ -5,6 +5,7 @@ from __future__ import annotations
 from shoal.engines.interp.expressions.arithmetic import DIVIDE_BY_ZERO, FLOATS, _Refused, promote
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
+from shoal.engines.sql.failures import failure
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, Outcomes, Rec, always, const
 from shoal.engines.sql.types import physical, sql_type
 from shoal.model import types as t
@@ -100,3 +101,19 @@ def _fractions(op: str, typ: t.Type, a: Leaf | Const, b: Leaf | Const) -> Outcom
     zero = build.binary("=", y, build.integer(0))
     made = build.divided(x, build.call("nullif", y, build.integer(0)))
     return _guarded(zero, b, Leaf(typ, made if kind == "DOUBLE" else build.cast(made, kind)))
+
+
+def minus(node: Node) -> Outcomes:
+    """`-a` of a number that has a sign."""
+    typ = node.type
+    if not isinstance(node, Leaf) or (typ not in t.SIGNED and typ not in FLOATS):
+        raise NotColumnar("a sign for something else")
+    if typ in FLOATS:
+        return always(Leaf(typ, build.minus(node.sql)))
+    low, _ = t.INT_RANGES[typ]
+    is_least = build.binary("=", node.sql, build.integer(low))
+    made = build.minus(build.call("nullif", node.sql, build.integer(low)))
+    return (
+        Outcome(is_least, failure("unary '-' underflow", node)),
+        Outcome(build.negated(is_least), Leaf(typ, build.cast(made, sql_type(typ)))),
+    )

@@ -73,6 +73,11 @@ def divided(a: Sql, b: Sql) -> Sql:
     return exp.Div(this=exp.paren(a, copy=False), expression=exp.paren(b, copy=False), typed=False, safe=False)
 
 
+def minus(sql: Sql) -> Sql:
+    """A number with the other sign."""
+    return exp.Neg(this=exp.paren(sql, copy=False))
+
+
 def both(*conditions: Cond) -> Cond:
     """Whether all hold."""
     open_ones = [c for c in conditions if c is not True]
@@ -115,6 +120,12 @@ def is_null(sql: Sql) -> Sql:
 def is_present(sql: Sql) -> Sql:
     """Whether there is a value."""
     return exp.not_(is_null(sql), copy=False)
+
+
+def is_nan(sql: Sql) -> Sql:
+    """Whether a float is no number. DuckDB's own `isnan` believes what files tell of least and greatest: never NaNs."""
+    parts = (binary("=", call(name, sql), FALSE.copy()) for name in ("isfinite", "isinf"))
+    return exp.and_(*parts, copy=False)
 
 
 def among(sql: Sql, numbers: Iterable[int]) -> Sql:

@@ -51,7 +51,7 @@ def _to_whole(node: Leaf, wanted: t.Type) -> Outcomes:
         whole = build.call("trunc", build.cast(node.sql, "DOUBLE"))
         above = build.cast(build.text(repr(float(high + 1))), "DOUBLE")
         fits: Cond = both(
-            build.negated(build.call("isnan", whole)),
+            build.negated(build.is_nan(whole)),
             build.binary(">=", whole, build.cast(build.text(repr(float(low))), "DOUBLE")),
             build.binary("<", whole, above),
         )
@@ -79,7 +79,7 @@ def _to_bool(node: Leaf) -> Sql:
     number = build.cast(node.sql, "DOUBLE")
     # A fraction counts as 0, a NaN does not.
     made = either(
-        build.call("isnan", number),
+        build.is_nan(number),
         build.binary(">=", number, build.integer(1)),
         build.binary("<=", number, build.integer(-1)),
     )

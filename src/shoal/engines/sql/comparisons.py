@@ -6,7 +6,7 @@ import math
 
 from shoal.engines.interp.expressions.compare import is_comparable, literal_test
 from shoal.engines.sql import build
-from shoal.engines.sql.build import Cond, Sql, both, either
+from shoal.engines.sql.build import Cond, both, either
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec
 from shoal.engines.sql.types import literal, physical, sql_type
 from shoal.model import types as t
@@ -60,8 +60,8 @@ def _with_number(op: str, node: Leaf, wanted: Value) -> Cond:
         if math.isnan(amount):
             return op == "!="
         holds = build.binary(_SQL[op], build.cast(node.sql, "DOUBLE"), literal(Value(t.FLOAT64, float(amount))))
-        # To the engine NaN is the greatest number; and what a file tells of least and greatest, it takes for NaNs, too.
-        is_nan = _is_nan(node.sql)
+        # To the engine NaN is the greatest number, and a file does not tell that it has some.
+        is_nan = build.is_nan(node.sql)
         return either(is_nan, holds) if op == "!=" else both(holds, build.negated(is_nan))
     if isinstance(amount, float):
         return _whole_with_fraction(op, node, amount)
@@ -136,9 +136,5 @@ def _numbers(op: str, a: Leaf | Const, b: Leaf | Const) -> Cond:
         return build.binary(_SQL[op], physical(a), physical(b))
     one, two = build.cast(physical(a), "DOUBLE"), build.cast(physical(b), "DOUBLE")
     holds = build.binary(_SQL[op], one, two)
-    nan = either(*(_is_nan(s) for s, typ in ((one, x), (two, y)) if typ in t.FLOATS))
+    nan = either(*(build.is_nan(s) for s, typ in ((one, x), (two, y)) if typ in t.FLOATS))
     return either(holds, nan) if op == "!=" else both(holds, build.negated(nan))
-
-
-def _is_nan(sql: Sql) -> Sql:
-    return build.call("isnan", sql)

@@ -11,9 +11,10 @@ from shoal.engines.interp.engine import evaluate
 from shoal.engines.interp.expressions.access import is_integer, walk
 from shoal.engines.interp.parts import parts
 from shoal.engines.sql import build
-from shoal.engines.sql.arithmetic import arithmetic
+from shoal.engines.sql.arithmetic import arithmetic, minus
 from shoal.engines.sql.build import Cond, both, either, negated
 from shoal.engines.sql.comparisons import compare, compare_literal
+from shoal.engines.sql.failures import failure
 from shoal.engines.sql.formulas import computed, node_of
 from shoal.engines.sql.functions import FUNCTIONS
 from shoal.engines.sql.nodes import (
@@ -36,7 +37,7 @@ from shoal.engines.sql.result_types import results_of
 from shoal.engines.sql.searches import find_regexp, find_text, matches_regexp
 from shoal.lang import plan
 from shoal.model import types as t
-from shoal.model.values import FALSE, MISSING, TRUE, Value, structured_error
+from shoal.model.values import FALSE, MISSING, TRUE, Value
 
 MOST_ALTERNATIVES = 100
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
@@ -118,6 +119,10 @@ def _operands(expr: plan.Expr) -> tuple[plan.Expr, ...]:
             return (inner, *(place for place in (start, stop) if place is not None))
         case plan.Call(_, args):
             return args
+        case plan.ArrayExpr(elems) | plan.SetExpr(elems):
+            return tuple(e.expr if isinstance(e, plan.Spread) else e for e in elems)
+        case plan.MapExpr(entries):
+            return tuple(part for entry in entries for part in entry)
     raise NotColumnar(type(expr).__name__)
 
 
@@ -134,6 +139,8 @@ def _in_sql(expr: plan.Expr, this: Node, operands: Sequence[Outcomes]) -> Outcom
             return _slice(operands[0], start, stop)
         case plan.Unary("!"):
             return bounded(x for o in operands[0] for x in on(o.when, _negated(o.node)))
+        case plan.Unary("-"):
+            return bounded(x for o in operands[0] for x in on(o.when, minus(o.node)))
         case plan.Binary(op, _, right) if op in COMPARISONS:
             return _comparison(op, right, operands[0], operands[1])
         case plan.Binary("in"):
@@ -255,9 +262,7 @@ def _as_bool(node: Node) -> Node:
         return _condition(_bool(node))
     if is_error(node):
         return node
-    if isinstance(node, Const):
-        return Const(structured_error("not type bool", node.value))
-    raise NotColumnar("an error that holds a value")
+    return failure("not type bool", node)
 
 
 def _negated(node: Node) -> Outcomes:
@@ -287,10 +292,7 @@ def _conditional(expr: plan.Conditional, this: Node) -> Outcomes:
     made: list[Outcome] = []
     for o in value(expr.cond, this):
         if not _is_bool(o.node):
-            if not isinstance(o.node, Const):
-                raise NotColumnar("an error that holds a value")
-            error = structured_error("?-operator: bool predicate required", o.node.value)
-            made.extend(on(o.when, const(error)))
+            made.append(Outcome(o.when, failure("?-operator: bool predicate required", o.node)))
             continue
         holds = _bool(o.node)
         if both(o.when, holds) is not False:
@@ -301,10 +303,27 @@ def _conditional(expr: plan.Conditional, this: Node) -> Outcomes:
 
 
 def _record(expr: plan.RecordExpr, this: Node) -> Outcomes:
-    fields = [e for e in expr.elems if isinstance(e, plan.Field)]
-    if len(fields) < len(expr.elems):
-        raise NotColumnar("a spread")
-    return combined([f.name for f in fields], [value(f.expr, this) for f in fields])
+    """A record; of several fields of one name the last one is in the place of the first."""
+    made: list[Outcome] = []
+    for picked in product(*(value(e.expr, this) for e in expr.elems)):
+        when = both(*(o.when for o in picked))
+        if when is False:
+            continue
+        fields: dict[str, Node] = {}
+        for elem, found in zip(expr.elems, picked, strict=True):
+            fields.update({elem.name: found.node} if isinstance(elem, plan.Field) else _spread(found.node))
+        made.append(Outcome(when, record_node(list(fields), list(fields.values()))))
+    return bounded(made)
+
+
+def _spread(node: Node) -> dict[str, Node]:
+    """The fields of a record; anything else vanishes."""
+    under = node.type.under
+    if not isinstance(under, t.Record):
+        return {}
+    if isinstance(node, Rec):
+        return dict(zip((f.name for f in under.fields), node.fields, strict=True))
+    return {f.name: at_path(node, (f.name,)) for f in under.fields}
 
 
 def combined(names: list[str], columns: list[Outcomes]) -> Outcomes:

@@ -71,6 +71,6 @@ def _items(found: Sequence[tuple[Case, Outcome]], kind: str, is_descending: bool
     items = [Item(build.known(build.is_null(key)), nulls_first)]
     if kind == "DOUBLE":
         # A NaN is less than any number, and to the engine greater.
-        is_nan = build.known(build.call("isnan", key))
+        is_nan = build.known(build.is_nan(key))
         items.append(Item(is_nan, not is_descending))
     return (*items, Item(key, is_descending))

@@ -65,6 +65,12 @@ def _rule(expr: plan.Expr) -> Rule:
             return lambda a, b: _arithmetic(op, a, b)
         case plan.Search() | plan.RegexpSearch() | plan.RegexpMatch():
             return lambda subject: (t.BOOL,)
+        case plan.ArrayExpr(elems):
+            return lambda *nodes: (values.array(found).type for found in _elements(elems, nodes))
+        case plan.SetExpr(elems):
+            return lambda *nodes: (values.set_of(found).type for found in _elements(elems, nodes))
+        case plan.MapExpr():
+            return _mapped
         case plan.Call(name) if name in FUNCTIONS:
             return lambda *args: _called(name, *args)
     raise NotColumnar(expr.name if isinstance(expr, plan.Call) else type(expr).__name__)
@@ -195,6 +201,22 @@ def _sliced(subject: Node, *places: Node) -> Iterator[Result]:
         inner = typ if typ is subject.type else typ.under
         is_sliceable = typ.under in (t.STRING, t.BYTES) or isinstance(typ.under, t.Array | t.Set)
         yield inner if is_sliceable else failed(inner)
+
+
+def _elements(elems: Sequence[plan.Expr | plan.Spread], nodes: Sequence[Node]) -> Iterator[list[Value]]:
+    """The types of elements, as nulls of them; what is spread may be empty, or vanish."""
+    choices: list[list[list[Value]]] = []
+    for elem, node in zip(elems, nodes, strict=True):
+        inner = t.inner_of(node.type) if isinstance(elem, plan.Spread) else node.type
+        found = [] if inner is None else [[Value(inner, None)]]
+        choices.append([[], *found] if isinstance(elem, plan.Spread) else found)
+    for picked in product(*choices):
+        yield [value for one in picked for value in one]
+
+
+def _mapped(*nodes: Node) -> Iterator[Result]:
+    nulls = [Value(node.type, None) for node in nodes]
+    yield values.map_of(zip(nulls[::2], nulls[1::2], strict=True)).type
 
 
 # ---- functions: what they may come to beside what null and zero come to

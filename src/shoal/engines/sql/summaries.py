@@ -306,7 +306,7 @@ def _extreme(name: str) -> Callable[[_Argument], Result]:
             return arg.result("value", kind, build.call(name, column))
         # A NaN counts only if there is nothing else.
         column = arg.column("DOUBLE")
-        number = build.choose([(build.negated(build.call("isnan", column)), column)])
+        number = build.choose([(build.negated(build.is_nan(column)), column)])
         found = exp.Coalesce(this=build.call(name, number), expressions=[build.call("min", column)])
         return arg.result("value", kind, found)
 
