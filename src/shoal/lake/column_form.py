@@ -71,6 +71,7 @@ def write(layout: Layout, table: pa.Table, key: SortKey, seek_stride: int) -> Pa
         compression_level=_LEVEL,
         row_group_size=min(max(1, rows), _MOST_GROUP_ROWS),
         write_page_checksum=True,
+        write_statistics=_with_statistics(table),
         store_schema=False,
         sorting_columns=sorting,
     )
@@ -80,6 +81,30 @@ def write(layout: Layout, table: pa.Table, key: SortKey, seek_stride: int) -> Pa
     size = len(data) - index_size
     zones = pack(layout, [_extent(leaf, _leaf_column(table, leaf)) for leaf in layout.leaves])
     return Packed(data, size, zlib.crc32(view[:size]), index_size, zlib.crc32(view[size:]), zones)
+
+
+def _with_statistics(table: pa.Table) -> list[str] | bool:
+    """The columns that get statistics; True if all.
+
+    Statistics leave a NaN out, and an engine that trusts them takes it for absent, so a column with a NaN has none.
+    """
+    columns = zip(table.schema, table.columns, strict=True)
+    found = [told for field, column in columns for told in _statistics_of(field.name, field.type, column)]
+    return True if all(is_told for _, is_told in found) else [path for path, is_told in found if is_told]
+
+
+def _statistics_of(path: str, typ: pa.DataType, column: pa.ChunkedArray | None) -> Iterator[tuple[str, bool]]:
+    """The columns of Parquet in a column, and whether each gets statistics; into lists, where it is None, nobody looks."""
+    if pa.types.is_struct(typ):
+        for i in range(typ.num_fields):
+            inner = None if column is None else pc.struct_field(column, [i])
+            yield from _statistics_of(f"{path}.{typ.field(i).name}", typ.field(i).type, inner)
+    elif pa.types.is_list(typ):
+        yield from _statistics_of(f"{path}.list.element", typ.value_type, None)
+    elif pa.types.is_floating(typ):
+        yield path, column is not None and not pc.any(pc.is_nan(column)).as_py()
+    else:
+        yield path, True
 
 
 def _sorting(layout: Layout, key: SortKey, columns: pa.Schema) -> list[Any] | None:
