@@ -94,7 +94,7 @@ def _with_statistics(table: pa.Table) -> list[str] | bool:
 
 
 def _statistics_of(path: str, typ: pa.DataType, column: pa.ChunkedArray | None) -> Iterator[tuple[str, bool]]:
-    """The columns of Parquet in a column, and whether each gets statistics; into lists, where it is None, nobody looks."""
+    """The columns of Parquet in a column, and whether each gets statistics. Inside of lists `column` is None."""
     if pa.types.is_struct(typ):
         for i in range(typ.num_fields):
             inner = None if column is None else pc.struct_field(column, [i])

@@ -106,6 +106,8 @@ class Compiled:
         self.limit = self._fragment.limit
         """How many rows come out at most; None if all."""
         self.is_sorted = self._fragment.is_sorted
+        self.is_backwards = self._fragment.is_backwards
+        """Whether it is the last rows that come out."""
         self.aggregation = None if self._fragment.partials is None else self._fragment.partials.op
         """The operator of which partial results come out, if it is one."""
         self.needs_order = self._fragment.partials is not None and self._fragment.partials.is_ordered
@@ -117,7 +119,10 @@ class Compiled:
             _, final = split_aggregates(self.aggregation)
             return run_program(plan.Program((plan.DefaultScan(), final)), self.partials(run), Run(memory=run.memory))
         rows = self._rows()
-        return rows if self.limit is None else first_values(rows, self.limit)
+        if self.limit is None:
+            return rows
+        found = first_values(rows, self.limit)
+        return reversed(list(found)) if self.is_backwards else found
 
     @property
     def directions(self) -> list[bool]:
@@ -132,7 +137,8 @@ class Compiled:
         """The SQL, a text for each query."""
         partials = self._fragment.partials
         if partials is None:
-            made = self._as_they_lie if self._fragment.is_plain else self._in_order
+            lies = self._fragment.is_plain and not self.is_backwards
+            made = self._as_they_lie if lies else self._in_order
             return tuple(made(frame, flat).sql(_DIALECT) for frame, flat in self._fragment.rows)
         queries = [summary.query for summary in partials.groups]
         queries += [reduction.query for frames in partials.reductions for reduction in frames]
@@ -188,13 +194,15 @@ class Compiled:
         def group_of(source: Source) -> Group:
             return by_shapes[source.shapes, source.file is not None]
 
-        for sources in _stretches(self._scan.runs, group_of, is_lazy=fragment.limit is not None):
+        runs = self._scan.runs[::-1] if fragment.is_backwards else self._scan.runs
+        for sources in _stretches(runs, group_of, is_lazy=fragment.limit is not None):
             held: Held = {}
             for source in sources:
                 group = group_of(source)
                 held.setdefault(group.number, (group, []))[1].append(source)
             rows = [queries[number] for number in held]
-            if len(sources) == 1 or (len(held) == 1 and not _overlap(sources, self._scan.runs)):
+            is_in_order = len(sources) == 1 or (len(held) == 1 and not _overlap(sources, runs))
+            if is_in_order and not fragment.is_backwards:
                 frame, flat = rows[0]
                 for batch in _query(self._as_they_lie(frame, flat), held):
                     yield from decode_rows(batch, flat)

@@ -8,6 +8,7 @@ import heapq
 import io
 import pickle
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cmp_to_key, partial
 from itertools import chain
@@ -65,6 +66,8 @@ class OnSpark:
         if self._whole.is_sorted:
             return self._merged()
         rows = chain.from_iterable(self._stream("values", _stretches(self._scan.runs, _tasks())))
+        if self._whole.is_backwards:
+            return iter(deque(rows, maxlen=self._whole.limit))
         return rows if self._whole.limit is None else first_values(rows, self._whole.limit)
 
     def _merged(self) -> Iterator[Value]:
@@ -114,7 +117,7 @@ _DATA, _ERROR = b"d", b"e"
 def _for_tasks(ops: plan.Seq) -> plan.Seq:
     """The operators that tasks may begin with: a sort of everything is not theirs, its first rows are."""
     for place, op in enumerate(ops):
-        if isinstance(op, plan.Sort):
+        if isinstance(op, plan.Sort | plan.Uniq):
             return ops[:place]
     return ops
 

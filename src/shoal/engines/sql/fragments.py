@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shoal.engines.sql.frames import Flat, Frame, flatten
+from shoal.engines.sql.expansions import unrolled, yielded
+from shoal.engines.sql.frames import Flat, Frame, Order, flatten
 from shoal.engines.sql.groups import grouped
+from shoal.engines.sql.legs import forked, switched
+from shoal.engines.sql.neighbours import uniq
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import apply, filtered, projected
 from shoal.engines.sql.orders import key_order, sort_order
 from shoal.engines.sql.reductions import Reduction, halves, reductions
 from shoal.engines.sql.summaries import Summary, summarize
-from shoal.engines.sql.tables import united
+from shoal.engines.sql.tables import MOST_UNITED, united
 from shoal.lang import plan
 from shoal.lang.rules.project_fields import used_fields
 from shoal.lang.walk import has_aggregate
@@ -53,6 +56,8 @@ class Fragment:
     """Whether there is a frame for each table, whose rows are wanted in the order in which they lie there."""
     is_sorted: bool = False
     """Whether rows are in another order than that of the pool."""
+    is_backwards: bool = False
+    """Whether rows come from the last one on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +90,14 @@ def compile_fragment(
         try:
             if isinstance(op, plan.Head):
                 return _fragment(rows, rest, op.count)
+            if isinstance(op, plan.Tail):
+                return replace(_fragment(_backwards(rows), rest, op.count), is_backwards=True)
             if isinstance(op, plan.TopK | plan.Top):
                 return _fragment(_sorted(_sort_of(op), rows, funcs), rest, op.count)
+            if isinstance(op, plan.Fork | plan.Switch) and isinstance(
+                rest[0] if rest else None, plan.Merge | plan.Join
+            ):
+                break
             if isinstance(op, plan.Summarize):
                 found = _summarized(op, rows, is_split)
                 if isinstance(found, Partials):
@@ -113,17 +124,64 @@ def _in_order_of(key: plan.SortKey | None, frames: Sequence[Frame]) -> tuple[Fra
 
 def _fragment(rows: _Rows, rest: plan.Seq, limit: int | None = None) -> Fragment:
     """The end of a fragment: of its rows just what is looked at from there on."""
-    fields = used_fields(rest)
-    frames = rows.frames if fields is None else [projected(frame, fields) for frame in rows.frames]
-    return Fragment(rest, _flat(frames), None, limit, rows.is_plain, rows.is_sorted)
+    return Fragment(rest, _flat(_used_by(rest, rows.frames)), None, limit, rows.is_plain, rows.is_sorted)
+
+
+def _used_by(ops: plan.Seq, frames: Sequence[Frame]) -> Sequence[Frame]:
+    """Rows with just the fields that operators look at."""
+    fields = used_fields(ops)
+    return frames if fields is None else [projected(frame, fields) for frame in frames]
 
 
 def _step(op: plan.Op, rows: _Rows, funcs: Sequence[plan.Func]) -> tuple[_Rows, plan.Op | None]:
     """Rows after an operator, and what of it is still to be done."""
-    if isinstance(op, plan.Sort):
-        return _sorted(op, rows, funcs), None
+    match op:
+        case plan.Sort():
+            return _sorted(op, rows, funcs), None
+        case plan.Uniq(count):
+            return replace(rows, frames=(uniq(rows.frames, count),), is_plain=False), None
+    several = _several(op, rows.frames, funcs)
+    if several is not None:
+        if len(several) > max(MOST_UNITED, len(rows.frames)):
+            raise NotColumnar("too many frames")
+        _flat(several)
+        return replace(rows, frames=tuple(several), is_plain=False), None
     frames, remains = _apply(op, list(rows.frames), funcs)
     return replace(rows, frames=tuple(frames)), remains
+
+
+def _several(op: plan.Op, frames: Sequence[Frame], funcs: Sequence[plan.Func]) -> Sequence[Frame] | None:
+    """Frames after an operator that makes several of one; None if it is none of these."""
+
+    def run(body: plan.Seq, begun: Sequence[Frame]) -> Sequence[Frame]:
+        for inner in body:
+            if not isinstance(inner, _ON_ROWS):
+                raise NotColumnar("rows that come together in a leg")
+            made, remains = _step(inner, _Rows(tuple(begun)), funcs)
+            if remains is not None:
+                raise NotColumnar("a filter of which a part is left")
+            begun = made.frames
+        return begun
+
+    match op:
+        case plan.Yield(exprs) if len(exprs) > 1:
+            _check_running(op, funcs)
+            return yielded(exprs, frames)
+        case plan.Over(exprs, _, body):
+            _check_running(op, funcs)
+            return run(body or (), unrolled(exprs, frames))
+        case plan.Fork():
+            return forked(op, frames, run)
+        case plan.Switch():
+            _check_running(op, funcs)
+            return switched(op, frames, run)
+    return None
+
+
+_ON_ROWS = (
+    plan.Pass, plan.Filter, plan.Yield, plan.Cut, plan.Put, plan.Drop, plan.Rename, plan.Over, plan.Fork, plan.Switch,
+)  # fmt: skip
+"""Operators that look at one row at a time."""
 
 
 def _sort_of(op: plan.TopK | plan.Top) -> plan.Sort:
@@ -143,6 +201,17 @@ def _sorted(op: plan.Sort, rows: _Rows, funcs: Sequence[plan.Func]) -> _Rows:
     return _Rows(tuple(frames), is_plain=False, is_sorted=True)
 
 
+def _backwards(rows: _Rows) -> _Rows:
+    """Rows from the last one on."""
+    if not all(frame.order for frame in rows.frames):
+        raise NotColumnar("the last of rows in no order")
+    return replace(rows, frames=tuple(replace(f, order=_turned(f.order)) for f in rows.frames))
+
+
+def _turned(order: Order) -> Order:
+    return tuple(replace(item, is_descending=not item.is_descending) for item in order)
+
+
 def _summarized(op: plan.Summarize, rows: _Rows, is_split: bool) -> Partials | _Rows:
     """Groups as rows if SQL makes them whole, else partial results."""
     plain, kept = halves(op)
@@ -153,7 +222,7 @@ def _summarized(op: plan.Summarize, rows: _Rows, is_split: bool) -> Partials | _
     if is_split or kept or partials.is_known or not rows.frames:
         return partials
     try:
-        whole = partials.groups[0] if len(rows.frames) == 1 else summarize(op, united(rows.frames))
+        whole = partials.groups[0] if len(rows.frames) == 1 else summarize(op, united(_used_by((op,), rows.frames)))
         if whole.is_final:
             return _Rows((grouped(op, whole),), is_plain=False, is_sorted=True)
     except NotColumnar:
@@ -167,8 +236,7 @@ def _flat(frames: Sequence[Frame]) -> tuple[tuple[Frame, Flat], ...]:
 
 def _apply(op: plan.Op, frames: list[Frame], funcs: Sequence[plan.Func]) -> tuple[list[Frame], plan.Op | None]:
     """Frames after an operator, and what of it is still to be done: those parts of a filter that have no SQL."""
-    if any(has_aggregate(expr, funcs) for expr in _expressions(op)):
-        raise NotColumnar("an aggregate that runs along")
+    _check_running(op, funcs)
     if not isinstance(op, plan.Filter):
         after = [apply(op, frame) for frame in frames]
         _flat(after)
@@ -187,6 +255,11 @@ def _apply(op: plan.Op, frames: list[Frame], funcs: Sequence[plan.Func]) -> tupl
     return frames, plan.Filter(joined)
 
 
+def _check_running(op: plan.Op, funcs: Sequence[plan.Func]) -> None:
+    if any(has_aggregate(expr, funcs) for expr in _expressions(op)):
+        raise NotColumnar("an aggregate that runs along")
+
+
 def _conjuncts(expr: plan.Expr) -> list[plan.Expr]:
     match expr:
         case plan.Binary("and", left, right):
@@ -198,8 +271,10 @@ def _expressions(op: plan.Op) -> list[plan.Expr]:
     match op:
         case plan.Filter(expr):
             return [expr]
-        case plan.Yield(exprs):
+        case plan.Yield(exprs) | plan.Over(exprs):
             return list(exprs)
+        case plan.Switch(expr, cases):
+            return [e for e in (expr, *(case.expr for case in cases)) if e is not None]
         case plan.Cut(args) | plan.Put(args):
             return [a.expr for a in args]
     return []

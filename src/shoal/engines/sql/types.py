@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
 from shoal.engines.sql.nodes import Const, Leaf, NotColumnar
@@ -20,12 +22,14 @@ _PRIMITIVES = {
 
 
 def sql_type(typ: t.Type) -> str:
-    """The name of the physical type of a primitive; others are columns that are passed on as they are."""
+    """The name of the physical type of a primitive, or of a list of them; others are passed on as they are."""
     under = typ.under
     if isinstance(under, t.Error):
         return sql_type(under.inner)
     if isinstance(under, t.Enum):
         return "INTEGER"
+    if isinstance(under, t.Array | t.Set):
+        return f"{sql_type(under.elem)}[]"
     if under not in _PRIMITIVES:
         raise NotColumnar("a constant that is not primitive")
     return _PRIMITIVES[under]
@@ -45,6 +49,9 @@ def literal(value: Value) -> Sql:
     if data is None:
         return build.null(_PRIMITIVES[under]) if under in _PRIMITIVES else build.NULL.copy()
     kind = sql_type(value.type)
+    if isinstance(under, t.Array | t.Set):
+        elements = [literal(Value(under.elem, item)) for item in data]
+        return build.cast(exp.Array(expressions=elements), kind)
     if under is t.BOOL:
         return build.TRUE.copy() if data else build.FALSE.copy()
     if under is t.STRING:
