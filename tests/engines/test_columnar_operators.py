@@ -165,6 +165,26 @@ def test_legs(lake: LocalLake, pool: str, program: str) -> None:
     check(lake, f"from {pool} | {program}", is_ordered=False)
 
 
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize(
+    "program",
+    [
+        "fork (=> count() by typeof(n) => where k > 2 | sum(k) by r:=typeof(r))",
+        "where k < 9 | fork (=> head 2 => tail 2) | sort k",
+        "switch (case has(s) => dcount(s) case has(r) => yield r | any(this) default => count())",
+        "switch k (case 2 => count() by k case 3 => collect(n) default => union(k))",
+        "fork (=> sort k | head 3 => sort -r k | head 3) | merge k",
+        "fork (=> sum(n) by k => count() by k) | join on k=k count:=count",
+    ],
+)
+def test_legs_in_which_rows_come_together_scan_for_themselves(lake: LocalLake, pool: str, program: str) -> None:
+    program = f"from {pool} | {program}"
+    right = list(lake.query(program, engine="interp"))
+    assert right
+    assert difference(right, list(lake.query(program, engine="duckdb"))) is None
+    assert [plan.engine for plan in lake.explain(program, engine="duckdb")] == ["duckdb"] * (2 + ("default" in program))
+
+
 @pytest.mark.parametrize("program", ["where n == n", "where r.x > 1", "sort n", "sort -r r.x", "max(n), min(r.x) by k"])
 def test_a_nan_is_there_whatever_the_statistics_of_a_file_say(lake: LocalLake, program: str) -> None:
     if "nans" not in [pool.name for pool in lake.pools()]:

@@ -117,6 +117,8 @@ class Questions(Programs):
         forms: tuple[Callable[[], str], ...] = (
             lambda: f"fork (=> {op()} => {op()} | {op()})",
             lambda: f"switch (case {e(1)} => {op()} case {e(1)} => {op()} default => {op()})",
+            lambda: f"fork (=> count() by {self._field()} => {op()} | head 3)",
+            lambda: f"switch (case {e(1)} => {op()} | union(k) default => sum(k) by {self._field()})",
             lambda: f"switch (default => pass case {e(1)} => {op()})",
             lambda: f"switch {self._field()} (case 1 => {op()} case 'x' => pass case null => {op()} default => {op()})",
         )

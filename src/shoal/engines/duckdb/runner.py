@@ -105,6 +105,8 @@ class Compiled:
         """The operators that are left to the interpreter."""
         self.limit = self._fragment.limit
         """How many rows come out at most; None if all."""
+        self.is_reduced = self._fragment.is_reduced
+        """Whether groups come out, or the first rows."""
         self.is_sorted = self._fragment.is_sorted
         self.is_backwards = self._fragment.is_backwards
         """Whether it is the last rows that come out."""

@@ -51,6 +51,8 @@ class OnSpark:
         self._whole = Compiled(scan, source, self._ops, funcs, is_split=True)
         self.rest = (*self._whole.rest, *ops[len(self._ops) :])
         """The operators that are left to the interpreter."""
+        self.is_reduced = self._whole.is_reduced
+        """Whether groups come out, or the first rows."""
 
     def explain(self) -> tuple[str, ...]:
         """The SQL of the fragments, a text for each layout."""

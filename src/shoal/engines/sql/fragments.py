@@ -58,6 +58,8 @@ class Fragment:
     """Whether rows are in another order than that of the pool."""
     is_backwards: bool = False
     """Whether rows come from the last one on."""
+    is_reduced: bool = False
+    """Whether groups come out, or the first rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class _Rows:
     frames: tuple[Frame, ...]
     is_plain: bool = True
     is_sorted: bool = False
+    is_grouped: bool = False
 
 
 def compile_fragment(
@@ -101,7 +104,7 @@ def compile_fragment(
             if isinstance(op, plan.Summarize):
                 found = _summarized(op, rows, is_split)
                 if isinstance(found, Partials):
-                    return Fragment(rest, partials=found)
+                    return Fragment(rest, partials=found, is_reduced=True)
                 rows, remains = found, None
             else:
                 rows, remains = _step(op, rows, funcs)
@@ -124,7 +127,9 @@ def _in_order_of(key: plan.SortKey | None, frames: Sequence[Frame]) -> tuple[Fra
 
 def _fragment(rows: _Rows, rest: plan.Seq, limit: int | None = None) -> Fragment:
     """The end of a fragment: of its rows just what is looked at from there on."""
-    return Fragment(rest, _flat(_used_by(rest, rows.frames)), None, limit, rows.is_plain, rows.is_sorted)
+    flat = _flat(_used_by(rest, rows.frames))
+    is_reduced = rows.is_grouped or limit is not None
+    return Fragment(rest, flat, None, limit, rows.is_plain, rows.is_sorted, is_reduced=is_reduced)
 
 
 def _used_by(ops: plan.Seq, frames: Sequence[Frame]) -> Sequence[Frame]:
@@ -198,7 +203,7 @@ def _sorted(op: plan.Sort, rows: _Rows, funcs: Sequence[plan.Func]) -> _Rows:
         raise NotColumnar("an aggregate that runs along")
     orders = sort_order(op, rows.frames)
     frames = (replace(f, order=(*order, *f.order)) for f, order in zip(rows.frames, orders, strict=True))
-    return _Rows(tuple(frames), is_plain=False, is_sorted=True)
+    return replace(rows, frames=tuple(frames), is_plain=False, is_sorted=True)
 
 
 def _backwards(rows: _Rows) -> _Rows:
@@ -224,7 +229,7 @@ def _summarized(op: plan.Summarize, rows: _Rows, is_split: bool) -> Partials | _
     try:
         whole = partials.groups[0] if len(rows.frames) == 1 else summarize(op, united(_used_by((op,), rows.frames)))
         if whole.is_final:
-            return _Rows((grouped(op, whole),), is_plain=False, is_sorted=True)
+            return _Rows((grouped(op, whole),), is_plain=False, is_sorted=True, is_grouped=True)
     except NotColumnar:
         pass
     return partials
