@@ -137,6 +137,10 @@ def test_a_row_has_columns_that_a_program_took_out_of_it(lake: LocalLake, progra
         "sort n | cut n | uniq -c",
         "cut r | uniq -c",
         "yield n | uniq",
+        "fuse",
+        "where k > 3 | cut s, r | fuse",
+        "sort -r k | yield s | fuse",
+        "over this | fuse",
         "yield tags, r | uniq -c",
     ],
 )

@@ -22,7 +22,7 @@ from shoal.testing.programs import Programs
 _CLOSE = 1e-9
 _UNORDERED = ("and", "avg", "count", "dcount", "max", "min", "or", "sum", "union")
 """Aggregates that do not depend on the order of rows."""
-_IN_ORDER = frozenset({"pass", "head", "sort", "tail", "top", "uniq"})
+_IN_ORDER = frozenset({"fuse", "pass", "head", "sort", "tail", "top", "uniq"})
 _IN_NO_ORDER = re.compile(rf"({'|'.join(AGGREGATES)})\(|fork|switch")
 _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "a": (
@@ -168,6 +168,7 @@ class Questions(Programs):
             lambda: f"sort {dice.choice(('', '-r ', '-nulls first '))}{f()}, {e(1)}",
             lambda: f"sort {dice.choice(('', '-r '))}{f()} | head {dice.randrange(1, 9)}",
             lambda: f"top {dice.randrange(1, 9)} {f()}",
+            lambda: f"{dice.choice(('', 'sort k | '))}fuse",
             lambda: f"tail {dice.randrange(1, 9)}",
             lambda: f"sort {dice.choice(('', '-r '))}{f()} | tail {dice.randrange(1, 9)}",
             lambda: f"{dice.choice(('sort k | ', 'cut k | ', ''))}uniq{dice.choice(('', ' -c'))}",

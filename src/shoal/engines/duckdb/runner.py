@@ -21,6 +21,7 @@ from shoal.engines.duckdb.results import decode_groups, decode_rows, fields_of
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.interp.operators.records import nested_record
+from shoal.engines.interp.reshape import FuseState
 from shoal.engines.sql import build
 from shoal.engines.sql.fragments import Partials, compile_fragment
 from shoal.engines.sql.frames import Flat, Frame, Item, ordered_by, scan_frame
@@ -121,6 +122,8 @@ class Compiled:
             _, final = split_aggregates(self.aggregation)
             return run_program(plan.Program((plan.DefaultScan(), final)), self.partials(run), Run(memory=run.memory))
         rows = self._rows()
+        if self._fragment.fused is not None:
+            return self._in_one_type(rows, self._fragment.fused)
         if self.limit is None:
             return rows
         found = first_values(rows, self.limit)
@@ -141,10 +144,19 @@ class Compiled:
         if partials is None:
             lies = self._fragment.is_plain and not self.is_backwards
             made = self._as_they_lie if lies else self._in_order
-            return tuple(made(frame, flat).sql(_DIALECT) for frame, flat in self._fragment.rows)
+            found = [made(frame, flat) for frame, flat in self._fragment.rows]
+            found += [reduction.query for reduction in self._fragment.fused or ()]
+            return tuple(query.sql(_DIALECT) for query in found)
         queries = [summary.query for summary in partials.groups]
         queries += [reduction.query for frames in partials.reductions for reduction in frames]
         return tuple(query.sql(_DIALECT) for query in queries)
+
+    def _in_one_type(self, rows: Iterator[Value], types: Sequence[Reduction]) -> Iterator[Value]:
+        """Rows in the type that all of them fuse to, which is known before the first one is read."""
+        state = FuseState()
+        for row in self._reduced(types):
+            state.observe(fields_of(row)[0])
+        return map(state.convert, rows)
 
     # ---- groups
 

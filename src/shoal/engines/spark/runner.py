@@ -119,7 +119,7 @@ _DATA, _ERROR = b"d", b"e"
 def _for_tasks(ops: plan.Seq) -> plan.Seq:
     """The operators that tasks may begin with: a sort of everything is not theirs, its first rows are."""
     for place, op in enumerate(ops):
-        if isinstance(op, plan.Sort | plan.Uniq):
+        if isinstance(op, plan.Sort | plan.Uniq | plan.Fuse):
             return ops[:place]
     return ops
 

@@ -13,7 +13,7 @@ from shoal.engines.sql.neighbours import uniq
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import apply, filtered, projected
 from shoal.engines.sql.orders import key_order, sort_order
-from shoal.engines.sql.reductions import Reduction, halves, reductions
+from shoal.engines.sql.reductions import Reduction, halves, reductions, row_types
 from shoal.engines.sql.summaries import Summary, summarize
 from shoal.engines.sql.tables import MOST_UNITED, united
 from shoal.lang import plan
@@ -60,6 +60,8 @@ class Fragment:
     """Whether rows come from the last one on."""
     is_reduced: bool = False
     """Whether groups come out, or the first rows."""
+    fused: tuple[Reduction, ...] | None = None
+    """The types of rows, if these are wanted in the one that all fuse to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ def compile_fragment(
         try:
             if isinstance(op, plan.Head):
                 return _fragment(rows, rest, op.count)
+            if isinstance(op, plan.Fuse):
+                return replace(_fragment(rows, rest), rows=_flat(rows.frames), fused=row_types(rows.frames))
             if isinstance(op, plan.Tail):
                 return replace(_fragment(_backwards(rows), rest, op.count), is_backwards=True)
             if isinstance(op, plan.TopK | plan.Top):

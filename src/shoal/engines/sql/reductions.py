@@ -15,9 +15,19 @@ from sqlglot import exp
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
 from shoal.engines.sql.comparisons import is_null
-from shoal.engines.sql.expressions import combined, value
+from shoal.engines.sql.expressions import combined, record_node, value
 from shoal.engines.sql.frames import Flat, Frame, Order, flatten, merged_column, ordered_by
-from shoal.engines.sql.nodes import Const, Node, NotColumnar, Outcome, Outcomes, const, fields_of, is_known_error
+from shoal.engines.sql.nodes import (
+    Const,
+    Node,
+    NotColumnar,
+    Outcome,
+    Outcomes,
+    always,
+    const,
+    fields_of,
+    is_known_error,
+)
 from shoal.engines.sql.operators import changed, filtered
 from shoal.engines.sql.tables import told_apart
 from shoal.lang import plan
@@ -61,6 +71,13 @@ def reductions(op: plan.Summarize, frames: Sequence[Frame]) -> tuple[tuple[Reduc
     """For each aggregate that keeps values the rows of each frame that matter to it."""
     wanted = [agg for _, agg in op.aggs if agg.name in KEPT]
     return tuple(tuple(_reduced(op, agg, frame) for frame in frames) for agg in wanted)
+
+
+def row_types(frames: Sequence[Frame]) -> tuple[Reduction, ...]:
+    """For each frame a row `{v}` of each type that its rows have, in the order of the first of them."""
+    return tuple(
+        _first(changed(frame, lambda node: always(record_node(["v"], [_null(node.type)])))) for frame in frames
+    )
 
 
 def _reduced(op: plan.Summarize, agg: plan.Agg, frame: Frame) -> Reduction:
