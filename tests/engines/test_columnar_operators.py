@@ -94,6 +94,8 @@ def test_aggregates_that_keep_values(lake: LocalLake, pool: str, program: str) -
         ("sum(k) by t:=typeof(n), k | max(sum) by t", False),
         ("count() by k | sum(k) by count | sort count", True),
         ("avg(k), min(k), q:=sum(k) where k > 3 by k | cut k, avg, min, q | sort k", True),
+        ("sum(n), any:=count(r), avg(n) by k | sort k", True),
+        ("min(n) where k > 2, count(s), last:=max(r.x) by k:=k / 2 | sort k", True),
         ("sort n | sort -r k", True),
         ("sort k | where k > 2 | put z:=k + 1", True),
     ],
