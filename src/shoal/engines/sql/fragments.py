@@ -13,7 +13,7 @@ from shoal.engines.sql.neighbours import uniq
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import apply, filtered, projected
 from shoal.engines.sql.orders import key_order, sort_order
-from shoal.engines.sql.reductions import Reduction, halves, reductions, row_types
+from shoal.engines.sql.reductions import ALL, Reduction, halves, reductions, row_types
 from shoal.engines.sql.summaries import Summary, summarize
 from shoal.engines.sql.tables import MOST_UNITED, united
 from shoal.lang import plan
@@ -101,9 +101,7 @@ def compile_fragment(
                 return replace(_fragment(_backwards(rows), rest, op.count), is_backwards=True)
             if isinstance(op, plan.TopK | plan.Top):
                 return _fragment(_sorted(_sort_of(op), rows, funcs), rest, op.count)
-            if isinstance(op, plan.Fork | plan.Switch) and isinstance(
-                rest[0] if rest else None, plan.Merge | plan.Join
-            ):
+            if isinstance(op, plan.Fork | plan.Switch) and rest and isinstance(rest[0], plan.Merge | plan.Join):
                 break
             if isinstance(op, plan.Summarize):
                 found = _summarized(op, rows, is_split)
@@ -223,6 +221,8 @@ def _turned(order: Order) -> Order:
 
 def _summarized(op: plan.Summarize, rows: _Rows, is_split: bool) -> Partials | _Rows:
     """Groups as rows if SQL makes them whole, else partial results."""
+    if not is_split and op.aggs and all(agg.name in ALL for _, agg in op.aggs):
+        raise NotColumnar("aggregates that take all rows, in order: nothing is gained")
     plain, kept = halves(op)
     groups = tuple(summarize(plain, frame) for frame in rows.frames)
     is_count = all(a.name == "count" and a.expr is None and a.where is None for _, a in plain.aggs)
