@@ -6,6 +6,9 @@ import pytest
 
 import shoal
 from shoal.api.local import LocalLake
+from shoal.ids import to_text
+from shoal.lake import column_form
+from shoal.model.text import format_value
 from shoal.testing.agreement import difference
 from shoal.testing.queries import parse_values
 
@@ -65,13 +68,13 @@ POOLS = ("up", "down", "one")
         "any(s)",
         "any(n) by s:=typeof(s)",
         "any(r), last:=any(tags) where k > 3",
-        "collect(k) by typeof(n)",
+        "collect(k), count() by typeof(n)",
         "collect(r), sum(k)",
         "fuse(this)",
         "fuse(r) by k",
         "count(), fuse(this), dcount(typeof(this))",
         "fuse(this) where has(r)",
-        "sort -r k | collect(k)",
+        "sort -r k | collect(k), count()",
         "sort -r k | any(n)",
         "union(tags)",
     ],
@@ -91,6 +94,8 @@ def test_aggregates_that_keep_values(lake: LocalLake, pool: str, program: str) -
         ("sum(k) by t:=typeof(n), k | max(sum) by t", False),
         ("count() by k | sum(k) by count | sort count", True),
         ("avg(k), min(k), q:=sum(k) where k > 3 by k | cut k, avg, min, q | sort k", True),
+        ("sum(n), any:=count(r), avg(n) by k | sort k", True),
+        ("min(n) where k > 2, count(s), last:=max(r.x) by k:=k / 2 | sort k", True),
         ("sort n | sort -r k", True),
         ("sort k | where k > 2 | put z:=k + 1", True),
     ],
@@ -110,3 +115,102 @@ def test_rows_go_on_after_groups_and_sorts(lake: LocalLake, pool: str, program: 
 )
 def test_a_row_has_columns_that_a_program_took_out_of_it(lake: LocalLake, program: str) -> None:
     check(lake, f"from one | where k != 7 and k != 3 | {program}", is_ordered="sort" in program)
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize(
+    "program",
+    [
+        "tail 1",
+        "tail 3 | put z:=k",
+        "where k < 6 | tail 2",
+        "sort -r k | tail 4",
+        "sort n | tail 100",
+        "yield k, n, r",
+        "yield k, k / 0, quiet(s) | head 7",
+        "over tags",
+        "over tags, k | tail 5",
+        "over r",
+        "over {k,n}",
+        "over tags => (where this != 'a')",
+        "over this | uniq",
+        "cut k | uniq",
+        "cut k | uniq -c",
+        "sort n | cut n | uniq -c",
+        "cut r | uniq -c",
+        "yield n | uniq",
+        "fuse",
+        "where k > 3 | cut s, r | fuse",
+        "sort -r k | yield s | fuse",
+        "over this | fuse",
+        "yield tags, r | uniq -c",
+    ],
+)
+def test_rows_that_are_taken_apart_or_compared_keep_their_order(lake: LocalLake, pool: str, program: str) -> None:
+    right = list(lake.query(f"from {pool} | {program}", engine="interp"))
+    assert right
+    assert difference(right, list(lake.query(f"from {pool} | {program}", engine="duckdb")), ordered=True) is None
+    (plan,) = lake.explain(f"from {pool} | {program}", engine="duckdb")
+    assert plan.interpreted in ((), ("put",))
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize(
+    "program",
+    [
+        "fork (=> where k > 3 => cut s)",
+        "fork (=> cut k => over tags) | count() by typeof(this)",
+        "switch (case k > 6 => yield 'high' case n > 1 => yield 'n' default => yield 'other') | count() by v:=this",
+        "switch (default => pass case s => drop k case has(s) => yield s)",
+        "switch s (case 'x' => cut k case null => cut n case 80 => pass default => yield 'no')",
+        "switch s (case 'x' => cut k)",
+        "fork (=> switch (case k == 2 => pass) => over r | yield key)",
+    ],
+)
+def test_legs(lake: LocalLake, pool: str, program: str) -> None:
+    check(lake, f"from {pool} | {program}", is_ordered=False)
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize(
+    "program",
+    [
+        "fork (=> count() by typeof(n) => where k > 2 | sum(k) by r:=typeof(r))",
+        "where k < 9 | fork (=> head 2 => tail 2) | sort k",
+        "switch (case has(s) => dcount(s) case has(r) => yield r | any(this) default => count())",
+        "switch k (case 2 => count() by k case 3 => any(n) default => union(k))",
+        "fork (=> sort k | head 3 => sort -r k | head 3) | merge k",
+        "fork (=> sum(n) by k => count() by k) | join on k=k count:=count",
+    ],
+)
+def test_legs_in_which_rows_come_together_scan_for_themselves(lake: LocalLake, pool: str, program: str) -> None:
+    program = f"from {pool} | {program}"
+    right = list(lake.query(program, engine="interp"))
+    assert right
+    assert difference(right, list(lake.query(program, engine="duckdb"))) is None
+    assert [plan.engine for plan in lake.explain(program, engine="duckdb")] == ["duckdb"] * (2 + ("default" in program))
+
+
+@pytest.mark.parametrize("program", ["where n == n", "where r.x > 1", "sort n", "sort -r r.x", "max(n), min(r.x) by k"])
+def test_a_nan_is_there_whatever_the_statistics_of_a_file_say(lake: LocalLake, program: str) -> None:
+    if "nans" not in [pool.name for pool in lake.pools()]:
+        values = parse_values("{k:1,n:1.5,r:{x:NaN}} {k:1,n:NaN,r:{x:2.}} {k:3,n:2.,r:{x:3.}}")
+        lake.create("nans", key="k").load(values)
+    check(lake, f"from nans | {program}", is_ordered="by" not in program)
+
+
+def test_the_last_rows_are_read_from_the_last_objects(lake: LocalLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = lake.create("many", key="k")
+    with pool.transaction() as changing:
+        for i in range(50):
+            changing.load([{"k": i}])
+    opened: list[str] = []
+    checked = column_form.checked_file
+
+    def counted(store, prefix, o):  # type: ignore[no-untyped-def]
+        opened.append(to_text(o.id))
+        return checked(store, prefix, o)
+
+    monkeypatch.setattr(column_form, "checked_file", counted)
+    assert [format_value(v) for v in lake.query("from many | tail 2", engine="duckdb")] == ["{k:48}", "{k:49}"]
+    assert len(opened) <= 3

@@ -21,6 +21,7 @@ from shoal.lake.lake import Lake
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Warn
 from shoal.lang import plan
+from shoal.lang.rules.part_legs import part_legs
 from shoal.lang.rules.sequences import rewrite_sequences
 from shoal.model.values import Value
 
@@ -48,6 +49,8 @@ class Part(Protocol):
 
     rest: plan.Seq
     """The operators that are left to the interpreter."""
+    is_reduced: bool
+    """Whether what comes out is less than what was read: groups, or the first rows."""
 
     def explain(self) -> tuple[str, ...]:
         """What the engine is told, for each layout."""
@@ -71,6 +74,18 @@ class Decision:
     """What the interpreter does with what comes out."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Considered:
+    """A scan and the operators after it, and what another engine would do of that."""
+
+    pool: Pool
+    scan: plan.PoolScan
+    ops: plan.Seq
+    pruned: Pruned
+    part: Part | None
+    why: str
+
+
 class Handover:
     """The parts of one query that another engine computes."""
 
@@ -88,12 +103,14 @@ class Handover:
         self._on_read = on_read
         self._commit_of = commit_of
         self._parts: list[Part] = []
+        self._explains = False
         self.decisions: list[Decision] = []
 
     def rewrite(self, program: plan.Program, explain: bool = False) -> plan.Program:
         """The program with those parts replaced by what comes out of them."""
         if self._engine == "interp" and not explain:
             return program
+        self._explains = explain
 
         def hand_over(seq: plan.Seq) -> plan.Seq:
             match seq[0] if seq else None:
@@ -110,18 +127,51 @@ class Handover:
     def _decide(self, scan: plan.PoolScan, ops: plan.Seq, funcs: tuple[plan.Func, ...], explain: bool) -> plan.Seq:
         if self._engine == "auto" and not explain and _takes_few(scan, ops):
             return (scan, *ops)  # without a look at what there is: it may be very much
+        made = self._consider(scan, ops, funcs)
+        legs = self._legs(scan, ops, funcs, made)
+        if legs is not None:
+            found, rest = legs
+            return (plan.Fork(tuple(self._take(leg) for leg in found)), *rest)
+        return self._take(made)
+
+    def _legs(
+        self, scan: plan.PoolScan, ops: plan.Seq, funcs: tuple[plan.Func, ...], whole: _Considered
+    ) -> tuple[list[_Considered], plan.Seq] | None:
+        """The legs of a fork, if it is cheaper to scan for each of them: if but few values come out of each."""
+        if whole.part is None or not whole.part.rest or not isinstance(whole.part.rest[0], plan.Fork | plan.Switch):
+            return None
+        parted = part_legs(scan, ops, funcs)
+        if parted is None:
+            return None
+        found: list[_Considered] = []
+        for inner, *leg in parted[0]:
+            if not isinstance(inner, plan.PoolScan):
+                return None
+            made = self._consider(inner, tuple(leg), funcs)
+            if made.part is None or not made.part.is_reduced:
+                return None
+            found.append(made)
+        return found, parted[1]
+
+    def _consider(self, scan: plan.PoolScan, ops: plan.Seq, funcs: tuple[plan.Func, ...]) -> _Considered:
         pool = self._lake.pool(scan.pool)
         pruned = prune(pool, self._commit_of(scan.commit), scan.filter)
-        compiled, why = self._compile(pool, pruned, scan, ops, funcs)
-        engine = "interp" if compiled is None else type(compiled).__module__.split(".")[-2]
-        queries = compiled.explain() if compiled is not None and explain else ()
-        rest = ops if compiled is None else compiled.rest
-        self.decisions.append(Decision(pool.config.name, scan.commit, pruned, engine, why, queries, rest))
-        if compiled is None:
-            return (scan, *ops)
+        part, why = self._compile(pool, pruned, scan, ops, funcs)
+        return _Considered(pool, scan, ops, pruned, part, why)
+
+    def _take(self, made: _Considered) -> plan.Seq:
+        """What stands for a scan and the operators after it from here on."""
+        part, scan = made.part, made.scan
+        engine = "interp" if part is None else type(part).__module__.split(".")[-2]
+        queries = part.explain() if part is not None and self._explains else ()
+        rest = made.ops if part is None else part.rest
+        name = made.pool.config.name
+        self.decisions.append(Decision(name, scan.commit, made.pruned, engine, made.why, queries, rest))
+        if part is None:
+            return (scan, *made.ops)
         if self._on_read is not None:
-            self._on_read(pool.config.id, key_range(scan.filter, pool.config.key.paths[0]))
-        self._parts.append(compiled)
+            self._on_read(made.pool.config.id, key_range(scan.filter, made.pool.config.key.paths[0]))
+        self._parts.append(part)
         return (plan.Computed(len(self._parts) - 1), *rest)
 
     def _compile(

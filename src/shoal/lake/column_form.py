@@ -72,9 +72,9 @@ def write(layout: Layout, table: pa.Table, key: SortKey, seek_stride: int) -> Pa
         compression_level=_LEVEL,
         row_group_size=min(max(1, rows), _MOST_GROUP_ROWS),
         write_page_checksum=True,
+        write_statistics=_with_statistics(table),
         store_schema=False,
         sorting_columns=sorting,
-        write_statistics=_with_statistics(table),
     )
     data = out.getvalue().to_pybytes()
     index_size = int.from_bytes(data[-_TAIL:-4], "little") + _TAIL

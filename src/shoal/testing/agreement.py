@@ -20,7 +20,10 @@ from shoal.model.values import Value
 from shoal.testing.programs import Programs
 
 _CLOSE = 1e-9
-_GROUPS = re.compile(rf"({'|'.join(AGGREGATES)})\(")
+_UNORDERED = ("and", "avg", "count", "dcount", "max", "min", "or", "sum", "union")
+"""Aggregates that do not depend on the order of rows."""
+_IN_ORDER = frozenset({"fuse", "pass", "head", "sort", "tail", "top", "uniq"})
+_IN_NO_ORDER = re.compile(rf"({'|'.join(AGGREGATES)})\(|fork|switch")
 _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "a": (
         ("1", "2", "-7", "0", "9223372036854775807", "null(int64)"),
@@ -109,6 +112,8 @@ class Questions(Programs):
     def question(self) -> str:
         """Operators on rows, and one in the end that brings rows together or takes some of them."""
         ops = [self._row_op() for _ in range(self._dice.randrange(0, 4))]
+        if ops and self._dice.random() < 0.1:
+            ops.append(self._dice.choice(("uniq", "uniq -c")))
         last = self._last()
         if not is_ordered(last) and self._dice.random() < 0.5:
             return " | ".join([*ops, last, *self._of_groups()])
@@ -141,6 +146,19 @@ class Questions(Programs):
         )
         return dice.choice(forms)()
 
+    def _legs(self) -> str:
+        """A fork or a switch."""
+        e, op, dice = self.expr, self._row_op, self._dice
+        forms: tuple[Callable[[], str], ...] = (
+            lambda: f"fork (=> {op()} => {op()} | {op()})",
+            lambda: f"switch (case {e(1)} => {op()} case {e(1)} => {op()} default => {op()})",
+            lambda: f"fork (=> count() by {self._field()} => {op()} | head 3)",
+            lambda: f"switch (case {e(1)} => {op()} | union(k) default => sum(k) by {self._field()})",
+            lambda: f"switch (default => pass case {e(1)} => {op()})",
+            lambda: f"switch {self._field()} (case 1 => {op()} case 'x' => pass case null => {op()} default => {op()})",
+        )
+        return dice.choice(forms)()
+
     def _of_groups(self) -> list[str]:
         """Operators on groups, whatever their order."""
         e, f, dice = self.expr, self._field, self._dice
@@ -167,6 +185,10 @@ class Questions(Programs):
             lambda: f"cut {f()}, z:={e(1)}",
             lambda: f"drop {f()}",
             lambda: f"rename zz:={f()}",
+            lambda: f"yield {f()}, {e(1)}",
+            lambda: f"over {dice.choice(('list', 'b', 'r', 'this', f()))}",
+            lambda: f"over {f()}, {dice.choice(('list', 'b', 'r'))}",
+            lambda: f"over list => (where {e(1)})",
             lambda: dice.choice(("foo", "x*", "/a+/", "1", "10.0.0.0/8", "not x", "foo or bar", "k", "2.", "null")),
         )
         return dice.choice(forms)()
@@ -181,6 +203,12 @@ class Questions(Programs):
             lambda: f"sort {dice.choice(('', '-r ', '-nulls first '))}{f()}, {e(1)}",
             lambda: f"sort {dice.choice(('', '-r '))}{f()} | head {dice.randrange(1, 9)}",
             lambda: f"top {dice.randrange(1, 9)} {f()}",
+            lambda: f"{dice.choice(('', 'sort k | '))}fuse",
+            lambda: f"tail {dice.randrange(1, 9)}",
+            lambda: f"sort {dice.choice(('', '-r '))}{f()} | tail {dice.randrange(1, 9)}",
+            lambda: f"{dice.choice(('sort k | ', 'cut k | ', ''))}uniq{dice.choice(('', ' -c'))}",
+            lambda: self._legs(),
+            lambda: f"{self._legs()} | {dice.choice(_UNORDERED)}({f()}){where} by {f()}",
             lambda: f"{name}({f()}){where}",
             lambda: f"{name}({f()}){where} by {f()}",
             lambda: f"{name}({e(1)}){where}, q:=count() by {f()}, w:={e(1)}",
@@ -204,7 +232,7 @@ def outcome(values: Callable[[], Iterable[Value]]) -> Outcome:
 def is_ordered(program: str) -> bool:
     """Whether the values come in an order that means something: they are no groups."""
     ops = program.split(" | ")
-    return ops[-1].split()[0] in ("pass", "head", "sort", "top") and not any(map(_GROUPS.match, ops))
+    return ops[-1].split()[0] in _IN_ORDER and not any(map(_IN_NO_ORDER.match, ops))
 
 
 def difference(right: Outcome, other: Outcome, ordered: bool = False) -> str | None:

@@ -22,6 +22,7 @@ from shoal.engines.duckdb.results import decode_groups, decode_rows, fields_of
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.interp.operators.records import nested_record
+from shoal.engines.interp.reshape import FuseState
 from shoal.engines.sql import build
 from shoal.engines.sql.formulas import Computed
 from shoal.engines.sql.fragments import Partials, compile_fragment
@@ -110,7 +111,11 @@ class Compiled:
         """The operators that are left to the interpreter."""
         self.limit = self._fragment.limit
         """How many rows come out at most; None if all."""
+        self.is_reduced = self._fragment.is_reduced
+        """Whether groups come out, or the first rows."""
         self.is_sorted = self._fragment.is_sorted
+        self.is_backwards = self._fragment.is_backwards
+        """Whether it is the last rows that come out."""
         self.aggregation = None if self._fragment.partials is None else self._fragment.partials.op
         """The operator of which partial results come out, if it is one."""
         self.needs_order = self._fragment.partials is not None and self._fragment.partials.is_ordered
@@ -122,7 +127,12 @@ class Compiled:
             _, final = split_aggregates(self.aggregation)
             return run_program(plan.Program((plan.DefaultScan(), final)), self.partials(run), Run(memory=run.memory))
         rows = self._rows()
-        return rows if self.limit is None else first_values(rows, self.limit)
+        if self._fragment.fused is not None:
+            return self._in_one_type(rows, self._fragment.fused)
+        if self.limit is None:
+            return rows
+        found = first_values(rows, self.limit)
+        return reversed(list(found)) if self.is_backwards else found
 
     @property
     def is_row_wise(self) -> bool:
@@ -154,11 +164,21 @@ class Compiled:
         """The SQL, a text for each query."""
         partials = self._fragment.partials
         if partials is None:
-            made = self._as_they_lie if self._fragment.is_plain else self._in_order
-            return tuple(_text(made(frame, flat)) for frame, flat in self._fragment.rows)
+            lies = self._fragment.is_plain and not self.is_backwards
+            made = self._as_they_lie if lies else self._in_order
+            found = [made(frame, flat) for frame, flat in self._fragment.rows]
+            found += [reduction.query for reduction in self._fragment.fused or ()]
+            return tuple(_text(query) for query in found)
         queries = [summary.query for summary in partials.groups]
         queries += [reduction.query for frames in partials.reductions for reduction in frames]
         return tuple(_text(query) for query in queries)
+
+    def _in_one_type(self, rows: Iterator[Value], types: Sequence[Reduction]) -> Iterator[Value]:
+        """Rows in the type that all of them fuse to, which is known before the first one is read."""
+        state = FuseState()
+        for row in self._reduced(types):
+            state.observe(fields_of(row)[0])
+        return map(state.convert, rows)
 
     # ---- groups
 
@@ -210,13 +230,15 @@ class Compiled:
         def group_of(source: Source) -> Group:
             return by_shapes[source.shapes, source.file is not None]
 
-        for sources in _stretches(self._scan.runs, group_of, is_lazy=fragment.limit is not None):
+        runs = self._scan.runs[::-1] if fragment.is_backwards else self._scan.runs
+        for sources in _stretches(runs, group_of, is_lazy=fragment.limit is not None):
             held: Held = {}
             for source in sources:
                 group = group_of(source)
                 held.setdefault(group.number, (group, []))[1].append(source)
             rows = [queries[number] for number in held]
-            if len(sources) == 1 or (len(held) == 1 and not _overlap(sources, self._scan.runs)):
+            is_in_order = len(sources) == 1 or (len(held) == 1 and not _overlap(sources, runs))
+            if is_in_order and not fragment.is_backwards:
                 frame, flat = rows[0]
                 for batch in query_batches(self._as_they_lie(frame, flat), held):
                     yield from decode_rows(batch, flat)

@@ -5,6 +5,7 @@ DuckDB, next to its data. What comes back are rows, or partial results that the 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cmp_to_key, partial
 from typing import Any, NamedTuple
@@ -57,6 +58,10 @@ class OnSpark:
         self._tail = NO_TAIL if self._gives_few else tail_of(left, self._funcs)
         self.rest = left[self._tail.length :]
         """The operators that are left to the interpreter of the driver."""
+        self.is_reduced = self._whole.is_reduced or isinstance(
+            self._tail.last, plan.Summarize | plan.Head | plan.TopK | plan.Top
+        )
+        """Whether groups come out, or the first rows."""
 
     @property
     def _gives_few(self) -> bool:
@@ -83,6 +88,8 @@ class OnSpark:
         rows = self._stream("values", self._stretches())
         if isinstance(last, plan.Head | plan.TopK | plan.Top):
             return run_program(plan.Program((plan.DefaultScan(), last), self._funcs), rows, Run(memory=run.memory))
+        if self._whole.is_backwards:
+            return iter(deque(rows, maxlen=self._whole.limit))
         return rows if self._whole.limit is None else first_values(rows, self._whole.limit)
 
     def _summed_up(self, op: plan.Summarize, partials: Iterator[Value], run: Run) -> Iterator[Value]:
@@ -122,7 +129,7 @@ class OnSpark:
 def _for_tasks(ops: plan.Seq) -> plan.Seq:
     """The operators that tasks may begin with: a sort of everything is not theirs, its first rows are."""
     for place, op in enumerate(ops):
-        if isinstance(op, plan.Sort):
+        if isinstance(op, plan.Sort | plan.Uniq | plan.Fuse):
             return ops[:place]
     return ops
 

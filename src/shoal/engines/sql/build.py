@@ -32,6 +32,11 @@ def call(name: str, *args: Sql) -> Sql:
     return exp.Anonymous(this=name, expressions=list(args))
 
 
+def part(sql: Sql, name: str) -> Sql:
+    """A part of a struct."""
+    return call("struct_extract", sql, text(name))
+
+
 def text(value: str) -> Sql:
     """A string."""
     return exp.Literal.string(value)

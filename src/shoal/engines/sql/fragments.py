@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shoal.engines.sql.frames import Flat, Frame, flatten
+from shoal.engines.sql.expansions import unrolled, yielded
+from shoal.engines.sql.frames import Flat, Frame, Order, flatten
 from shoal.engines.sql.groups import grouped
+from shoal.engines.sql.legs import forked, switched
+from shoal.engines.sql.neighbours import uniq
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import apply, filtered, projected
 from shoal.engines.sql.orders import key_order, sort_order
-from shoal.engines.sql.reductions import Reduction, halves, reductions
+from shoal.engines.sql.reductions import ALL, Reduction, halves, reductions, row_types
 from shoal.engines.sql.summaries import Summary, summarize
-from shoal.engines.sql.tables import united
+from shoal.engines.sql.tables import MOST_UNITED, united
 from shoal.lang import plan
 from shoal.lang.rules.project_fields import used_fields
 from shoal.lang.walk import has_aggregate
@@ -53,6 +56,12 @@ class Fragment:
     """Whether there is a frame for each table, whose rows are wanted in the order in which they lie there."""
     is_sorted: bool = False
     """Whether rows are in another order than that of the pool."""
+    is_backwards: bool = False
+    """Whether rows come from the last one on."""
+    is_reduced: bool = False
+    """Whether groups come out, or the first rows."""
+    fused: tuple[Reduction, ...] | None = None
+    """The types of rows, if these are wanted in the one that all fuse to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,7 @@ class _Rows:
     frames: tuple[Frame, ...]
     is_plain: bool = True
     is_sorted: bool = False
+    is_grouped: bool = False
 
 
 def compile_fragment(
@@ -85,12 +95,18 @@ def compile_fragment(
         try:
             if isinstance(op, plan.Head):
                 return _fragment(rows, rest, op.count)
+            if isinstance(op, plan.Fuse):
+                return replace(_fragment(rows, rest), rows=_flat(rows.frames), fused=row_types(rows.frames))
+            if isinstance(op, plan.Tail):
+                return replace(_fragment(_backwards(rows), rest, op.count), is_backwards=True)
             if isinstance(op, plan.TopK | plan.Top):
                 return _fragment(_sorted(_sort_of(op), rows, funcs), rest, op.count)
+            if isinstance(op, plan.Fork | plan.Switch) and rest and isinstance(rest[0], plan.Merge | plan.Join):
+                break
             if isinstance(op, plan.Summarize):
                 found = _summarized(op, rows, is_split)
                 if isinstance(found, Partials):
-                    return Fragment(rest, partials=found)
+                    return Fragment(rest, partials=found, is_reduced=True)
                 rows, remains = found, None
             else:
                 rows, remains = _step(op, rows, funcs)
@@ -113,17 +129,66 @@ def _in_order_of(key: plan.SortKey | None, frames: Sequence[Frame]) -> tuple[Fra
 
 def _fragment(rows: _Rows, rest: plan.Seq, limit: int | None = None) -> Fragment:
     """The end of a fragment: of its rows just what is looked at from there on."""
-    fields = used_fields(rest)
-    frames = rows.frames if fields is None else [projected(frame, fields) for frame in rows.frames]
-    return Fragment(rest, _flat(frames), None, limit, rows.is_plain, rows.is_sorted)
+    flat = _flat(_used_by(rest, rows.frames))
+    is_reduced = rows.is_grouped or limit is not None
+    return Fragment(rest, flat, None, limit, rows.is_plain, rows.is_sorted, is_reduced=is_reduced)
+
+
+def _used_by(ops: plan.Seq, frames: Sequence[Frame]) -> Sequence[Frame]:
+    """Rows with just the fields that operators look at."""
+    fields = used_fields(ops)
+    return frames if fields is None else [projected(frame, fields) for frame in frames]
 
 
 def _step(op: plan.Op, rows: _Rows, funcs: Sequence[plan.Func]) -> tuple[_Rows, plan.Op | None]:
     """Rows after an operator, and what of it is still to be done."""
-    if isinstance(op, plan.Sort):
-        return _sorted(op, rows, funcs), None
+    match op:
+        case plan.Sort():
+            return _sorted(op, rows, funcs), None
+        case plan.Uniq(count):
+            return replace(rows, frames=(uniq(rows.frames, count),), is_plain=False), None
+    several = _several(op, rows.frames, funcs)
+    if several is not None:
+        if len(several) > max(MOST_UNITED, len(rows.frames)):
+            raise NotColumnar("too many frames")
+        _flat(several)
+        return replace(rows, frames=tuple(several), is_plain=False), None
     frames, remains = _apply(op, list(rows.frames), funcs)
     return replace(rows, frames=tuple(frames)), remains
+
+
+def _several(op: plan.Op, frames: Sequence[Frame], funcs: Sequence[plan.Func]) -> Sequence[Frame] | None:
+    """Frames after an operator that makes several of one; None if it is none of these."""
+
+    def run(body: plan.Seq, begun: Sequence[Frame]) -> Sequence[Frame]:
+        for inner in body:
+            if not isinstance(inner, _ON_ROWS):
+                raise NotColumnar("rows that come together in a leg")
+            made, remains = _step(inner, _Rows(tuple(begun)), funcs)
+            if remains is not None:
+                raise NotColumnar("a filter of which a part is left")
+            begun = made.frames
+        return begun
+
+    match op:
+        case plan.Yield(exprs) if len(exprs) > 1:
+            _check_running(op, funcs)
+            return yielded(exprs, frames)
+        case plan.Over(exprs, _, body):
+            _check_running(op, funcs)
+            return run(body or (), unrolled(exprs, frames))
+        case plan.Fork():
+            return forked(op, frames, run)
+        case plan.Switch():
+            _check_running(op, funcs)
+            return switched(op, frames, run)
+    return None
+
+
+_ON_ROWS = (
+    plan.Pass, plan.Filter, plan.Yield, plan.Cut, plan.Put, plan.Drop, plan.Rename, plan.Over, plan.Fork, plan.Switch,
+)  # fmt: skip
+"""Operators that look at one row at a time."""
 
 
 def _sort_of(op: plan.TopK | plan.Top) -> plan.Sort:
@@ -140,11 +205,24 @@ def _sorted(op: plan.Sort, rows: _Rows, funcs: Sequence[plan.Func]) -> _Rows:
         raise NotColumnar("an aggregate that runs along")
     orders = sort_order(op, rows.frames)
     frames = (replace(f, order=(*order, *f.order)) for f, order in zip(rows.frames, orders, strict=True))
-    return _Rows(tuple(frames), is_plain=False, is_sorted=True)
+    return replace(rows, frames=tuple(frames), is_plain=False, is_sorted=True)
+
+
+def _backwards(rows: _Rows) -> _Rows:
+    """Rows from the last one on."""
+    if not all(frame.order for frame in rows.frames):
+        raise NotColumnar("the last of rows in no order")
+    return replace(rows, frames=tuple(replace(f, order=_turned(f.order)) for f in rows.frames))
+
+
+def _turned(order: Order) -> Order:
+    return tuple(replace(item, is_descending=not item.is_descending) for item in order)
 
 
 def _summarized(op: plan.Summarize, rows: _Rows, is_split: bool) -> Partials | _Rows:
     """Groups as rows if SQL makes them whole, else partial results."""
+    if not is_split and op.aggs and all(agg.name in ALL for _, agg in op.aggs):
+        raise NotColumnar("aggregates that take all rows, in order: nothing is gained")
     plain, kept = halves(op)
     groups = tuple(summarize(plain, frame) for frame in rows.frames)
     is_count = all(a.name == "count" and a.expr is None and a.where is None for _, a in plain.aggs)
@@ -153,9 +231,9 @@ def _summarized(op: plan.Summarize, rows: _Rows, is_split: bool) -> Partials | _
     if is_split or kept or partials.is_known or not rows.frames:
         return partials
     try:
-        whole = partials.groups[0] if len(rows.frames) == 1 else summarize(op, united(rows.frames))
+        whole = partials.groups[0] if len(rows.frames) == 1 else summarize(op, united(_used_by((op,), rows.frames)))
         if whole.is_final:
-            return _Rows((grouped(op, whole),), is_plain=False, is_sorted=True)
+            return _Rows((grouped(op, whole),), is_plain=False, is_sorted=True, is_grouped=True)
     except NotColumnar:
         pass
     return partials
@@ -167,8 +245,7 @@ def _flat(frames: Sequence[Frame]) -> tuple[tuple[Frame, Flat], ...]:
 
 def _apply(op: plan.Op, frames: list[Frame], funcs: Sequence[plan.Func]) -> tuple[list[Frame], plan.Op | None]:
     """Frames after an operator, and what of it is still to be done: those parts of a filter that have no SQL."""
-    if any(has_aggregate(expr, funcs) for expr in _expressions(op)):
-        raise NotColumnar("an aggregate that runs along")
+    _check_running(op, funcs)
     if not isinstance(op, plan.Filter):
         after = [apply(op, frame) for frame in frames]
         _flat(after)
@@ -187,6 +264,11 @@ def _apply(op: plan.Op, frames: list[Frame], funcs: Sequence[plan.Func]) -> tupl
     return frames, plan.Filter(joined)
 
 
+def _check_running(op: plan.Op, funcs: Sequence[plan.Func]) -> None:
+    if any(has_aggregate(expr, funcs) for expr in _expressions(op)):
+        raise NotColumnar("an aggregate that runs along")
+
+
 def _conjuncts(expr: plan.Expr) -> list[plan.Expr]:
     match expr:
         case plan.Binary("and", left, right):
@@ -198,8 +280,10 @@ def _expressions(op: plan.Op) -> list[plan.Expr]:
     match op:
         case plan.Filter(expr):
             return [expr]
-        case plan.Yield(exprs):
+        case plan.Yield(exprs) | plan.Over(exprs):
             return list(exprs)
+        case plan.Switch(expr, cases):
+            return [e for e in (expr, *(case.expr for case in cases)) if e is not None]
         case plan.Cut(args) | plan.Put(args):
             return [a.expr for a in args]
     return []

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from shoal.engines.sql import build, formulas
 from shoal.engines.sql.build import Cond, Sql, both, either
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec, fields_of, is_valid
 from shoal.engines.sql.types import literal
 from shoal.formats import layouts
 from shoal.formats.layouts import SHAPE, Form, Layout, RecordForm
@@ -140,6 +140,12 @@ def by_case(frame: Frame, conditions: Sequence[Cond]) -> Cond:
     return either(*made)
 
 
+def passing(frame: Frame, verdicts: Sequence[Cond]) -> Frame:
+    """The rows for which the verdict on their case is true."""
+    kept = tuple(case for case, verdict in zip(frame.cases, verdicts, strict=True) if verdict is not False)
+    return replace(frame, cases=kept).having(by_case(frame, verdicts))
+
+
 def _alternatives(condition: Cond) -> list[Cond]:
     if condition is False:
         return []
@@ -255,7 +261,7 @@ def _shape_column(codes: list[tuple[Cond, Sql]]) -> Sql:
 def _shape_code(node: Node, code: int) -> Sql:
     """The place of the shape; of a record that is null, the number that stands for that."""
     if isinstance(node.type.under, t.Record):
-        valid = _valid(node)
+        valid = is_valid(node)
         if valid is False:
             return build.integer(-1 - code)
         if valid is not True:
@@ -263,28 +269,11 @@ def _shape_code(node: Node, code: int) -> Sql:
     return build.integer(code)
 
 
-def _valid(node: Node) -> Cond:
-    if isinstance(node, Const):
-        return node.value.data is not None
-    return True if not isinstance(node, Rec) or node.valid is None else node.valid
-
-
-def _parts(node: Node) -> tuple[Node, ...]:
-    """The fields of a record."""
-    if isinstance(node, Rec):
-        return node.fields
-    assert isinstance(node, Const)
-    under = node.value.type.under
-    assert isinstance(under, t.Record)
-    data = node.value.data or (None,) * len(under.fields)
-    return tuple(Const(Value(f.type, d)) for f, d in zip(under.fields, data, strict=True))
-
-
 def _leaves(node: Node, form: Form) -> Iterator[tuple[int, Sql]]:
     if form is None:
         return
     if isinstance(form, RecordForm):
-        for part, inner in zip(_parts(node), form.fields, strict=True):
+        for part, inner in zip(fields_of(node), form.fields, strict=True):
             yield from _leaves(part, inner)
     elif isinstance(node, Const):
         yield form.index, literal(node.value)
@@ -296,9 +285,9 @@ def _leaves(node: Node, form: Form) -> Iterator[tuple[int, Sql]]:
 def _structs(node: Node, form: Form) -> Iterator[tuple[int, Sql | None]]:
     if isinstance(form, RecordForm):
         if form.struct.column:
-            valid = _valid(node)
+            valid = is_valid(node)
             yield form.struct.index, None if valid is True else build.known(valid)
-        for part, inner in zip(_parts(node), form.fields, strict=True):
+        for part, inner in zip(fields_of(node), form.fields, strict=True):
             yield from _structs(part, inner)
 
 

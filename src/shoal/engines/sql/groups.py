@@ -9,7 +9,7 @@ from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond
 from shoal.engines.sql.expressions import combined, record_node
 from shoal.engines.sql.frames import Case, Frame
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, Outcomes, Rec, always, const
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, Outcomes, always, const, fields_of
 from shoal.engines.sql.operators import MOST_CASES
 from shoal.engines.sql.summaries import GROUP, Result, Summary
 from shoal.engines.sql.tables import flat_node
@@ -28,25 +28,16 @@ def grouped(op: plan.Summarize, summary: Summary) -> Frame:
             when = build.binary("=", build.column(GROUP), build.integer(code))
         place = summary.keys.layout.shapes.index(combination.keys)
         guarded = {i for i, valid in enumerate(summary.keys.structs) if valid is not None}
-        keys = _fields(flat_node(combination.keys, summary.keys.layout.forms[place], guarded))
+        keys = fields_of(flat_node(combination.keys, summary.keys.layout.forms[place], guarded))
         columns = [*map(always, keys), *map(_outcomes, combination.results)]
         places = [f"f{i}" for i in range(len(columns))]
         paths = [path for path, _ in op.keys] + [path for path, _ in op.aggs]
         for outcome in combined(places, columns):
-            node = _nested(list(zip(paths, _fields(outcome.node), strict=True)))
+            node = _nested(list(zip(paths, fields_of(outcome.node), strict=True)))
             cases.append(Case(build.both(when, outcome.when), node, names))
     if len(cases) > MOST_CASES:
         raise NotColumnar("too many cases")
     return Frame(summary.query.subquery("groups", copy=False), tuple(cases))
-
-
-def _fields(node: Node) -> Sequence[Node]:
-    if isinstance(node, Rec):
-        return node.fields
-    assert isinstance(node, Const)
-    under = node.type.under
-    assert isinstance(under, t.Record)
-    return [Const(Value(f.type, data)) for f, data in zip(under.fields, node.value.data, strict=True)]
 
 
 def _nested(fields: Sequence[tuple[plan.Path, Node]]) -> Node:

@@ -89,6 +89,25 @@ def bounded(outcomes: Iterable[Outcome]) -> Outcomes:
     return made
 
 
+def fields_of(node: Node) -> tuple[Node, ...]:
+    """The fields of a record; those of a null are null."""
+    if isinstance(node, Rec):
+        return node.fields
+    if isinstance(node, Const):
+        under = node.value.type.under
+        assert isinstance(under, t.Record)
+        data = node.value.data or (None,) * len(under.fields)
+        return tuple(Const(Value(f.type, d)) for f, d in zip(under.fields, data, strict=True))
+    raise NotColumnar("a record in one column")
+
+
+def is_valid(node: Node) -> Cond:
+    """Whether a record is not null."""
+    if isinstance(node, Const):
+        return node.value.data is not None
+    return True if not isinstance(node, Rec) or node.valid is None else node.valid
+
+
 def is_error(node: Node) -> bool:
     """Whether it is an error for certain; what may be one is an outcome of its own."""
     return isinstance(node.type.under, t.Error)

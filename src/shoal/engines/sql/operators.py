@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from shoal.engines.sql.build import Cond, both, either, negated
 from shoal.engines.sql.expressions import combined, truth, value
-from shoal.engines.sql.frames import Case, Frame, by_case
+from shoal.engines.sql.frames import Case, Frame, passing
 from shoal.engines.sql.nodes import (
     Const,
     Node,
@@ -17,6 +17,7 @@ from shoal.engines.sql.nodes import (
     Rec,
     always,
     const,
+    fields_of,
     is_error,
     is_known_error,
     narrowed,
@@ -50,10 +51,7 @@ def apply(op: plan.Op, frame: Frame) -> Frame:
 
 def filtered(frame: Frame, expr: plan.Expr) -> Frame:
     """The rows that a filter lets pass."""
-    verdicts = [truth(expr, case.node) for case in frame.cases]
-    condition = by_case(frame, verdicts)
-    kept = tuple(case for case, verdict in zip(frame.cases, verdicts, strict=True) if verdict is not False)
-    return replace(frame, cases=kept).having(condition)
+    return passing(frame, [truth(expr, case.node) for case in frame.cases])
 
 
 def changed(frame: Frame, change: Callable[[Node], Outcomes]) -> Frame:
@@ -115,7 +113,7 @@ def _put(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
     names = [_name(a.target) for a in args]
     if len(set(names)) < len(names):
         raise NotColumnar("a field that is put twice")
-    old = dict(zip((f.name for f in under.fields), _fields(node), strict=True))
+    old = dict(zip((f.name for f in under.fields), fields_of(node), strict=True))
 
     def make(kept: tuple[list[str], list[Outcomes]]) -> Outcomes:
         if not kept[0]:
@@ -124,17 +122,6 @@ def _put(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
         return combined(list(columns), list(columns.values()))
 
     return _with_quiet(names, [value(a.expr, node) for a in args], make)
-
-
-def _fields(node: Node) -> tuple[Node, ...]:
-    if isinstance(node, Rec):
-        return node.fields
-    if isinstance(node, Const):
-        under = node.value.type.under
-        assert isinstance(under, t.Record)
-        data = node.value.data or (None,) * len(under.fields)
-        return tuple(Const(Value(f.type, d)) for f, d in zip(under.fields, data, strict=True))
-    raise NotColumnar("a record in one column")
 
 
 def _drop(paths: frozenset[plan.Path], node: Node) -> Outcomes:
@@ -151,7 +138,7 @@ def _without(node: Node, paths: frozenset[plan.Path], at: plan.Path) -> Node | N
         return node
     kept: list[tuple[str, Node]] = []
     is_same = True
-    for f, inner in zip(under.fields, _fields(node), strict=True):
+    for f, inner in zip(under.fields, fields_of(node), strict=True):
         path = (*at, f.name)
         made = None if path in paths else _without(inner, paths, path)
         is_same = is_same and made is inner
@@ -170,7 +157,7 @@ def _without(node: Node, paths: frozenset[plan.Path], at: plan.Path) -> Node | N
 def _rename(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
     if not isinstance(node.type.under, t.Record):
         return always(node)
-    fields = list(_fields(node))
+    fields = list(fields_of(node))
     names = [f.name for f in node.type.under.fields]
     for arg in args:
         old, new = _name(arg.expr), _name(arg.target)

@@ -15,10 +15,21 @@ from sqlglot import exp
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
 from shoal.engines.sql.comparisons import is_null
-from shoal.engines.sql.expressions import combined, value
+from shoal.engines.sql.expressions import combined, record_node, value
 from shoal.engines.sql.frames import Flat, Frame, Order, flatten, merged_column, ordered_by
-from shoal.engines.sql.nodes import Const, Node, NotColumnar, Outcome, Outcomes, Rec, const, is_known_error
+from shoal.engines.sql.nodes import (
+    Const,
+    Node,
+    NotColumnar,
+    Outcome,
+    Outcomes,
+    always,
+    const,
+    fields_of,
+    is_known_error,
+)
 from shoal.engines.sql.operators import changed, filtered
+from shoal.engines.sql.tables import told_apart
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import MISSING, QUIET, Value
@@ -62,6 +73,13 @@ def reductions(op: plan.Summarize, frames: Sequence[Frame]) -> tuple[tuple[Reduc
     return tuple(tuple(_reduced(op, agg, frame) for frame in frames) for agg in wanted)
 
 
+def row_types(frames: Sequence[Frame]) -> tuple[Reduction, ...]:
+    """For each frame a row `{v}` of each type that its rows have, in the order of the first of them."""
+    return tuple(
+        _first(changed(frame, lambda node: always(record_node(["v"], [_null(node.type)])))) for frame in frames
+    )
+
+
 def _reduced(op: plan.Summarize, agg: plan.Agg, frame: Frame) -> Reduction:
     if agg.where is not None:
         frame = filtered(frame, agg.where)
@@ -103,28 +121,12 @@ def _distinct(frame: Frame) -> Reduction:
     return Reduction(made.group_by(*told_apart(flat), copy=False), flat)
 
 
-def told_apart(flat: Flat, under: str = "") -> list[Sql]:
-    """What tells rows apart; with a name, what tells apart all but the field of that name."""
-    leaves = [leaf for leaf in flat.layout.leaves if leaf.path[0] != under]
-    structs = [s for s in flat.layout.structs if flat.structs[s.index] is not None and s.path[:1] != (under,)]
-    made = [build.column("$shape"), *(build.column(f"v{struct.index}") for struct in structs)]
-    for leaf in leaves:
-        column = build.column(f"c{leaf.index}")
-        made.append(column)
-        if leaf.type in t.FLOATS:
-            # Zeros of either sign are one to the engine.
-            made.append(build.call("signbit", column.copy()))
-        elif leaf.type.has_float:
-            raise NotColumnar("fractions inside of values that are told apart")
-    return made
-
-
 def _first(frame: Frame) -> Reduction:
     """The first row of each group and type of value; one whose value is not null comes before all others."""
     flat = flatten(frame.cases, is_exact=True)
     columns = [*flat.columns(), *frame.order_columns()]
     absent = merged_column(
-        [(case, case.when, build.known(is_null(_value(case.node)))) for case in frame.cases], build.TRUE
+        [(case, case.when, build.known(is_null(fields_of(case.node)[-1]))) for case in frame.cases], build.TRUE
     )
     rank: list[Sql] = [absent, build.text("ASC NULLS LAST")]
     for item in frame.order:
@@ -137,13 +139,3 @@ def _first(frame: Frame) -> Reduction:
         order=exp.Order(expressions=[build.column("rank")]),
     )
     return Reduction(made.qualify(build.binary("=", number, build.integer(1))), flat, frame.order)
-
-
-def _value(node: Node) -> Node:
-    """The value of a row."""
-    if isinstance(node, Rec):
-        return node.fields[-1]
-    assert isinstance(node, Const)
-    under = node.type.under
-    assert isinstance(under, t.Record)
-    return Const(Value(under.fields[-1].type, node.value.data[-1]))

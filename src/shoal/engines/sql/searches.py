@@ -143,7 +143,7 @@ def _in_leaf(node: Leaf, find: Find, depth: int = 0) -> Cond:
             if find.in_name is not None and any(find.in_name(name) for name in dotted_names(under)):
                 return True
             parts = zip(under.fields, physical_names(under), strict=True)
-            return either(*(_in_leaf(Leaf(f.type, _inside(node.sql, name)), find, depth) for f, name in parts))
+            return either(*(_in_leaf(Leaf(f.type, build.part(node.sql, name)), find, depth) for f, name in parts))
         case t.Union():
             return either(*(_in_member(node.sql, i, typ, find, depth) for i, typ in enumerate(under.types)))
         case t.Array() | t.Set():
@@ -151,19 +151,15 @@ def _in_leaf(node: Leaf, find: Find, depth: int = 0) -> Cond:
             return _in_some(node.sql, _in_leaf(Leaf(under.elem, element), find, depth + 1), depth)
         case t.Map():
             entry = build.column(f"e{depth}")
-            key = _in_leaf(Leaf(under.key, _inside(entry, "key")), find, depth + 1)
-            item = _in_leaf(Leaf(under.value, _inside(entry, "value")), find, depth + 1)
+            key = _in_leaf(Leaf(under.key, build.part(entry, "key")), find, depth + 1)
+            item = _in_leaf(Leaf(under.value, build.part(entry, "value")), find, depth + 1)
             return _in_some(node.sql, either(key, item), depth)
     raise NotColumnar("a search in an enum")
 
 
-def _inside(sql: Sql, name: str) -> Sql:
-    return build.call("struct_extract", sql, build.text(name))
-
-
 def _in_member(sql: Sql, tag: int, typ: t.Type, find: Find, depth: int) -> Cond:
-    is_tag = build.binary("=", _inside(sql, "tag"), build.integer(tag))
-    return both(is_tag, _in_leaf(Leaf(typ, _inside(sql, str(tag))), find, depth))
+    is_tag = build.binary("=", build.part(sql, "tag"), build.integer(tag))
+    return both(is_tag, _in_leaf(Leaf(typ, build.part(sql, str(tag))), find, depth))
 
 
 def _in_some(sql: Sql, found: Cond, depth: int) -> Cond:

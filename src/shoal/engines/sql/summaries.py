@@ -1,15 +1,16 @@
 """Aggregation in SQL, by keys and by the types of what is aggregated.
 
-Rows whose keys and arguments have the same types make one combination. Each group of SQL is of one combination, so each
-of its results has a known type. Groups of several combinations that have the same keys are put together afterwards by
-the interpreter, from partial results.
+Rows whose keys and arguments have the same types make one combination; an argument may be missing. Each group of SQL is
+of one combination, so each of its results has a known type. Groups of several combinations that have the same keys are
+put together afterwards by the interpreter, from partial results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -18,7 +19,7 @@ from shoal.engines.sql import build
 from shoal.engines.sql.arithmetic import wrapped
 from shoal.engines.sql.build import Cond, Sql, both
 from shoal.engines.sql.expressions import record_node, truth, value
-from shoal.engines.sql.frames import Case, Flat, Frame, flatten, shape_of
+from shoal.engines.sql.frames import Case, Flat, Frame, any_of, flatten, shape_of
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, is_known_error
 from shoal.engines.sql.types import physical
 from shoal.lang import plan
@@ -70,6 +71,10 @@ class Summary:
         return len(set(kinds)) == len(kinds)
 
 
+_Types: TypeAlias = tuple[t.Type | Value | None, ...]
+"""Those of the keys and of the arguments; None where there is no argument, MISSING where it is missing."""
+
+
 @dataclass(slots=True)
 class _Gathered:
     """The rows of a combination: on which condition they are, with which keys and arguments."""
@@ -78,6 +83,17 @@ class _Gathered:
     keys: list[Node] = field(default_factory=list)
     columns: list[frozenset[str]] = field(default_factory=list)
     args: list[tuple[Node | None, ...]] = field(default_factory=list)
+
+    def take(self, other: _Gathered) -> None:
+        """Those of another one, too."""
+        self.whens += other.whens
+        self.keys += other.keys
+        self.columns += other.columns
+        self.args += other.args
+
+    def fed(self, i: int) -> list[Node]:
+        """The arguments of one aggregate that are not missing."""
+        return [node for fed in self.args if (node := fed[i]) is not None and not _is_missing(node)]
 
 
 def summarize(op: plan.Summarize, frame: Frame) -> Summary:
@@ -88,22 +104,45 @@ def summarize(op: plan.Summarize, frame: Frame) -> Summary:
         if agg.name not in AGGREGATES:
             raise NotColumnar(f"the aggregate {agg.name}")
     wheres = [None if agg.where is None else agg.where for _, agg in op.aggs]
-    found: dict[tuple[t.Type | Value | None, ...], _Gathered] = {}
+    found: dict[_Types, _Gathered] = {}
     conditions: list[list[tuple[Cond, Cond]]] = [[] for _ in op.aggs]
     for case in frame.cases:
         for when, keys, args in _combined(op, case):
-            types = (keys.type, *(None if a is None else MISSING if _is_missing(a) else a.type for a in args))
-            gathered = found.setdefault(types, _Gathered())
+            fed = [_fed(agg, node) for (_, agg), node in zip(op.aggs, args, strict=True)]
+            gathered = found.setdefault((keys.type, *(kind for _, kind in fed)), _Gathered())
             gathered.whens.append(when)
             gathered.keys.append(keys)
             gathered.columns.append(case.columns)
-            gathered.args.append(args)
+            gathered.args.append(tuple(node for node, _ in fed))
         for held, where in zip(conditions, wheres, strict=True):
             if where is not None:
                 held.append((case.when, truth(where, case.node)))
-    if len(found) > MOST_COMBINATIONS:
+    combinations = _without_gaps(found)
+    if len(combinations) > MOST_COMBINATIONS:
         raise NotColumnar("too many combinations of types")
-    return _Maker(op, frame, list(found.values()), conditions).make()
+    return _Maker(op, frame, combinations, conditions).make()
+
+
+def _without_gaps(found: dict[_Types, _Gathered]) -> list[_Gathered]:
+    """Combinations that differ only in what is missing are one."""
+    made: list[tuple[_Types, _Gathered]] = []
+    for types, gathered in found.items():
+        for place, (known, held) in enumerate(made):
+            joined = _joined(known, types)
+            if joined is not None:
+                held.take(gathered)
+                made[place] = (joined, held)
+                break
+        else:
+            made.append((types, gathered))
+    return [gathered for _, gathered in made]
+
+
+def _joined(a: _Types, b: _Types) -> _Types | None:
+    pairs = list(zip(a, b, strict=True))
+    if all(x is y or x is MISSING or y is MISSING for x, y in pairs):
+        return tuple(y if x is MISSING else x for x, y in pairs)
+    return None
 
 
 def _combined(op: plan.Summarize, case: Case) -> list[tuple[Cond, Node, tuple[Node | None, ...]]]:
@@ -124,9 +163,55 @@ def _combined(op: plan.Summarize, case: Case) -> list[tuple[Cond, Node, tuple[No
     return made
 
 
+def _fed(agg: plan.Agg, node: Node | None) -> tuple[Node | None, t.Type | Value | None]:
+    """What an aggregate is fed, and the kind in which it computes it. What it ignores is as good as missing."""
+    if node is None:
+        return None, None
+    kind = _KINDS[agg.name](node.type.under)
+    if kind is None or (agg.name == "count" and _is_missing(node)):
+        return Const(MISSING), MISSING
+    return node, kind
+
+
+def _kind_of_mean(typ: t.Type) -> t.Type | None:
+    if typ is t.STRING:
+        raise NotColumnar("a mean of texts")
+    return t.FLOAT64 if t.is_number(_no_union(typ)) else None
+
+
+def _no_union(typ: t.Type) -> t.Type:
+    if isinstance(typ, t.Union):
+        raise NotColumnar("an aggregate of unions")
+    return typ
+
+
+def _kind_of_number(typ: t.Type) -> t.Type | None:
+    return KINDS.get(_no_union(typ))
+
+
+def _kind_of_bool(typ: t.Type) -> t.Type | None:
+    return t.BOOL if typ is t.BOOL else None
+
+
+_KINDS: dict[str, Callable[[t.Type], t.Type | None]] = {
+    "and": _kind_of_bool,
+    "avg": _kind_of_mean,
+    "count": lambda typ: t.NULL,
+    "max": _kind_of_number,
+    "min": _kind_of_number,
+    "or": _kind_of_bool,
+    "sum": _kind_of_number,
+}
+"""The kind in which an aggregate computes values of a type; None if it ignores them."""
+
+
 def _is_missing(node: Node) -> bool:
     """Whether it is missing for certain, so that no aggregate is fed with it."""
     return is_known_error(node, MISSING)
+
+
+def _feeds(node: Node | None) -> bool:
+    return node is not None and not _is_missing(node)
 
 
 class _Maker:
@@ -174,25 +259,34 @@ class _Maker:
         return made
 
     def _filter(self, i: int) -> Sql | None:
-        """The column that says which rows an aggregate takes."""
-        if self._op.aggs[i][1].where is None:
+        """The column that says which rows an aggregate takes; None if it takes them all."""
+        holds: Cond = True
+        if self._op.aggs[i][1].where is not None:
+            holds = build.either(*(both(when, verdict) for when, verdict in self._conditions[i]))
+        if any(0 < len(c.fed(i)) < len(c.args) for c in self._combinations):
+            fed = [
+                when for c in self._combinations for when, args in zip(c.whens, c.args, strict=True) if _feeds(args[i])
+            ]
+            holds = both(holds, any_of(fed))
+        if holds is True:
             return None
-        holds = build.either(*(both(when, verdict) for when, verdict in self._conditions[i]))
         self._inner.append((f"w{i}", build.known(holds)))
         return build.column(f"w{i}")
 
     def _result(self, code: int, combination: _Gathered, i: int, taken: Sql | None) -> Result:
         agg = self._op.aggs[i][1]
-        args = [fed[i] for fed in combination.args]
-        if args[0] is not None and _is_missing(args[0]):
+        if agg.expr is not None and not combination.fed(i):
             return Result(_UNFED.get(agg.name, "nothing"), t.NULL)
-        return AGGREGATES[agg.name](_Argument(self, i, combination, args, taken))
+        return AGGREGATES[agg.name](_Argument(self, i, combination, taken))
 
-    def argument(self, i: int, combination: _Gathered, args: Sequence[Node | None], kind: str) -> Sql:
+    def argument(self, i: int, combination: _Gathered, kind: str) -> Sql:
         """The column with the arguments of one aggregate in one combination."""
         name = f"a{i}_{self._combinations.index(combination)}"
         entries = []
-        for when, node in zip(combination.whens, args, strict=True):
+        for when, args in zip(combination.whens, combination.args, strict=True):
+            node = args[i]
+            if not _feeds(node):
+                continue
             if not isinstance(node, Leaf | Const):
                 raise NotColumnar("an aggregate of records")
             entries.append((when, build.cast(physical(node), kind)))
@@ -245,21 +339,16 @@ class _Argument:
     maker: _Maker
     index: int
     combination: _Gathered
-    nodes: Sequence[Node | None]
     taken: Sql | None
 
     @property
-    def type(self) -> t.Type:
-        """The type of the values, without names."""
-        node = self.nodes[0]
-        assert node is not None
-        if isinstance(node.type.under, t.Union):
-            raise NotColumnar("an aggregate of unions")
-        return node.type.under
+    def kind(self) -> t.Type:
+        """The kind of number that the values are."""
+        return KINDS[self.combination.fed(self.index)[0].type.under]
 
     def column(self, kind: str) -> Sql:
         """The values, as numbers of a kind; NULL where they are not taken."""
-        found = self.maker.argument(self.index, self.combination, self.nodes, kind)
+        found = self.maker.argument(self.index, self.combination, kind)
         return found if self.taken is None else build.choose([(self.taken, found)])
 
     def count(self) -> Sql:
@@ -282,9 +371,7 @@ def _counted(arg: _Argument) -> Result:
 
 
 def _summed(arg: _Argument) -> Result:
-    kind = KINDS.get(arg.type)
-    if kind is None:
-        return Result("nothing", t.NULL)
+    kind = arg.kind
     if kind is t.FLOAT64:
         return arg.result("value", kind, build.call("sum", arg.column("DOUBLE")))
     column = arg.column("UBIGINT" if kind is t.UINT64 else "BIGINT")
@@ -298,9 +385,7 @@ def wrapped_sum(sql: Sql, kind: t.Type) -> Sql:
 
 def _extreme(name: str) -> Callable[[_Argument], Result]:
     def compute(arg: _Argument) -> Result:
-        kind = KINDS.get(arg.type)
-        if kind is None:
-            return Result("nothing", t.NULL)
+        kind = arg.kind
         if kind is not t.FLOAT64:
             column = arg.column("UBIGINT" if kind is t.UINT64 else "BIGINT")
             return arg.result("value", kind, build.call(name, column))
@@ -314,18 +399,12 @@ def _extreme(name: str) -> Callable[[_Argument], Result]:
 
 
 def _mean(arg: _Argument) -> Result:
-    if arg.type is t.STRING:
-        raise NotColumnar("a mean of texts")
-    if not t.is_number(arg.type):
-        return Result("mean", t.FLOAT64)
     column = arg.column("DOUBLE")
     return arg.result("mean", t.FLOAT64, build.call("sum", column), build.call("count", column))
 
 
 def _logical(name: str) -> Callable[[_Argument], Result]:
     def compute(arg: _Argument) -> Result:
-        if arg.type is not t.BOOL:
-            return Result("no bool", t.BOOL)
         return arg.result("bool", t.BOOL, build.call(name, arg.column("BOOLEAN")))
 
     return compute

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from shoal.engines.sql import build
-from shoal.engines.sql.frames import Case, Flat, Frame, flatten, shapes_of, source_case
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec
+from shoal.engines.sql.build import Sql
+from shoal.engines.sql.frames import Case, Flat, Frame, Order, flatten, shapes_of, source_case
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec, is_valid
 from shoal.formats.layouts import SHAPE, Form, RecordForm
 from shoal.model import types as t
 from shoal.model.values import Value
@@ -18,18 +19,40 @@ MOST_UNITED = 32
 """Frames that one query reads."""
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of several frames in flat columns of one layout, each of which is NULL in rows that do not have it."""
+
+    query: exp.Query
+    flat: Flat
+    cases: tuple[Case, ...]
+    order: Order
+    """By columns of the query."""
+
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+        return [name for name, _ in self.flat.columns()] + [f"o{i}" for i in range(len(self.order))]
+
+
 def united(frames: Sequence[Frame]) -> Frame:
-    """The rows of all frames as one, in flat columns, with what they are ordered by."""
+    """The rows of all frames as one, with what they are ordered by."""
+    table = table_of(frames)
+    return Frame(table.query.subquery("flat", copy=False), table.cases, order=table.order)
+
+
+def table_of(frames: Sequence[Frame]) -> Table:
+    """The rows of all frames in one table."""
     if not 0 < len(frames) <= MOST_UNITED:
         raise NotColumnar("too many layouts for one query")
     shapes = shapes_of([case for frame in frames for case in frame.cases])
     flats = [flatten(frame.cases, shapes, is_exact=True) for frame in frames]
     guarded = {i for flat in flats for i, valid in enumerate(flat.structs) if valid is not None}
     selects = [_select(frame, flat, guarded) for frame, flat in zip(frames, flats, strict=True)]
-    made: exp.Query = selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False, copy=False)
+    query: exp.Query = selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False, copy=False)
+    structs = tuple(build.TRUE if i in guarded else None for i in range(len(flats[0].structs)))
+    nullable = {case.node.type for frame in frames for case in frame.cases if _may_be_null(case.node)}
     order = tuple(replace(item, sql=build.column(f"o{i}")) for i, item in enumerate(frames[0].order))
-    nullable = {case.node.type for frame in frames for case in frame.cases if not _is_there(case.node)}
-    return Frame(made.subquery("flat", copy=False), flat_cases(flats[0], guarded, nullable), order=order)
+    return Table(query, replace(flats[0], structs=structs), flat_cases(flats[0], guarded, nullable), order)
 
 
 def _select(frame: Frame, flat: Flat, guarded: set[int]) -> exp.Select:
@@ -39,11 +62,8 @@ def _select(frame: Frame, flat: Flat, guarded: set[int]) -> exp.Select:
     return frame.select(sorted(columns, key=lambda column: column[0]))
 
 
-def _is_there(node: Node) -> bool:
-    """Whether it is no record that is null or may be."""
-    if isinstance(node, Const):
-        return node.value.data is not None or not isinstance(node.type.under, t.Record)
-    return not isinstance(node, Rec) or node.valid is None
+def _may_be_null(node: Node) -> bool:
+    return isinstance(node.type.under, t.Record) and is_valid(node) is not True
 
 
 def flat_cases(flat: Flat, guarded: set[int], nullable: set[t.Type]) -> tuple[Case, ...]:
@@ -69,3 +89,19 @@ def flat_node(shape: t.Type, form: Form, guarded: set[int]) -> Node:
         valid = build.column(f"v{form.struct.index}") if form.struct.index in guarded else None
         return Rec(shape, fields, valid)
     return Leaf(shape, build.column(f"c{form.index}"))
+
+
+def told_apart(flat: Flat, besides: str | None = None) -> list[Sql]:
+    """What tells rows apart; with a name, what tells apart all but the field of that name."""
+    leaves = [leaf for leaf in flat.layout.leaves if leaf.path[:1] != (besides,)]
+    structs = [s for s in flat.layout.structs if flat.structs[s.index] is not None and s.path[:1] != (besides,)]
+    made = [build.column(SHAPE), *(build.column(f"v{struct.index}") for struct in structs)]
+    for leaf in leaves:
+        column = build.column(f"c{leaf.index}")
+        made.append(column)
+        if leaf.type in t.FLOATS:
+            # Zeros of either sign are one to the engine.
+            made.append(build.call("signbit", column.copy()))
+        elif leaf.type.has_float:
+            raise NotColumnar("fractions inside of values that are told apart")
+    return made
