@@ -31,6 +31,7 @@ from shoal.engines.sql.summaries import ONLY_SHAPE
 from shoal.engines.units import Scan, Source
 from shoal.formats.layouts import layout_of
 from shoal.lang import plan
+from shoal.lang.frames import deep_frames
 from shoal.lang.rules.split_aggregates import split_aggregates
 from shoal.model import types as t
 from shoal.model.values import Value
@@ -91,7 +92,8 @@ class Compiled:
         needs_merge = any(len(run) > 1 for run in scan.runs)
         frames = [group.frame for group in self._groups]
         key = plan.SortKey(plan.This(scan.key), "desc" if scan.is_descending else "asc") if needs_merge else None
-        self._fragment = compile_fragment(source, ops, frames, funcs, key)
+        with deep_frames():
+            self._fragment = compile_fragment(source, ops, frames, funcs, key)
         self.rest = self._fragment.rest
         """The operators that are left to the interpreter."""
         self.limit = self._fragment.limit
@@ -328,7 +330,8 @@ def _text(
             return build.call(name_of(node) if name_of else node.name, *node.expressions)
         return tables.get(node.name, node) if tables and isinstance(node, exp.Table) else node
 
-    return query.transform(filled).sql(_DIALECT)
+    with deep_frames():
+        return query.transform(filled).sql(_DIALECT)
 
 
 def _query(query: exp.Select, groups: dict[int, tuple[Group, list[Source]]]) -> Iterator[pa.RecordBatch]:

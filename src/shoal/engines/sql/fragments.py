@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shoal.engines.sql.frames import Flat, Frame, flatten
+from shoal.engines.sql.inlining import inlined
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import apply, filtered, projected
 from shoal.engines.sql.orders import Order, key_order, sort_order
@@ -40,9 +41,9 @@ def compile_fragment(
     key: plan.SortKey | None,
 ) -> Fragment:
     """The fragment of a scan and what follows it. With a `key`, rows have to be merged by it."""
-    begun, left = list(frames), list(ops)
+    begun, left = list(frames), [inlined(op, funcs) for op in ops]
     if scan.filter is not None:
-        left.insert(0, plan.Filter(scan.filter))
+        left.insert(0, inlined(plan.Filter(scan.filter), funcs))
     # Nulls are the greatest keys of a pool.
     order = () if key is None else key_order(key.expr, begun, key.order == "desc", nulls_first=key.order == "desc")
     while left:
