@@ -271,15 +271,17 @@ def _merged(entries: list[tuple[Cond, Sql]], grouped: Frame | None = None, cases
     groups: dict[Sql, list[Cond]] = {}
     for when, sql in entries:
         groups.setdefault(sql, []).append(when)
-    if len(groups) == 1 and (grouped is None or len(entries) == cases or _is_null_elsewhere(entries, grouped)):
+    if len(groups) == 1 and (grouped is None or len(entries) == cases or _parts_no_groups(entries, grouped)):
         return next(iter(groups))
     return build.choose([(any_of(whens), sql) for sql, whens in groups.items()])
 
 
-def _is_null_elsewhere(entries: list[tuple[Cond, Sql]], frame: Frame) -> bool:
-    """Whether a column, which is the same in some of the cases of a frame, is NULL by itself in the others."""
+def _parts_no_groups(entries: list[tuple[Cond, Sql]], frame: Frame) -> bool:
+    """Whether a column that some cases of a frame have is the same, or NULL, by itself in all rows of the others."""
     whens = {when for when, _ in entries}
     sql = entries[0][1]
+    if sql.find(exp.Column) is None:
+        return True
     others = [case.node for case in frame.cases if case.when not in whens]
     return whens <= {case.when for case in frame.cases} and _is_strict(sql) and _is_foreign(sql, others)
 
