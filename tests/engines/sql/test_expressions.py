@@ -70,14 +70,17 @@ def test_engines_agree_on_groups(lake: LocalLake, form: str) -> None:
         "count() by k:=strftime('%H', time(t))",
         "cidr_match(10.0.0.0/8, ip(s)) | count()",
         "max(l[0]) by s",
+        "count() by k:=loud(s)",
+        "where twice(int64(x)) < 100 | count()",
     ],
 )
 def test_nothing_is_left_to_the_interpreter(lake: LocalLake, program: str) -> None:
-    (plan,) = lake.explain(f"from plain | {program}", engine="duckdb")
+    program = f"func twice(p): (p + p) func loud(p): (twice(upper(p))) from plain | {program}"
+    (plan,) = lake.explain(program, engine="duckdb")
     assert set(plan.interpreted) <= {"yield"}
     assert plan.engine == "duckdb"
-    right = sorted(map(format_value, lake.query(f"from plain | {program}", engine="interp")))
-    assert sorted(map(format_value, lake.query(f"from plain | {program}", engine="duckdb"))) == right
+    right = sorted(map(format_value, lake.query(program, engine="interp")))
+    assert sorted(map(format_value, lake.query(program, engine="duckdb"))) == right
 
 
 def test_a_formula_is_computed_once_however_often_it_is_used(lake: LocalLake) -> None:

@@ -18,6 +18,7 @@ from shoal.engines.sql.nodes import Const
 from shoal.errors import ShoalError
 from shoal.formats.physical import arrow_type, from_arrow, to_arrow
 from shoal.lang import plan
+from shoal.lang.frames import deep_frames
 from shoal.model import types as t
 from shoal.model.text import format_value
 from shoal.model.values import Value
@@ -50,7 +51,8 @@ class Functions:
 
         def run(*columns: pa.ChunkedArray) -> pa.Array:
             try:
-                return compute(columns)
+                with deep_frames():
+                    return compute(columns)
             except ShoalError as e:
                 self.failure = e
                 raise
@@ -80,7 +82,8 @@ class Evaluation:
         self._this = formula.this
         self._codes = {result: code for code, result in enumerate(formula.results)}
         self._types = [_type_of(result) for result in formula.results]
-        self._compute = Compiler(plan.Program(())).exprs.expr(formula.expr)
+        with deep_frames():
+            self._compute = Compiler(plan.Program(())).exprs.expr(formula.expr)
         self._env = Env(Run())
         self._known: dict[Data, Value] = {}
         self.type = _physical_type(self._types)

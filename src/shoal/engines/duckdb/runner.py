@@ -33,6 +33,7 @@ from shoal.engines.sql.summaries import ONLY_SHAPE
 from shoal.engines.units import Scan, Source
 from shoal.formats.layouts import Layout, layout_of
 from shoal.lang import plan
+from shoal.lang.frames import deep_frames
 from shoal.lang.rules.split_aggregates import split_aggregates
 from shoal.model import types as t
 from shoal.model.values import Value
@@ -106,7 +107,8 @@ class Compiled:
         needs_merge = any(len(run) > 1 for run in scan.runs)
         frames = [group.frame for group in self._groups]
         key = plan.SortKey(plan.This(scan.key), "desc" if scan.is_descending else "asc") if needs_merge else None
-        self._fragment = compile_fragment(source, ops, frames, funcs, key, is_split)
+        with deep_frames():
+            self._fragment = compile_fragment(source, ops, frames, funcs, key, is_split)
         self.rest = self._fragment.rest
         """The operators that are left to the interpreter."""
         self.limit = self._fragment.limit
@@ -137,18 +139,19 @@ class Compiled:
     @property
     def is_row_wise(self) -> bool:
         """Whether each row comes out by itself: none are counted, sorted or brought together."""
-        return self.aggregation is None and self.limit is None and not self.is_sorted
+        made = self._fragment
+        is_apart = made.partials is None and not made.is_reduced and not made.is_sorted and made.fused is None
+        return is_apart and made.is_plain and len(made.rows) == len(self._groups)
 
     @property
     def layouts(self) -> list[Layout]:
         """Those of the rows that come out."""
-        return [] if self._fragment.rows is None else [flat.layout for _, flat in self._fragment.rows]
+        return [flat.layout for _, flat in self._fragment.rows]
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, Flat]]:
         """The rows in columns, in no order."""
-        assert self._fragment.rows is not None
-        for group, (frame, flat) in zip(self._groups, self._fragment.rows, strict=True):
-            for batch in query_batches(frame.select(flat.columns()), {group.number: (group, group.sources)}):
+        for frame, flat in self._fragment.rows:
+            for batch in self._query(frame.select(flat.columns())):
                 yield batch, flat
 
     @property
@@ -355,7 +358,8 @@ def _text(
             return places[node.name](node.expressions[0])
         return tables.get(node.name, node) if tables and isinstance(node, exp.Table) else node
 
-    return query.transform(filled).sql(_DIALECT)
+    with deep_frames():
+        return query.transform(filled).sql(_DIALECT)
 
 
 def query_batches(query: exp.Select, held: Held) -> Iterator[pa.RecordBatch]:

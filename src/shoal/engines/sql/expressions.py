@@ -30,6 +30,7 @@ from shoal.engines.sql.nodes import (
     const,
     is_error,
     is_known_error,
+    is_long,
     on,
 )
 from shoal.engines.sql.result_types import FUNCTIONS as RESULTS
@@ -91,17 +92,24 @@ def value(expr: plan.Expr, this: Node) -> Outcomes:
         case plan.Literal(found):
             return const(found)
         case plan.Binary("and" | "or"):
-            return _logical(expr, this)
+            return _not_long(_logical(expr, this))
         case plan.Conditional():
-            return _conditional(expr, this)
+            return _not_long(_conditional(expr, this))
         case plan.RecordExpr():
             return _record(expr, this)
     operands = [value(operand, this) for operand in _operands(expr)]
     try:
-        return _in_sql(expr, this, operands)
+        made = _in_sql(expr, this, operands)
+        return made if isinstance(expr, plan.This) else _not_long(made)
     except NotColumnar:
         known = [always(this)] if isinstance(expr, plan.This) else operands
         return computed(expr, this, results_of(expr, known))
+
+
+def _not_long(outcomes: Outcomes) -> Outcomes:
+    if is_long(outcomes):
+        raise NotColumnar("long SQL")
+    return outcomes
 
 
 def _operands(expr: plan.Expr) -> tuple[plan.Expr, ...]:

@@ -18,6 +18,7 @@ from shoal.engines.sql.build import Cond, Sql
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, Outcomes, Rec, always, const, narrowed
 from shoal.formats.layouts import physical_names
 from shoal.lang import plan
+from shoal.lang.frames import deep_frames
 from shoal.lang.rules.project_fields import paths_in
 from shoal.model import types as t
 from shoal.model.values import Value
@@ -158,6 +159,15 @@ def select(source: Sql, columns: Sequence[tuple[str, Sql]], where: Cond) -> exp.
     """A query for some columns of those rows of a source that meet a condition."""
     if not is_computed(where) and not any(is_computed(sql) for _, sql in columns):
         return _plain_select(source, columns, where)
+    with deep_frames():
+        source, columns, where = _with_computed(source, columns, where)
+    return _plain_select(source, columns, where)
+
+
+def _with_computed(
+    source: Sql, columns: Sequence[tuple[str, Sql]], where: Cond
+) -> tuple[Sql, Sequence[tuple[str, Sql]], Cond]:
+    """A source that computes the formulas in a condition, then those in columns; and what these are over it."""
     names, sqls = [name for name, _ in columns], [sql for _, sql in columns]
     first, where = _split(where)
     while isinstance(where, exp.Expr) and is_computed(where):
@@ -167,7 +177,7 @@ def select(source: Sql, columns: Sequence[tuple[str, Sql]], where: Cond) -> exp.
     while ready := _ready(sqls):
         source, sqls = _computed_first(source, where, sqls, ready)
         where = True
-    return _plain_select(source, list(zip(names, sqls, strict=True)), where)
+    return source, list(zip(names, sqls, strict=True)), where
 
 
 def _plain_select(source: Sql, columns: Sequence[tuple[str, Sql]], where: Cond) -> exp.Select:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from shoal.engines.sql.expansions import unrolled, yielded
 from shoal.engines.sql.frames import Flat, Frame, Order, flatten
 from shoal.engines.sql.groups import grouped
+from shoal.engines.sql.inlining import inlined
 from shoal.engines.sql.legs import forked, switched
 from shoal.engines.sql.neighbours import uniq
 from shoal.engines.sql.nodes import NotColumnar
@@ -86,9 +87,9 @@ def compile_fragment(
 
     Where the work is split, each part with some of the rows, groups are partial and nothing can follow them.
     """
-    left = list(ops)
+    left = [inlined(op, funcs) for op in ops]
     if scan.filter is not None:
-        left.insert(0, plan.Filter(scan.filter))
+        left.insert(0, inlined(plan.Filter(scan.filter), funcs))
     rows = _Rows(_in_order_of(key, frames))
     while left:
         op, rest = left[0], tuple(left[1:])

@@ -64,6 +64,7 @@ class Outcome:
 Outcomes: TypeAlias = tuple[Outcome, ...]
 """Conditions exclude each other, and one of them holds."""
 _MOST = 64
+_LONGEST = 5000
 
 
 def always(node: Node) -> Outcomes:
@@ -106,6 +107,30 @@ def is_valid(node: Node) -> Cond:
     if isinstance(node, Const):
         return node.value.data is not None
     return True if not isinstance(node, Rec) or node.valid is None else node.valid
+
+
+def is_long(outcomes: Outcomes) -> bool:
+    """Whether the SQL of outcomes is too long to be written: operands that are used twice double it at each step."""
+    known: dict[int, int] = {}
+    return sum(_length(sql, known) for o in outcomes for sql in (o.when, *_sqls(o.node))) > _LONGEST
+
+
+def _sqls(node: Node) -> list[Sql]:
+    match node:
+        case Leaf(_, sql):
+            return [sql]
+        case Rec(_, fields, valid):
+            return [sql for f in fields for sql in _sqls(f)] + ([] if valid is None else [valid])
+    return []
+
+
+def _length(sql: Cond, known: dict[int, int]) -> int:
+    """How many parts there are; those that are shared count each time."""
+    if isinstance(sql, bool):
+        return 0
+    if id(sql) not in known:
+        known[id(sql)] = 1 + sum(_length(part, known) for part in sql.iter_expressions())
+    return known[id(sql)]
 
 
 def is_error(node: Node) -> bool:
