@@ -8,6 +8,7 @@ from shoal.lang import plan
 from shoal.lang.analyze import analyze
 from shoal.lang.optimize import RULES
 from shoal.lang.parser import parse_source
+from shoal.lang.rules.part_legs import part_legs
 from shoal.lang.rules.split_aggregates import split_aggregates
 from shoal.lang.source import Part, Source
 from shoal.model.text import format_value
@@ -89,3 +90,26 @@ def test_halves_of_an_aggregation_give_the_whole() -> None:
     partial, final = split_aggregates(whole.body[1])  # type: ignore[arg-type]
     partials = [v for i in (0, 10, 20) for v in run_program(plan.Program((partial,)), data[i : i + 10])]
     assert list(run_program(plan.Program((final,)), partials)) == list(run_program(whole, data))
+
+
+def test_legs_over_a_scan_are_sequences_of_their_own() -> None:
+    scan = plan.PoolScan("p", "c")
+    x, y = plan.This(("x",)), plan.This(("y",))
+    head = plan.Head(1)
+    fork = plan.Fork(((plan.Filter(y), head), (plan.Cut(()),)))
+    first = (plan.PoolScan("p", "c", filter=plan.Binary("and", x, y)), head)
+    second = (plan.PoolScan("p", "c", filter=x), plan.Cut(()))
+    assert part_legs(scan, (plan.Filter(x), fork, plan.Merge(x)), ()) == ((first, second), (plan.Merge(x),))
+    assert part_legs(scan, (head, fork), ()) is None
+    assert part_legs(scan, (plan.Filter(x),), ()) is None
+
+
+def test_a_leg_of_a_switch_lets_pass_what_comes_to_its_case() -> None:
+    cases = (plan.Case(plan.This(("x",)), (plan.Head(1),)), plan.Case(None, (plan.Head(2),)))
+    parted = part_legs(plan.PoolScan("p", "c"), (plan.Switch(None, cases),), ())
+    assert parted is not None
+    (_, first, head), (_, second, _) = parted[0]
+    assert head == plan.Head(1)
+    values = parse_values("{x:true} {x:1} {x:error(3)} {y:2}")
+    passed = [list(run_program(plan.Program((plan.DefaultScan(), leg)), values)) for leg in (first, second)]
+    assert passed == [values[:1], values[1:]]
