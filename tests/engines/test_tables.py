@@ -32,7 +32,7 @@ from shoal.testing.agreement import Questions, Rows
 from shoal.testing.tables import plain_row, rows_of, same_text
 
 IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
-POOLS, QUESTIONS = (300, 60) if IS_LONG else (10, 25)
+POOLS, QUESTIONS = (300, 60) if IS_LONG else (6, 15)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def expected(form: TableForm, values: list[Value]) -> Counter[str]:
     return Counter(same_text(plain_row(form.layout, value)) for value in values)
 
 
-@settings(max_examples=400 if IS_LONG else 50, deadline=None)
+@settings(max_examples=400 if IS_LONG else 25, deadline=None)
 @given(st.lists(st.lists(strategies.values(), min_size=1, max_size=6), min_size=1, max_size=3))
 def test_every_value_is_in_the_columns_of_its_layout(lake: LocalLake, loads: list[list[Value]]) -> None:
     name = f"exact{to_text(new())}"
@@ -216,7 +216,7 @@ OPS = ("=", "<", "<=", ">", ">=")
 CONSTANTS = ("1", "-7", "2.5", "0.1", "'x'", "'foo'", "'2020-01-01'", "9223372036854775807", "'10.0.0.1'")
 
 
-@pytest.mark.parametrize("seed", range(200 if IS_LONG else 5))
+@pytest.mark.parametrize("seed", range(200 if IS_LONG else 3))
 def test_pruning_changes_no_answer(lake: LocalLake, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     name = f"pruned{seed}"
     pool = lake.create(name, key=("a", "ts", "k:desc", "s")[seed % 4])
@@ -224,7 +224,7 @@ def test_pruning_changes_no_answer(lake: LocalLake, seed: int, monkeypatch: pyte
         pool.load(Rows(seed * 100 + part).rows(6))
     dice = random.Random(seed)
     names = table_of(lake, name, DUCKDB).form.schema.names
-    for _ in range(40):
+    for _ in range(25):
         column = '"' + dice.choice(names).replace('"', '""') + '"'
         text = f"select count(*) as n from {name} where {column} {dice.choice(OPS)} {dice.choice(CONSTANTS)}"
         assert answer(lake, text) == answer(lake, text, monkeypatch), text

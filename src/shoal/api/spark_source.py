@@ -40,7 +40,6 @@ from shoal.api.stores import open_lake
 from shoal.engines.spark.runner import TASKS_PER_CORE
 from shoal.engines.tables.statements import Condition, Constant
 from shoal.errors import InvalidInput
-from shoal.lake.branches import MAIN
 
 _OPS = {
     datasource.EqualTo: "=",
@@ -57,6 +56,8 @@ class ShoalSource(DataSource):  # type: ignore[misc]
 
     pinned: str | None = None
     """The commit that is read, once it is known."""
+    made: str | None = None
+    """The plan of a query, which may have to be run to make it, so that it is made once."""
 
     @classmethod
     def name(cls) -> str:
@@ -65,7 +66,10 @@ class ShoalSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> StructType:
         """The columns."""
-        return from_arrow_schema(self.plan().form.schema)
+        made = self.plan()
+        if "query" in self.options:
+            self.made = made.to_text()
+        return from_arrow_schema(made.form.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns that are asked for."""
@@ -73,7 +77,7 @@ class ShoalSource(DataSource):  # type: ignore[misc]
 
     def plan(self, conditions: Sequence[Condition] = (), names: frozenset[str] | None = None) -> SparkPlan:
         """What there is to do, for rows that meet conditions; all columns, or some of them."""
-        made = self.options.get("plan")
+        made = self.options.get("plan") or self.made
         if made is not None:
             return SparkPlan.from_text(made)
         lake = open_lake(self._required("lake"))
@@ -81,13 +85,14 @@ class ShoalSource(DataSource):  # type: ignore[misc]
         pool = lake.pool(pool_name)
         style = style_of(self.options.get("times", "microseconds"))
         count = int(self.options.get("tasks", TASKS_PER_CORE * (os.cpu_count() or 1)))
-        if self.pinned is None:
-            catalog = LakeCatalog(lake)
-            self.pinned = catalog.commit(catalog.pool(pool_name), self.options.get("commit") or commitish or MAIN)
+        commitish = self.options.get("commit") or commitish
         query = self.options.get("query")
         if query is not None:
-            question = Question(query, (pool.config.name, self.pinned))
+            question = Question(query, (pool_name, commitish))
             return plan_program(lake, question, compile_question(lake, question), style, count)
+        if self.pinned is None:
+            catalog = LakeCatalog(lake)
+            self.pinned = catalog.commit(catalog.pool(pool_name), commitish)
         return plan_pool(PoolTable(pool, commit_of(self.pinned), style), conditions, names, count)
 
     def _required(self, name: str) -> str:
