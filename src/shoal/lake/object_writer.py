@@ -32,6 +32,7 @@ from shoal.lake.pool_config import PoolConfig
 from shoal.lake.row_form import Packer
 from shoal.lake.zones import ORDERED
 from shoal.model import types as t
+from shoal.model.text import format_type
 from shoal.model.values import NULL, Value
 from shoal.model.zcode import encode
 from shoal.storage.store import ObjectStore
@@ -214,15 +215,17 @@ class _SortedRun:
     """The values of a run, shape after shape, and the order of their keys."""
 
     def __init__(self, config: PoolConfig, shapes: dict[t.Type, _Shape]) -> None:
-        # The most frequent shapes come first: they are the ones that a layout is sure to hold.
+        # The most frequent shapes are sure to be held by the layout. It has them in the order of their texts, so that
+        # objects with the same shapes have the same layout, and can be read by one query.
         counts = {shape: sum(map(len, held.columns)) for shape, held in shapes.items()}
-        self.shapes = sorted(shapes, key=lambda shape: -counts[shape])
+        frequent = sorted(shapes, key=lambda shape: -counts[shape])
+        in_columns = config.seek_stride >= LEAST_STRIDE
+        self.limit = choose_shapes(frequent, MOST_SHAPES, MOST_COLUMNS) if in_columns else 0
+        self.shapes = [*sorted(frequent[: self.limit], key=format_type), *frequent[self.limit :]]
         self.columns = [shapes[shape].column() for shape in self.shapes]
         arrivals = np.concatenate([a for shape in self.shapes for a in shapes[shape].arrivals])
         self._key = config.key
         self.ends = np.cumsum([len(c) for c in self.columns])
-        in_columns = config.seek_stride >= LEAST_STRIDE
-        self.limit = choose_shapes(self.shapes, MOST_SHAPES, MOST_COLUMNS) if in_columns else 0
         self.order = self._sorted(np.argsort(arrivals, kind="stable"))
         self._fuser: Fuser | None = None
         self._layout: Layout | None = None
