@@ -11,6 +11,7 @@ import shoal
 from shoal.api import lake_query
 from shoal.api.local import LocalLake
 from shoal.engines.interp.engine import compile_source
+from shoal.errors import ShoalError
 from shoal.model.text import format_value
 
 
@@ -61,6 +62,13 @@ def test_whatever_changes_is_seen(lake: LocalLake, compiled: list[str]) -> None:
     lake.create("p", key="k").load([{"k": 10}])
     assert ask(lake, program) == ["{count:1(uint64),sum:10}"]
     assert len(compiled) == 5
+
+
+def test_a_pool_that_was_dropped_is_not_there(lake: LocalLake) -> None:
+    assert ask(lake, "from p | count()") == ["1(uint64)"]
+    lake.drop("p")
+    with pytest.raises(ShoalError, match="p: pool not found"):
+        ask(lake, "from p | count()")
 
 
 def test_a_pattern_of_pools_finds_new_ones(lake: LocalLake) -> None:

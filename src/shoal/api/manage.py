@@ -123,7 +123,7 @@ def _compact(pool: Pool, branch: str, engine: str | None, log: Log, is_over: Cal
     place = {"name": pool.name, "id": pool.id, "branch": branch}
     log("info", "updating pool", **place)
     found = compacted = 0
-    for done in pool.compact_all(branch, engine=engine):
+    for done in () if is_over() else pool.compact_all(branch, engine=engine):
         if done.commit is None:
             log("warn", "left for the next round", **place, error=done.error)
         else:

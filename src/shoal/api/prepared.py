@@ -42,9 +42,11 @@ def find(lake: Lake, text: Text) -> Prepared | None:
     """The query as it was compiled before, if it would be compiled to the same now."""
     with _lock:
         found = _kept.get(lake, OrderedDict()).get(text)
-    if found is None or _positions(lake, [name for name, _ in found.positions if name]) != found.positions:
+    if found is None:
         return None
-    return found
+    # The lake first: as long as its journal stands still, the pools are there.
+    is_same = all(_position(lake, name) == position for name, position in found.positions)
+    return found if is_same else None
 
 
 def keep(lake: Lake, text: Text, prepared: Prepared) -> None:
@@ -58,5 +60,5 @@ def keep(lake: Lake, text: Text, prepared: Prepared) -> None:
             kept.popitem(last=False)
 
 
-def _positions(lake: Lake, names: list[str]) -> tuple[tuple[str, int], ...]:
-    return (("", lake.position()), *((name, lake.pool(name).journal.read().position) for name in names))
+def _position(lake: Lake, pool: str) -> int:
+    return lake.pool(pool).journal.read().position if pool else lake.position()

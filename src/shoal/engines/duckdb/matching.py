@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from shoal.engines.duckdb.runner import Group, query_batches
+from shoal.engines.duckdb.queries import Group, query_batches
 from shoal.engines.sql import build
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import filtered

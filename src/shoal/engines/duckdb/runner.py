@@ -3,87 +3,32 @@
 from __future__ import annotations
 
 import heapq
-import os
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cmp_to_key, partial
 from itertools import chain, repeat
-from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
-import duckdb
-import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from shoal.engines.duckdb.formulas import Functions
+from shoal.engines.duckdb.queries import Group, Held, query_batches, text_of
 from shoal.engines.duckdb.results import decode_groups, decode_rows, fields_of
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.interp.reshape import FuseState
-from shoal.engines.sql import build
-from shoal.engines.sql.formulas import Computed
 from shoal.engines.sql.fragments import Partials, compile_fragment
-from shoal.engines.sql.frames import Flat, Frame, Item, ordered_by, scan_frame
+from shoal.engines.sql.frames import Flat, Frame, ordered_by
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.reductions import Reduction
 from shoal.engines.sql.summaries import ONLY_SHAPE
 from shoal.engines.units import Scan, Source
-from shoal.formats.layouts import Layout, layout_of
+from shoal.formats.layouts import Layout
 from shoal.lang import plan
 from shoal.lang.frames import deep_frames
 from shoal.lang.rules.split_aggregates import split_aggregates
 from shoal.model import types as t
 from shoal.model.values import Value
-
-_BATCH_ROWS = 8192
-_DIALECT = "duckdb"
-_PLACE = "place"
-"""With the number of a group it stands for the number of an object, by its place among those that are read."""
-_lock = threading.Lock()
-_database: list[duckdb.DuckDBPyConnection] = []
-
-
-def connection() -> duckdb.DuckDBPyConnection:
-    """A connection to the database of this process, which holds nothing."""
-    with _lock:
-        if not _database:
-            made = duckdb.connect(":memory:")
-            made.execute("SET preserve_insertion_order = true")
-            # What does not fit into memory would go to a directory where the user stands.
-            made.execute("SET GLOBAL temp_directory = ?", [str(Path(gettempdir()) / f"shoal-{os.getpid()}")])
-            made.execute("SET GLOBAL parquet_metadata_cache = true")
-            made.execute("SET arrow_large_buffer_size = false")
-            _database.append(made)
-        return _database[0].cursor()
-
-
-def use_threads(count: int) -> None:
-    """How many threads a query may have from here on, in this process."""
-    connection().execute(f"SET GLOBAL threads = {count}")
-
-
-class Group:
-    """Sources of the same layout."""
-
-    def __init__(self, number: int, sources: list[Source]) -> None:
-        self.number = number
-        self.sources = sources
-        self.layout = layout_of(sources[0].shapes)
-        self.is_file = sources[0].file is not None
-        present = sorted({i for source in sources for i in source.present})
-        order = (
-            Item(build.call(f"{_PLACE}{number}", build.column("file_index"))),
-            Item(build.column("file_row_number")),
-        )
-        table = exp.to_table(f"t{number}")
-        self.frame = scan_frame(table, self.layout, present, with_nulls=not self.is_file, order=order)
-
-
-Held = dict[int, tuple[Group, list[Source]]]
-"""The tables that a query may read, by their numbers: groups, and those of their sources that are wanted."""
 
 
 def compile_scan(scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func]) -> Compiled | None:
@@ -122,6 +67,7 @@ class Compiled:
         """The operator of which partial results come out, if it is one."""
         self.needs_order = self._fragment.partials is not None and self._fragment.partials.is_ordered
         """Whether those depend on the order of rows."""
+        self._made: dict[tuple[int, bool], exp.Select] = {}
 
     def values(self, run: Run) -> Iterator[Value]:
         """What comes out."""
@@ -171,10 +117,10 @@ class Compiled:
             made = self._as_they_lie if lies else self._in_order
             found = [made(frame, flat) for frame, flat in self._fragment.rows]
             found += [reduction.query for reduction in self._fragment.fused or ()]
-            return tuple(_text(query) for query in found)
+            return tuple(text_of(query) for query in found)
         queries = [summary.query for summary in partials.groups]
         queries += [reduction.query for frames in partials.reductions for reduction in frames]
-        return tuple(_text(query) for query in queries)
+        return tuple(text_of(query) for query in queries)
 
     def _in_one_type(self, rows: Iterator[Value], types: Sequence[Reduction]) -> Iterator[Value]:
         """Rows in the type that all of them fuse to, which is known before the first one is read."""
@@ -254,11 +200,20 @@ class Compiled:
         return _merge([_with_order(*one) for one in found], self.directions)
 
     def _as_they_lie(self, frame: Frame, flat: Flat) -> exp.Select:
-        return self._limited(frame.select(flat.columns()))
+        return self._once(frame, False, lambda: frame.select(flat.columns()))
 
     def _in_order(self, frame: Frame, flat: Flat) -> exp.Select:
-        query = frame.select([*flat.columns(), *frame.order_columns()])
-        return self._limited(ordered_by(query, frame.order))
+        def make() -> exp.Select:
+            return ordered_by(frame.select([*flat.columns(), *frame.order_columns()]), frame.order)
+
+        return self._once(frame, True, make)
+
+    def _once(self, frame: Frame, is_ordered: bool, make: Callable[[], exp.Select]) -> exp.Select:
+        """A query that is made when it is first asked for: a fragment may be run again and again."""
+        place = (id(frame), is_ordered)
+        if place not in self._made:
+            self._made[place] = self._limited(make())
+        return self._made[place]
 
     def _limited(self, query: exp.Select) -> exp.Select:
         return query if self.limit is None else query.limit(self.limit, copy=False)
@@ -338,69 +293,3 @@ def _stretches(
             yield list(run)
     if held:
         yield held
-
-
-# ---- queries
-
-
-def _text(
-    query: exp.Select,
-    tables: Mapping[str, exp.Expr] | None = None,
-    places: Mapping[str, Callable[[exp.Expr], exp.Expr]] | None = None,
-    name_of: Callable[[Computed], str] | None = None,
-) -> str:
-    """A query as the engine reads it, once it is known what its tables and formulas are called there."""
-
-    def filled(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, Computed):
-            return build.call(name_of(node) if name_of else node.name, *node.expressions)
-        if places and isinstance(node, exp.Anonymous) and node.name in places:
-            return places[node.name](node.expressions[0])
-        return tables.get(node.name, node) if tables and isinstance(node, exp.Table) else node
-
-    with deep_frames():
-        return query.transform(filled).sql(_DIALECT)
-
-
-def query_batches(query: exp.Select, held: Held) -> Iterator[pa.RecordBatch]:
-    """The batches that a query gives, as they come."""
-    con = connection()
-    functions = Functions(con)
-    try:
-        read = {int(table.name[1:]) for table in query.find_all(exp.Table) if table.name}
-        tables = {f"t{n}": _source(con, n, *held[n]) for n in read}
-        places = {f"{_PLACE}{n}": partial(_place, held[n][1]) for n in read}
-        yield from con.sql(_text(query, tables, places, functions.name)).to_arrow_reader(_BATCH_ROWS)
-    except Exception as e:
-        raise functions.failure or e from None
-    finally:
-        functions.drop()
-        con.close()
-
-
-def _place(sources: list[Source], index: exp.Expr) -> exp.Expr:
-    """The number of the object that a row is in."""
-    return build.call(
-        "list_extract",
-        exp.Array(expressions=[build.integer(s.place) for s in sources]),
-        build.cast(build.binary("+", index, build.integer(1)), "BIGINT"),
-    )
-
-
-def _source(con: duckdb.DuckDBPyConnection, number: int, group: Group, sources: list[Source]) -> exp.Expr:
-    """What stands for a group in a query: its files, or a table that is registered."""
-    if group.is_file:
-        files = [build.text(source.file()) for source in sources if source.file is not None]
-        return exp.Table(this=build.call("read_parquet", exp.Array(expressions=files)))
-    con.register(f"t{number}", _table(sources))
-    return exp.to_table(f"t{number}")
-
-
-def _table(sources: list[Source]) -> pa.Table:
-    tables = []
-    for number, source in enumerate(sources):
-        assert source.table is not None
-        table = source.table()
-        table = table.append_column("file_index", pa.array(np.full(len(table), number, np.int64)))
-        tables.append(table.append_column("file_row_number", pa.array(np.arange(len(table), dtype=np.int64))))
-    return pa.concat_tables(tables)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cmp_to_key, partial
 from typing import Any, NamedTuple
 
-from shoal.engines.duckdb import runner as duckdb_runner
+from shoal.engines.duckdb.queries import use_threads
 from shoal.engines.duckdb.runner import Compiled, compare_by, first_values
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
@@ -200,7 +200,7 @@ def _sort_rows(task: Task) -> Iterator[SortedRun]:
 
 
 def _compiled(task: Task) -> Compiled:
-    duckdb_runner.use_threads(1)
+    use_threads(1)
     return Compiled(task.scan, task.source, task.ops, task.funcs, is_split=True)
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.engines.duckdb import runner
+from shoal.engines.duckdb.queries import use_threads
 from shoal.engines.duckdb.results import FlatColumns, decode_rows
 from shoal.engines.duckdb.runner import Compiled
 from shoal.engines.interp.engine import run_program
@@ -55,7 +55,7 @@ class RunFragment:
     funcs: tuple[plan.Func, ...]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        runner.use_threads(1)
+        use_threads(1)
         compiled = Compiled(self.scan, self.source, self.ops, self.funcs)
         if compiled.rest:
             rows = (value for batch, flat in compiled.batches() for value in decode_rows(batch, flat))

@@ -1,0 +1,165 @@
+"""Queries over the files and tables of data objects, by DuckDB."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import gettempdir
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from shoal.engines.duckdb.formulas import Functions
+from shoal.engines.sql import build
+from shoal.engines.sql.formulas import Computed
+from shoal.engines.sql.frames import Item, scan_frame
+from shoal.engines.units import Source
+from shoal.formats.layouts import layout_of
+from shoal.lang.frames import deep_frames
+
+_BATCH_ROWS = 8192
+_DIALECT = "duckdb"
+_PLACE = "place"
+"""With the number of a group it stands for the number of an object, by its place among those that are read."""
+_lock = threading.Lock()
+_database: list[duckdb.DuckDBPyConnection] = []
+
+
+def connection() -> duckdb.DuckDBPyConnection:
+    """A connection to the database of this process, which holds nothing."""
+    with _lock:
+        if not _database:
+            made = duckdb.connect(":memory:")
+            made.execute("SET preserve_insertion_order = true")
+            # What does not fit into memory would go to a directory where the user stands.
+            made.execute("SET GLOBAL temp_directory = ?", [str(Path(gettempdir()) / f"shoal-{os.getpid()}")])
+            made.execute("SET GLOBAL parquet_metadata_cache = true")
+            made.execute("SET arrow_large_buffer_size = false")
+            _database.append(made)
+        return _database[0].cursor()
+
+
+def use_threads(count: int) -> None:
+    """How many threads a query may have from here on, in this process."""
+    connection().execute(f"SET GLOBAL threads = {count}")
+
+
+class Group:
+    """Sources of the same layout."""
+
+    def __init__(self, number: int, sources: list[Source]) -> None:
+        self.number = number
+        self.sources = sources
+        self.layout = layout_of(sources[0].shapes)
+        self.is_file = sources[0].file is not None
+        present = sorted({i for source in sources for i in source.present})
+        order = (
+            Item(build.call(f"{_PLACE}{number}", build.column("file_index"))),
+            Item(build.column("file_row_number")),
+        )
+        table = exp.to_table(f"t{number}")
+        self.frame = scan_frame(table, self.layout, present, with_nulls=not self.is_file, order=order)
+
+
+Held = dict[int, tuple[Group, list[Source]]]
+"""The tables that a query may read, by their numbers: groups, and those of their sources that are wanted."""
+
+
+def text_of(
+    query: exp.Select,
+    tables: Mapping[str, exp.Expr] | None = None,
+    places: Mapping[str, Callable[[exp.Expr], exp.Expr]] | None = None,
+    name_of: Callable[[Computed], str] | None = None,
+) -> str:
+    """A query as the engine reads it, once it is known what its tables and formulas are called there."""
+
+    def filled(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, Computed):
+            return build.call(name_of(node) if name_of else node.name, *node.expressions)
+        if places and isinstance(node, exp.Anonymous) and node.name in places:
+            return places[node.name](node.expressions[0])
+        return tables.get(node.name, node) if tables and isinstance(node, exp.Table) else node
+
+    with deep_frames():
+        return query.transform(filled).sql(_DIALECT)
+
+
+def query_batches(query: exp.Select, held: Held) -> Iterator[pa.RecordBatch]:
+    """The batches that a query gives, as they come."""
+    con = connection()
+    functions = Functions(con)
+    try:
+        yield from con.sql(_statement(con, query, held, functions)).to_arrow_reader(_BATCH_ROWS)
+    except Exception as e:
+        raise functions.failure or e from None
+    finally:
+        functions.drop()
+        con.close()
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a query that was asked before."""
+
+    read: tuple[int, ...]
+    """The tables that it reads."""
+    is_fixed: bool
+    """Whether its text follows from the files that it reads."""
+    texts: dict[tuple[tuple[str, ...], ...], str] = field(default_factory=dict)
+
+
+_KNOWN, _MOST_TEXTS = "known", 4
+
+
+def _statement(con: duckdb.DuckDBPyConnection, query: exp.Select, held: Held, functions: Functions) -> str:
+    """The text of a query over some sources."""
+    known = query.meta.get(_KNOWN)
+    if known is None:
+        read = sorted({int(table.name[1:]) for table in query.find_all(exp.Table) if table.name})
+        is_fixed = query.find(Computed) is None and all(held[n][0].is_file for n in read)
+        known = query.meta[_KNOWN] = _Known(tuple(read), is_fixed)
+    # Files are asked for each time, since whoever is asked checks them.
+    files = tuple(tuple(s.file() for s in held[n][1] if s.file is not None) for n in known.read)
+    if known.is_fixed and files in known.texts:
+        return str(known.texts[files])
+    tables = {f"t{n}": _source(con, n, *held[n], paths) for n, paths in zip(known.read, files, strict=True)}
+    places = {f"{_PLACE}{n}": partial(_place, held[n][1]) for n in known.read}
+    text = text_of(query, tables, places, functions.name)
+    if known.is_fixed and len(known.texts) < _MOST_TEXTS:
+        known.texts[files] = text
+    return text
+
+
+def _place(sources: list[Source], index: exp.Expr) -> exp.Expr:
+    """The number of the object that a row is in."""
+    return build.call(
+        "list_extract",
+        exp.Array(expressions=[build.integer(s.place) for s in sources]),
+        build.cast(build.binary("+", index, build.integer(1)), "BIGINT"),
+    )
+
+
+def _source(
+    con: duckdb.DuckDBPyConnection, number: int, group: Group, sources: list[Source], files: tuple[str, ...]
+) -> exp.Expr:
+    """What stands for a group in a query: its files, or a table that is registered."""
+    if group.is_file:
+        return exp.Table(this=build.call("read_parquet", exp.Array(expressions=[build.text(f) for f in files])))
+    con.register(f"t{number}", _table(sources))
+    return exp.to_table(f"t{number}")
+
+
+def _table(sources: list[Source]) -> pa.Table:
+    tables = []
+    for number, source in enumerate(sources):
+        assert source.table is not None
+        table = source.table()
+        table = table.append_column("file_index", pa.array(np.full(len(table), number, np.int64)))
+        tables.append(table.append_column("file_row_number", pa.array(np.arange(len(table), dtype=np.int64))))
+    return pa.concat_tables(tables)
