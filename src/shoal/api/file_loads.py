@@ -27,6 +27,8 @@ class Portion:
     pool: Pool
     parts: tuple[tuple[str, Split], ...]
     options: ReadOptions
+    place: int = -1
+    """Of the file among those that are loaded, if it is one part of it: a file may be loaded twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +47,18 @@ def load_files(
     portions = _portions(pool, paths, format_name, options, by.count)
     made: list[DataObject] = []
     try:
-        again: dict[str, list[DataObject]] = {}
-        kept: dict[str, list[DataObject]] = {}
+        again: set[int] = set()
+        by_file: dict[int, list[DataObject]] = {}
         for portion, loaded in zip(portions, by.run(load_portion, portions), strict=True):
-            path = portion.parts[0][0]
-            kept.setdefault(path, []).extend(loaded.objects)
+            by_file.setdefault(portion.place, []).extend(loaded.objects)
             made.extend(loaded.objects)
             if loaded.unreadable is not None:
-                again[path] = kept[path]
+                again.add(portion.place)
         if again:
             # A value lies across the edge of a part, or there is an error, of which the whole file tells the line.
-            whole = [Portion(pool, ((path, Split(format_name)),), options) for path in again]
-            unneeded = {o.id for path in again for o in kept[path]}
-            remove(pool, [o for o in made if o.id in unneeded])
-            made = [o for o in made if o.id not in unneeded]
+            whole = [Portion(pool, ((paths[place], Split(format_name)),), options) for place in sorted(again)]
+            remove(pool, [o for place in again for o in by_file[place]])
+            made = [o for place, objects in by_file.items() if place not in again for o in objects]
             for loaded in by.run(load_portion, whole):
                 made.extend(loaded.objects)
     except BaseException:
@@ -91,10 +91,10 @@ def _portions(pool: Pool, paths: Sequence[str], format_name: str, options: ReadO
     made: list[Portion] = []
     small: list[tuple[str, Split]] = []
     held = 0
-    for path in paths:
+    for place, path in enumerate(paths):
         parts = _parts(path, format_name, options, target)
         if len(parts) > 1:
-            made.extend(Portion(pool, ((path, part),), options) for part in parts)
+            made.extend(Portion(pool, ((path, part),), options, place) for part in parts)
             continue
         if small and held + sizes[path] > target:
             made.append(Portion(pool, tuple(small), options))

@@ -9,9 +9,6 @@ from shoal.api.handover import LARGE, choose_engine
 from shoal.errors import InvalidInput
 from shoal.lake.workers import HERE, Choose, Workers
 
-TASKS_PER_CORE = 2
-"""Enough to even out, few enough not to wait for their starts."""
-
 
 def wants_spark(engine: str | None, size: int) -> bool:
     """Whether work on so many bytes goes to Spark: if it is named, or if there is very much to do."""
@@ -29,7 +26,7 @@ def on_spark() -> Workers:
     """Tasks of Spark, a few for each core."""
     try:
         jobs: Any = import_module("shoal.engines.spark.jobs")
-        return Workers(jobs.run_tasks, TASKS_PER_CORE * jobs.cores(), is_elsewhere=True)
+        return Workers(jobs.run_tasks, jobs.task_count(), is_elsewhere=True)
     except ModuleNotFoundError as e:
         if e.name is None or e.name.split(".")[0] not in ("pyspark", "py4j"):
             raise

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from shoal.api.handover import SMALL
 from shoal.api.pruned import prune
 from shoal.api.pruning import key_range
 from shoal.engines.interp.engine import compile_program, run_program
@@ -19,9 +20,6 @@ from shoal.lang import plan
 
 if TYPE_CHECKING:
     from shoal.formats.columns import Rows
-
-SMALL = 1 << 20
-"""Bytes of an object that the interpreter reads before another engine would have begun."""
 
 
 @dataclass(frozen=True, slots=True)

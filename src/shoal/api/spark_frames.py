@@ -14,8 +14,7 @@ import pyarrow as pa
 from shoal import errors
 from shoal.api.lake_query import Question
 from shoal.api.spark_plans import SparkPlan, plan_program, plan_sources, style_of
-from shoal.engines.spark.jobs import reason_of
-from shoal.engines.spark.runner import TASKS_PER_CORE
+from shoal.engines.spark.jobs import TASKS_PER_CORE, reason_of
 from shoal.engines.spark.session import spark_session, when_opened
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.statements import Statement

@@ -37,7 +37,7 @@ from shoal.api.lake_sources import commit_of
 from shoal.api.pool_tables import PoolTable
 from shoal.api.spark_plans import SparkPlan, plan_pool, plan_program, style_of
 from shoal.api.stores import open_lake
-from shoal.engines.spark.runner import TASKS_PER_CORE
+from shoal.engines.spark.jobs import TASKS_PER_CORE
 from shoal.engines.tables.statements import Condition, Constant
 from shoal.errors import InvalidInput
 

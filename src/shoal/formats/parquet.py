@@ -63,6 +63,15 @@ def read_columns(source: Source, options: ReadOptions, wanted: range | None = No
                 raise pa.ArrowInvalid(f"row group {i} has {rows} rows instead of {group.num_rows}")
 
 
+def group_sizes(source: Source) -> list[int]:
+    """Bytes of each row group, before compression."""
+    with refusing(_NAME):
+        file = _open(_Handle(source), "ns")
+        groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+        _check_rows(file, groups)
+        return [group.total_byte_size for group in groups]
+
+
 def _open(handle: _Handle, unit: str) -> Any:
     # Without a `buffer_size`: with one, pyarrow takes memory for the size that a page claims to have.
     return pq.ParquetFile(

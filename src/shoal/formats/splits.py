@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -77,18 +78,19 @@ def _header(source: Source) -> bytes | None:
 
 
 def _row_groups(source: Source, size: int) -> list[Split]:
-    import pyarrow as pa  # noqa: PLC0415 - only for files in columns
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    metadata: Any = pq.ParquetFile(pa.PythonFile(source, mode="r")).metadata
     made: list[Split] = []
     start = held = 0
-    for place in range(metadata.num_row_groups):
-        held += metadata.row_group(place).total_byte_size
-        if held >= size or place == metadata.num_row_groups - 1:
+    sizes = _parquet().group_sizes(source)
+    for place, group in enumerate(sizes):
+        held += group
+        if held >= size or place == len(sizes) - 1:
             made.append(Split("parquet", start, place + 1))
             start, held = place + 1, 0
     return made if len(made) > 1 else [Split("parquet")]
+
+
+def _parquet() -> Any:
+    return import_module("shoal.formats.parquet")
 
 
 # ---- reading
@@ -99,9 +101,8 @@ def read_split(source: Source, part: Split, options: ReadOptions) -> Iterator[Pi
     if part.end is None:
         return read_pieces(source, part.format_name, options)
     if part.format_name == "parquet":
-        from shoal.formats import parquet  # noqa: PLC0415 - only for files in columns
-
-        return parquet.read_columns(source, options, range(part.start, part.end))
+        groups: Iterator[Piece] = _parquet().read_columns(source, options, range(part.start, part.end))
+        return groups
     begin, end = _line_start(source, part.start), _line_start(source, part.end)
     if begin >= end:
         return iter(())  # a line that is longer than the part, and belongs to the one before

@@ -22,6 +22,8 @@ from shoal.ids import new, to_text
 
 P = TypeVar("P")
 R = TypeVar("R")
+TASKS_PER_CORE = 2
+"""Enough to even out, few enough not to wait for their starts."""
 _DONE, _FAILED = b"d", b"e"
 _EVERY = 0.2
 """Seconds between two looks at a job."""
@@ -30,6 +32,11 @@ _EVERY = 0.2
 def cores() -> int:
     """How many tasks run at a time."""
     return int(_context().defaultParallelism)
+
+
+def task_count() -> int:
+    """In how many tasks work is best cut."""
+    return TASKS_PER_CORE * cores()
 
 
 def run_tasks(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Generator[R, None, None]:

@@ -15,7 +15,7 @@ from shoal.engines.duckdb.runner import Compiled, compare_by, first_values
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.spark.exchange import Ranked, SortedRun, sorted_by_tasks, sorted_runs
-from shoal.engines.spark.jobs import cores, run_tasks
+from shoal.engines.spark.jobs import run_tasks, task_count
 from shoal.engines.spark.tails import NO_TAIL, Tail, tail_of
 from shoal.engines.spark.values import decoded, encoded
 from shoal.engines.sql.nodes import NotColumnar
@@ -24,8 +24,6 @@ from shoal.lang import plan
 from shoal.lang.rules.split_aggregates import split_aggregates
 from shoal.model.values import Value
 
-TASKS_PER_CORE = 2
-"""Enough to even out, few enough not to wait for their starts."""
 MOST_ROWS = 200_000
 """Of a task whose rows are the result: what tasks give at a time is held in memory."""
 
@@ -110,12 +108,12 @@ class OnSpark:
     # ---- jobs
 
     def _any_packs(self) -> list[Pack]:
-        return packed([(source,) for source in self._scan.sources], _tasks())
+        return packed([(source,) for source in self._scan.sources], task_count())
 
     def _stretches(self) -> list[Pack]:
         """In the order of the pool."""
         rows = sum(map(_rows, self._scan.runs))
-        return _stretches(self._scan.runs, max(_tasks(), -(-rows // MOST_ROWS)))
+        return _stretches(self._scan.runs, max(task_count(), -(-rows // MOST_ROWS)))
 
     def _stream(self, what: str, packs: list[Pack]) -> Iterator[Value]:
         for data in run_tasks(_run_fragment, self._payloads(what, packs)):
@@ -132,10 +130,6 @@ def _for_tasks(ops: plan.Seq) -> plan.Seq:
         if isinstance(op, plan.Sort | plan.Uniq | plan.Fuse):
             return ops[:place]
     return ops
-
-
-def _tasks() -> int:
-    return TASKS_PER_CORE * cores()
 
 
 def packed(runs: list[tuple[Source, ...]], count: int) -> list[Pack]:
