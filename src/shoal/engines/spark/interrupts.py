@@ -2,6 +2,10 @@
 
 The handler that pyspark installs talks to the JVM through the connection that waits for the job: that fails, the job
 goes on, and py4j tells of it at length.
+
+Nor may py4j clean up after an interrupt in its own way. It asks the JVM to shut down the socket of the call that was
+interrupted, by its two ports, and the JVM shuts down each connection with either of them: one of the two is the port
+that it listens on, so all are lost, the one that is opened next as well if it comes before the request is carried out.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from functools import partial
 from threading import Thread, current_thread, main_thread
 from types import FrameType
 
+from py4j.clientserver import ClientServerConnection
 from pyspark import SparkContext
 
 from shoal.engines.spark import logs
@@ -33,6 +38,7 @@ def handled() -> Iterator[None]:
     finally:
         if current_thread() is main_thread() and before is not None:
             signal.signal(signal.SIGINT, _over(before))
+        ClientServerConnection.shutdown_socket = _close  # type: ignore[method-assign, unused-ignore]
         if not logs.is_wanted():
             logging.getLogger().addFilter(_is_not_of_py4j)
 
@@ -55,6 +61,11 @@ def _cancel() -> None:
     with suppress(Exception):
         if context := SparkContext._active_spark_context:
             context.cancelAllJobs()
+
+
+def _close(connection: ClientServerConnection, *_: int) -> None:
+    """Close an interrupted connection at this end, which the JVM finds out by itself once the job is cancelled."""
+    connection.close()
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
