@@ -6,6 +6,11 @@
     ├── Conflict         another writer was first: look at both, try again
     ├── InvalidInput     what was given cannot be read: mend it
     ├── ReadOnly         this handle may not write
+    ├── Unauthenticated  nobody knows who is asking: show a token
+    ├── Forbidden        the caller may not do this: ask who may
+    ├── TooLarge         more than is taken at once: give less
+    ├── TooMany          more is going on than is allowed: try again later
+    ├── Stopped          what was asked went beyond a limit, or was called off
     ├── Unsupported      asked for something this build or format cannot do
     ├── StorageFailure   the store failed: try again later
     ├── CorruptData      stored bytes are not what was written: restore them
@@ -75,3 +80,33 @@ class OutcomeUnknown(ShoalError):
     """The store did not say whether it happened."""
 
     kind = "outcome_unknown"
+
+
+class Unauthenticated(ShoalError):
+    """Nobody knows who is asking."""
+
+    kind = "unauthenticated"
+
+
+class Forbidden(ShoalError):
+    """The caller may not do this."""
+
+    kind = "forbidden"
+
+
+class TooLarge(ShoalError):
+    """More than is taken at once."""
+
+    kind = "too_large"
+
+
+class TooMany(ShoalError):
+    """More is going on than is allowed."""
+
+    kind = "too_many"
+
+
+class Stopped(ShoalError):
+    """What was asked went beyond a limit, or was called off."""
+
+    kind = "stopped"
