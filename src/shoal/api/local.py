@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
+from shoal.api.describing import Description, describe
 from shoal.api.lake_query import Question, ask, explain, parse_head
 from shoal.api.local_pool import LocalPool, pool_info
 from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
@@ -127,6 +128,10 @@ class LocalLake:
         asking: Any = import_module("shoal.api.sql")
         results: Results = asking.ask_sql(self.inner, statement, engine, on_warning)
         return results
+
+    def describe(self, program: str, *, head: str | None = None) -> Description:
+        """What can be said of the results of a query before it is run."""
+        return describe(self.inner, Question(program, None if head is None else parse_head(head)))
 
     def explain(
         self, program: str, *, head: str | None = None, includes: Sequence[str] = (), engine: str | None = None

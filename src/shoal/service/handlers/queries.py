@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from shoal.api.describing import Channel
 from shoal.api.lake_query import parse_head
 from shoal.api.protocol import ScanPlan
 from shoal.api.results import Results
@@ -170,6 +172,28 @@ def explain(call: Call) -> Answer:
     asked, head = _question(call)
     plans = call.service.lake.explain(asked["query"], head=head, engine=asked.get("engine"))
     return [_show_plan(plan) for plan in plans]
+
+
+def describe(call: Call) -> Answer:
+    """Where the results of a query come from, and how they are arranged."""
+    asked, head = _question(call)
+    found = call.service.lake.describe(asked["query"], head=head)
+    told = {
+        "sources": [
+            {"kind": "Pool", "name": each.name, "id": each.id, "inferred": each.is_inferred} for each in found.pools
+        ],
+        "channels": [_show_channel(each) for each in found.channels],
+    }
+    return Text(json.dumps(told, ensure_ascii=False) + "\n", "application/json")
+
+
+def _show_channel(channel: Channel) -> dict[str, Any]:
+    order = channel.order
+    return {
+        "name": channel.name,
+        "aggregation_keys": None if channel.keys is None else [list(path) for path in channel.keys],
+        "sort": None if order is None else [{"order": which, "key": list(path)} for which, path in order],
+    }
 
 
 def _show_plan(plan: ScanPlan) -> Value:
