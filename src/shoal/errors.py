@@ -75,3 +75,11 @@ class OutcomeUnknown(ShoalError):
     """The store did not say whether it happened."""
 
     kind = "outcome_unknown"
+
+    def __init__(self, message: str, commit: str | None = None) -> None:
+        super().__init__(message)
+        self.commit = commit
+        """The id of the operation, to ask about or to repeat it with; None if it has none."""
+
+    def __reduce__(self) -> tuple[type[OutcomeUnknown], tuple[str, str | None]]:
+        return type(self), (str(self), self.commit)
