@@ -3,8 +3,8 @@
 Ids are texts of 27 letters and digits. A commitish is the name of a branch or tag, the id of a commit, or an RFC 3339
 time, which stands for the branch `main` as it was then. Errors are those of `shoal.errors`.
 
-What changes something takes an `id` (`to_text(new())` of `shoal.ids`): whoever was not told what became of it repeats it with the
-same one, and it is done once; a repeat of what was done gives the same answer.
+What changes something takes an `id` (`to_text(new())` of `shoal.ids`): whoever was not told what became of it repeats
+it with the same one, and it is done once; a repeat of what was done gives the same answer.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from shoal.lake.fields import get_data, get_id, get_or, id_value, time_value, ui
 from shoal.lake.journal import Changes, Entry, Journal, State
 from shoal.lake.pool_config import PoolConfig, check_config, parse_config, show_config
 from shoal.lake.pools import Pool
+from shoal.lake.requests import REQUESTS
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.values import Value, record, string
@@ -183,15 +184,19 @@ class Lake:
             self.store.delete(listed.key)
 
     def leftovers(self, grace: float) -> list[Listed]:
-        """What crashes left outside of all pools: folders of pools that were dropped or never listed, and probes.
+        """What is outside of all pools and of no use: folders of pools that were dropped or never listed, and probes,
+        which crashes left; and requests that are too old to be repeated.
 
-        A folder goes as a whole, and only if nothing in it is younger than the grace period in seconds.
+        A folder goes as a whole, and only if nothing in it is younger than the grace period in seconds; each request
+        goes by itself.
         """
         folders: dict[str, list[Listed]] = {}
         for listed in self.store.list():
             folder, slash, _ = listed.key.partition("/")
             if slash and (folder == "probe" or as_id(folder) is not None):
                 folders.setdefault(folder, []).append(listed)
+            elif slash and folder == REQUESTS:
+                folders[listed.key] = [listed]
         for config in self.configs():
             folders.pop(to_text(config.id), None)
         until = time.time() - grace
