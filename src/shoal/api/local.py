@@ -15,7 +15,8 @@ from shoal.api.sources import Watch
 from shoal.api.stores import create_lake, open_lake
 from shoal.engines.interp.environment import Memory
 from shoal.errors import InvalidInput
-from shoal.ids import new, to_text
+from shoal.ids import new as new_id
+from shoal.ids import parse, to_text
 from shoal.lake import lake
 from shoal.lake.keys import SortKey, parse_sort_key
 from shoal.lake.pool_config import DEFAULT_OBJECT_SIZE, DEFAULT_SEEK_STRIDE, PoolConfig
@@ -69,21 +70,23 @@ class LocalLake:
         order: str | None = None,
         object_size: int | None = None,
         seek_stride: int | None = None,
+        id: str | None = None,  # noqa: A002 - the word for it
     ) -> LocalPool:
+        op = None if id is None else parse(id)
         config = PoolConfig(
-            new(),
+            new_id(),
             name,
             _sort_key(key, order),
             DEFAULT_OBJECT_SIZE if object_size is None else object_size,
             DEFAULT_SEEK_STRIDE if seek_stride is None else seek_stride,
         )
-        return LocalPool(self.inner, self.inner.create_pool(config))
+        return LocalPool(self.inner, self.inner.create_pool(config, op))
 
-    def rename(self, old: str, new: str) -> PoolInfo:
-        return pool_info(self.inner.rename_pool(old, new))
+    def rename(self, old: str, new: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
+        return pool_info(self.inner.rename_pool(old, new, None if id is None else parse(id)))
 
-    def drop(self, name: str) -> PoolInfo:
-        return pool_info(self.inner.drop_pool(name))
+    def drop(self, name: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
+        return pool_info(self.inner.drop_pool(name, None if id is None else parse(id)))
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
         seconds = DEFAULT_GRACE if grace is None else grace
