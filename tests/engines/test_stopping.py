@@ -119,6 +119,14 @@ ALONE = {
         "fork (=> from p | over a with one => (yield {one,x:this}) => from p | over a with one => (yield {one,y:this}))"
         " | join on one=one y | where x < 0"
     ),
+    "texts that are far apart": (
+        "from p | s:=join([s,s,s,s,s,s,s,s],'') | s:=join([s,s,s,s,s,s,s,s],'') | s:=join([s,s,s,s,s,s,s,s],'')"
+        " | yield levenshtein(s, s+'x')"
+    ),
+    "matches of nothing in a long text": (
+        "from p | s:=join([s,s,s,s,s,s,s,s],'') | s:=join([s,s,s,s,s,s,s,s],'') | s:=join([s,s,s,s,s,s,s,s],'')"
+        " | yield regexp_replace(s, '', '')"
+    ),
 }
 
 

@@ -38,6 +38,11 @@ def builtin_with_names(function: Callable[..., Value], args: tuple[Eval, ...]) -
     return lambda this, env: function(*[arg(this, env) for arg in args], names=env.run.type_names)
 
 
+def builtin_with_stop(function: Callable[..., Value], args: tuple[Eval, ...]) -> Eval:
+    """A call of a function that may take long."""
+    return lambda this, env: function(*[arg(this, env) for arg in args], stop=env.run.stop)
+
+
 def user(body: list[Eval], args: tuple[Eval, ...]) -> Eval:
     """A call of a function of the program; its body may not be compiled yet."""
 
