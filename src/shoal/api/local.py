@@ -14,6 +14,7 @@ from shoal.api.results import Results
 from shoal.api.sources import Watch
 from shoal.api.stores import create_lake, open_lake
 from shoal.engines.interp.environment import Memory
+from shoal.engines.stopping import Stop, current
 from shoal.errors import InvalidInput
 from shoal.ids import new as new_id
 from shoal.ids import parse, to_text
@@ -110,6 +111,7 @@ class LocalLake:
         on_warning: Callable[[str], None] | None = None,
         watch: Watch | None = None,
         engine: str | None = None,
+        stop: Stop | None = None,
     ) -> Results:
         place = None if head is None else parse_head(head)
         question = Question(
@@ -122,14 +124,20 @@ class LocalLake:
             on_warning=on_warning,
             watch=watch,
             engine=engine,
+            stop=stop or current(),
         )
         return ask(self.inner, question)
 
     def sql(
-        self, statement: str, *, engine: str | None = None, on_warning: Callable[[str], None] | None = None
+        self,
+        statement: str,
+        *,
+        engine: str | None = None,
+        on_warning: Callable[[str], None] | None = None,
+        stop: Stop | None = None,
     ) -> Results:
         asking: Any = import_module("shoal.api.sql")
-        results: Results = asking.ask_sql(self.inner, statement, engine, on_warning)
+        results: Results = asking.ask_sql(self.inner, statement, engine, on_warning, stop or current())
         return results
 
     def describe(self, program: str, *, head: str | None = None) -> Description:
