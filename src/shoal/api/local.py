@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
-from shoal.api.lake_query import Question, ask, explain, parse_head
-from shoal.api.local_pool import LocalPool, pool_info
+from shoal.api.heads import parse_head
+from shoal.api.lake_query import Question, ask, explain
+from shoal.api.local_pool import LocalPool
+from shoal.api.pool_configs import make_sort_key, pool_info
 from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
 from shoal.api.results import Results
 from shoal.api.sources import Watch
 from shoal.api.stores import create_lake, open_lake
 from shoal.engines.interp.environment import Memory
-from shoal.errors import InvalidInput
 from shoal.ids import new, to_text
 from shoal.lake import lake
-from shoal.lake.keys import SortKey, parse_sort_key
 from shoal.lake.pool_config import DEFAULT_OBJECT_SIZE, DEFAULT_SEEK_STRIDE, PoolConfig
 from shoal.lake.vacuum import DEFAULT_GRACE
 from shoal.model.values import Value
@@ -72,7 +72,7 @@ class LocalLake:
         config = PoolConfig(
             new(),
             name,
-            _sort_key(key, order),
+            make_sort_key(key, order),
             DEFAULT_OBJECT_SIZE if object_size is None else object_size,
             DEFAULT_SEEK_STRIDE if seek_stride is None else seek_stride,
         )
@@ -149,12 +149,3 @@ class LocalLake:
             )
             for d in decisions
         ]
-
-
-def _sort_key(key: str | Iterable[str], order: str | None) -> SortKey:
-    text = key if isinstance(key, str) else ",".join(key)
-    if order is not None:
-        if ":" in text:
-            raise InvalidInput(f"the order is given twice: in {text!r} and as {order!r}")
-        text = f"{text}:{order}"
-    return parse_sort_key(text)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.api import opening
 from shoal.cli.flags import Parsed
 from shoal.cli.lake_flags import LAKE_FLAGS, lake_location
 from shoal.cli.verbs import Verb, optional_word, say
+from shoal.client import opening
 
 SUMMARY = "create a lake"
 VERB = Verb(
