@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from shoal.errors import InvalidInput
-from shoal.lake.branches import MAIN
+
+_MAIN = "main"
 
 
 def parse_head(text: str) -> tuple[str, str]:
@@ -11,4 +12,4 @@ def parse_head(text: str) -> tuple[str, str]:
     pool, _, commitish = text.partition("@")
     if not pool:
         raise InvalidInput(f"invalid commitish: {text!r} (such as logs@main)")
-    return pool, commitish or MAIN
+    return pool, commitish or _MAIN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shoal.api.programs import read_part
+from shoal.api.program_files import read_text
 from shoal.api.results import Results
 from shoal.client.service import Call, Service
 from shoal.client.streams import Stream
@@ -19,7 +19,7 @@ _MAY_CHANGE = "load"
 
 def full_text(program: str, includes: Sequence[str]) -> str:
     """The program with the texts of files in front, each on lines of its own."""
-    return "\n".join([*(read_part(path).text for path in includes), program])
+    return "\n".join([*map(read_text, includes), program])
 
 
 def question(text: str, head: tuple[str, str] | None, engine: str | None) -> Value:

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from shoal.api.frame_loads import is_frame
-from shoal.api.inputs import Reading, checked_path, read_inputs
+from shoal.api.inputs import Reading, checked_path, is_frame, read_inputs
 from shoal.errors import InvalidInput, StorageFailure
 from shoal.formats import registry, zng
 from shoal.formats.options import MAX_VALUE_SIZE, ReadOptions
