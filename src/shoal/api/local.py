@@ -9,15 +9,14 @@ from typing import Any
 from shoal.api.heads import parse_head
 from shoal.api.lake_query import Question, ask, explain
 from shoal.api.local_pool import LocalPool
-from shoal.api.pool_configs import make_sort_key, pool_info
+from shoal.api.pool_configs import make_config, pool_info
 from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
 from shoal.api.results import Results
 from shoal.api.sources import Watch
 from shoal.api.stores import create_lake, open_lake
 from shoal.engines.interp.environment import Memory
-from shoal.ids import new, to_text
+from shoal.ids import to_text
 from shoal.lake import lake
-from shoal.lake.pool_config import DEFAULT_OBJECT_SIZE, DEFAULT_SEEK_STRIDE, PoolConfig
 from shoal.lake.vacuum import DEFAULT_GRACE
 from shoal.model.values import Value
 from shoal.storage.leftovers import sweep
@@ -69,13 +68,7 @@ class LocalLake:
         object_size: int | None = None,
         seek_stride: int | None = None,
     ) -> LocalPool:
-        config = PoolConfig(
-            new(),
-            name,
-            make_sort_key(key, order),
-            DEFAULT_OBJECT_SIZE if object_size is None else object_size,
-            DEFAULT_SEEK_STRIDE if seek_stride is None else seek_stride,
-        )
+        config = make_config(name, key, order, object_size, seek_stride)
         return LocalPool(self.inner, self.inner.create_pool(config))
 
     def rename(self, old: str, new: str) -> PoolInfo:

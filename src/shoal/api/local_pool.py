@@ -25,6 +25,7 @@ from shoal.lake.keys import comparer, key_getter
 from shoal.lake.lake import Lake
 from shoal.lake.objects import DataObject, in_order
 from shoal.lake.scans import scan_objects
+from shoal.lake.vacuum import Garbage
 from shoal.model.values import Value
 
 
@@ -236,7 +237,7 @@ class LocalPool:
         garbage = self.vacuum_objects(grace=grace, dry_run=dry_run)
         return Vacuumed(len(garbage.data), garbage.size)
 
-    def vacuum_objects(self, *, grace: float | None = None, dry_run: bool = False) -> vacuum.Garbage:
+    def vacuum_objects(self, *, grace: float | None = None, dry_run: bool = False) -> Garbage:
         """A vacuum that tells all that it removed, or would remove."""
         pool = self._changeable(to_free=True)
         seconds = vacuum.DEFAULT_GRACE if grace is None else grace

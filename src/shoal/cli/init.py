@@ -14,7 +14,8 @@ VERB = Verb(
     "init [flags] [PATH]",
     SUMMARY,
     LAKE_FLAGS,
-    "Without a path the lake is created where -lake or SHOAL_LAKE says, else in ~/.local/share/shoal.",
+    "Without a path the lake is created where -lake or SHOAL_LAKE says, else in ~/.local/share/shoal. A service\n"
+    "creates none: it serves one that is there.",
     ("shoal init logs-lake", "SHOAL_LAKE=s3://bucket/lake shoal init"),
 )
 
@@ -26,5 +27,5 @@ def run(argv: Sequence[str]) -> int:
 
 def _init(args: Parsed) -> None:
     path = optional_word(args)
-    lake = opening.create(path or lake_location(args))
+    lake = opening.create(path or lake_location(args, opens=False))
     say(args, f"lake created: {path or lake.uri}")

@@ -24,7 +24,7 @@ class Note(TypedDict):
 
 def open_lake(args: Parsed) -> Lake:
     """The lake."""
-    return opening.open(lake_location(args))
+    return opening.open(lake_location(args), config=args["configdir"])
 
 
 def open_pool(args: Parsed) -> tuple[Pool, str]:

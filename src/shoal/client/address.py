@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from shoal.errors import InvalidInput
 
+_SOON = 0.5
+"""Seconds in which a service on this machine answers."""
 _SERVICE = re.compile(r"https?://", re.IGNORECASE)
 
 
@@ -30,6 +35,24 @@ def service_url(uri: str) -> str:
     place = f"[{host}]" if ":" in host else host
     path = quote(parts.path.rstrip("/"), safe="/%~")
     return f"{parts.scheme.lower()}://{place}{'' if port is None else f':{port}'}{path}"
+
+
+def answers(url: str) -> bool:
+    """Whether a service is there, and says so at once."""
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 80), _SOON).close()
+    except OSError:
+        return False
+    http: Any = import_module("http.client")
+    connection = http.HTTPConnection(parts.netloc, timeout=_SOON)
+    try:
+        connection.request("GET", "/version")
+        return bool(connection.getresponse().status == 200)
+    except (OSError, http.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def make_path(*names: str) -> str:

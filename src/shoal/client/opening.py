@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import Any
 
 from shoal.api.protocol import Lake
-from shoal.client.address import is_service
+from shoal.client.address import is_service, service_url
 from shoal.errors import Unsupported
+from shoal.storage import uris
 
 
 def open(  # noqa: A001 - it is `shoal.open`
@@ -40,3 +41,8 @@ def create(uri: str | os.PathLike[str]) -> Lake:
     local: Any = import_module("shoal.api.local")
     made: Lake = local.create_local(place)
     return made
+
+
+def canonical_uri(uri: str) -> str:
+    """The one way to write where a lake is, the same as its `uri`."""
+    return service_url(uri) if is_service(uri) else uris.canonical_uri(uri)

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any
 
 from shoal.api.heads import parse_head
-from shoal.api.pool_configs import make_sort_key
+from shoal.api.pool_configs import make_config
 from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
 from shoal.api.results import Results
 from shoal.api.sources import Watch
@@ -68,12 +68,12 @@ class RemoteLake:
         object_size: int | None = None,
         seek_stride: int | None = None,
     ) -> RemotePool:
-        made = make_sort_key(key, order)
-        layout = record([("order", string(made.order)), ("keys", Value(_PATHS, made.paths))])
-        fields = [("name", string(name)), ("layout", layout)]
-        sizes = (("seek_stride", seek_stride), ("thresh", object_size))
-        fields += [(field, int64(size)) for field, size in sizes if size is not None]
-        told = self._service.change(Call("POST", ("pool",), value=record(fields), key=new_key()))
+        config = make_config(name, key, order, object_size, seek_stride)
+        paths = tuple(path or ("this",) for path in config.key.paths)
+        layout = record([("order", string(config.key.order)), ("keys", Value(_PATHS, paths))])
+        sizes = [("seek_stride", int64(config.seek_stride)), ("thresh", int64(config.object_size))]
+        body = record([("name", string(name)), ("layout", layout), *sizes])
+        told = self._service.change(Call("POST", ("pool",), value=body, key=new_key()))
         assert told is not None
         return RemotePool(self._service, self._reader.pool(self._reader.field(told, "pool")))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from shoal.api.lake_query import parse_head
+from shoal.api.heads import parse_head
 from shoal.api.protocol import ScanPlan
 from shoal.api.results import Results
 from shoal.errors import InvalidInput, ShoalError
