@@ -14,8 +14,7 @@
     ├── Unsupported      asked for something this build or format cannot do
     ├── StorageFailure   the store failed: try again later
     ├── CorruptData      stored bytes are not what was written: restore them
-    ├── OutcomeUnknown   the store did not say whether it happened: ask by id
-    └── Stopped          it was stopped, or a limit was reached: ask for less
+    └── OutcomeUnknown   the store did not say whether it happened: ask by id
 
 `kind` is stable: the same word in HTTP bodies, in the client and on the command line.
 """

@@ -149,11 +149,3 @@ def _load(lake: Lake, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]
     objects = write_pieces(pool, values)
     if objects:
         yield Value(t.BYTES, changes.load(pool, branch, objects, note))
-
-
-def parse_head(text: str) -> tuple[str, str]:
-    """The pool and the commitish in `pool@commitish`; without the latter it is the main branch."""
-    pool, _, commitish = text.partition("@")
-    if not pool:
-        raise InvalidInput(f"invalid commitish: {text!r} (such as logs@main)")
-    return pool, commitish or MAIN

@@ -7,20 +7,18 @@ from importlib import import_module
 from typing import Any
 
 from shoal.api.describing import Description, describe
-from shoal.api.lake_query import Question, ask, explain, parse_head
-from shoal.api.local_pool import LocalPool, pool_info
+from shoal.api.heads import parse_head
+from shoal.api.lake_query import Question, ask, explain
+from shoal.api.local_pool import LocalPool
+from shoal.api.pool_configs import make_config, pool_info
 from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
 from shoal.api.results import Results
 from shoal.api.sources import Watch
 from shoal.api.stores import create_lake, open_lake
 from shoal.engines.interp.environment import Memory
 from shoal.engines.stopping import Stop, current
-from shoal.errors import InvalidInput
-from shoal.ids import new as new_id
 from shoal.ids import parse, to_text
 from shoal.lake import lake
-from shoal.lake.keys import SortKey, parse_sort_key
-from shoal.lake.pool_config import DEFAULT_OBJECT_SIZE, DEFAULT_SEEK_STRIDE, PoolConfig
 from shoal.lake.vacuum import DEFAULT_GRACE
 from shoal.model.values import Value
 from shoal.storage.leftovers import sweep
@@ -73,14 +71,8 @@ class LocalLake:
         seek_stride: int | None = None,
         id: str | None = None,  # noqa: A002 - the word for it
     ) -> LocalPool:
+        config = make_config(name, key, order, object_size, seek_stride)
         op = None if id is None else parse(id)
-        config = PoolConfig(
-            new_id(),
-            name,
-            _sort_key(key, order),
-            DEFAULT_OBJECT_SIZE if object_size is None else object_size,
-            DEFAULT_SEEK_STRIDE if seek_stride is None else seek_stride,
-        )
         return LocalPool(self.inner, self.inner.create_pool(config, op))
 
     def rename(self, old: str, new: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
@@ -165,12 +157,3 @@ class LocalLake:
             )
             for d in decisions
         ]
-
-
-def _sort_key(key: str | Iterable[str], order: str | None) -> SortKey:
-    text = key if isinstance(key, str) else ",".join(key)
-    if order is not None:
-        if ":" in text:
-            raise InvalidInput(f"the order is given twice: in {text!r} and as {order!r}")
-        text = f"{text}:{order}"
-    return parse_sort_key(text)

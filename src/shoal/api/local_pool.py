@@ -10,6 +10,7 @@ from typing import Any
 
 from shoal.api.jobs import choice
 from shoal.api.local_transaction import LocalTransaction, committed
+from shoal.api.pool_configs import pool_info
 from shoal.api.predicates import parse_predicate
 from shoal.api.protocol import CommitInfo, Compaction, Diff, Isolation, ObjectInfo, PoolInfo, RefInfo, Vacuumed
 from shoal.api.stores import open_lake
@@ -23,8 +24,8 @@ from shoal.lake.commits import Commit
 from shoal.lake.keys import comparer, key_getter
 from shoal.lake.lake import Lake
 from shoal.lake.objects import DataObject, in_order
-from shoal.lake.pool_config import PoolConfig
 from shoal.lake.scans import scan_objects
+from shoal.lake.vacuum import Garbage
 from shoal.model.values import Value
 
 
@@ -258,7 +259,7 @@ class LocalPool:
         garbage = self.vacuum_objects(grace=grace, dry_run=dry_run)
         return Vacuumed(len(garbage.data), garbage.size)
 
-    def vacuum_objects(self, *, grace: float | None = None, dry_run: bool = False) -> vacuum.Garbage:
+    def vacuum_objects(self, *, grace: float | None = None, dry_run: bool = False) -> Garbage:
         """A vacuum that tells all that it removed, or would remove."""
         pool = self._changeable(to_free=True)
         seconds = vacuum.DEFAULT_GRACE if grace is None else grace
@@ -301,12 +302,6 @@ def _cancelled(group: list[tuple[str, Value]]) -> Iterator[tuple[str, Value]]:
         left[value] = left.get(value, 0) + (1 if mark == "+" else -1)
     for value, count in left.items():
         yield from [("+" if count > 0 else "-", value)] * abs(count)
-
-
-def pool_info(config: PoolConfig) -> PoolInfo:
-    """A pool's configuration as the protocol gives it."""
-    key = tuple(".".join(path) or "this" for path in config.key.paths)
-    return PoolInfo(config.name, to_text(config.id), key, config.key.order, config.object_size, config.seek_stride)
 
 
 def _operation(text: str | None) -> Id | None:

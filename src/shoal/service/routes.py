@@ -127,7 +127,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", _TRANSACTION + "/delete", "stageDelete", Need.WRITE, transactions.delete, "record", _DELETION,
           is_empty=True),
     Route("POST", _TRANSACTION + "/query", "queryStaged", Need.WRITE, transactions.query, "record",
-          (("query", "string"),)),
+          (("query", "string"),), (Param("ctrl", "T for control messages in ZNG and ZJSON", "boolean"),)),
     Route("POST", _TRANSACTION + "/commit", "commit", Need.WRITE, transactions.commit, params=(
         Param("position", "as `begin` gave it: where to look for the commit if the service began anew", "number"),)),
     Route("DELETE", _TRANSACTION, "abandon", Need.WRITE, transactions.abandon, is_empty=True),
