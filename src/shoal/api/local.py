@@ -9,6 +9,7 @@ from typing import Any
 from shoal.api.lake_query import Question, ask, explain, parse_head
 from shoal.api.local_pool import LocalPool, pool_info
 from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
+from shoal.api.reserved import require_unreserved, shown_pools
 from shoal.api.results import Results
 from shoal.api.sources import Watch
 from shoal.api.stores import create_lake, open_lake
@@ -52,10 +53,10 @@ class LocalLake:
     def status(self) -> LakeStatus:
         info = self.inner.info
         features = tuple(sorted(info.features))
-        return LakeStatus(self.uri, to_text(info.id), info.version, features, len(self.inner.configs()))
+        return LakeStatus(self.uri, to_text(info.id), info.version, features, len(self.pools()))
 
     def pools(self) -> list[PoolInfo]:
-        return [pool_info(config) for config in self.inner.configs()]
+        return [pool_info(config) for config in shown_pools(self.inner)]
 
     def pool(self, name: str) -> LocalPool:
         return LocalPool(self.inner, self.inner.pool(name))
@@ -69,6 +70,7 @@ class LocalLake:
         object_size: int | None = None,
         seek_stride: int | None = None,
     ) -> LocalPool:
+        require_unreserved(name)
         config = PoolConfig(
             new(),
             name,
@@ -79,6 +81,8 @@ class LocalLake:
         return LocalPool(self.inner, self.inner.create_pool(config))
 
     def rename(self, old: str, new: str) -> PoolInfo:
+        require_unreserved(new)
+        require_unreserved(self.pool(old).name)
         return pool_info(self.inner.rename_pool(old, new))
 
     def drop(self, name: str) -> PoolInfo:
@@ -86,7 +90,7 @@ class LocalLake:
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
         seconds = DEFAULT_GRACE if grace is None else grace
-        done = [self.pool(info.id).vacuum(grace=seconds, dry_run=dry_run) for info in self.pools()]
+        done = [self.pool(c.name).vacuum(grace=seconds, dry_run=dry_run) for c in self.inner.configs()]
         leftovers = self.inner.leftovers(seconds)
         if not dry_run:
             self.inner.remove(leftovers)
