@@ -122,16 +122,16 @@ def _read_object(file: Any, reading: Reading) -> Iterator[Piece]:
     if isinstance(file, io.TextIOBase):
         raise InvalidInput("a file that was opened as text (open it with mode 'rb')")
     source: Any = file if hasattr(file, "seekable") else _Pipe(file)
-    return _named(file, reading.source(source))
+    name = getattr(file, "name", None)
+    return read_named(name if isinstance(name, str) else "", source, reading)
 
 
-def _named(file: Any, values: Iterator[Piece]) -> Iterator[Piece]:
-    """Values of a file; errors get its name in front."""
+def read_named(name: str, source: Source, reading: Reading) -> Iterator[Piece]:
+    """The values of an open file; errors get its name, if it has one, in front."""
     try:
-        yield from values
+        yield from reading.source(source)
     except InvalidInput as e:
-        name = getattr(file, "name", None)
-        raise InvalidInput(f"{name}: {e}") if isinstance(name, str) else e from e
+        raise InvalidInput(f"{name}: {e}") if name else e from e
 
 
 class _Pipe:

@@ -192,9 +192,15 @@ class LocalPool:
         message: str = "",
         meta: Any = None,
     ) -> AbstractContextManager[LocalTransaction]:
+        return committed(self.begin(branch, isolation=isolation, expires=expires), author, message, meta)
+
+    def begin(
+        self, branch: str = "main", *, isolation: Isolation = "snapshot", expires: float | None = None
+    ) -> LocalTransaction:
+        """A transaction that its caller ends."""
         seconds = sessions.DEFAULT_SECONDS if expires is None else expires
         session = sessions.begin(self.writable(), branch, isolation, seconds)
-        return committed(LocalTransaction(self._lake, self.inner, session), author, message, meta)
+        return LocalTransaction(self._lake, self.inner, session)
 
     # ---- what there is
 
@@ -227,10 +233,14 @@ class LocalPool:
     # ---- maintenance
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
+        garbage = self.vacuum_objects(grace=grace, dry_run=dry_run)
+        return Vacuumed(len(garbage.data), garbage.size)
+
+    def vacuum_objects(self, *, grace: float | None = None, dry_run: bool = False) -> vacuum.Garbage:
+        """A vacuum that tells all that it removed, or would remove."""
         pool = self._changeable(to_free=True)
         seconds = vacuum.DEFAULT_GRACE if grace is None else grace
-        garbage = vacuum.find_garbage(pool, seconds) if dry_run else vacuum.collect(pool, seconds)
-        return Vacuumed(len(garbage.data), garbage.size)
+        return vacuum.find_garbage(pool, seconds) if dry_run else vacuum.collect(pool, seconds)
 
     def vacate(self, commit: str) -> None:
         vacuum.vacate(self.writable(), self._commit(commit))
