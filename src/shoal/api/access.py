@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from threading import RLock
 from typing import Protocol
 
@@ -24,8 +24,8 @@ from shoal.api.access_records import (
     Verb,
     as_datetime,
     fold,
-    show_grant,
-    show_token,
+    grant_value,
+    token_value,
 )
 from shoal.api.authors import default_author
 from shoal.api.local import LocalLake
@@ -37,11 +37,15 @@ from shoal.ids import new, to_text
 from shoal.lake.keys import parse_sort_key
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.scans import scan_objects
+from shoal.model import types as t
 from shoal.model.literals import quote
+from shoal.model.values import Value, record, string
 
 FRESH = 1.0
 """Seconds for which what was read is taken to be so still: for that long may a right outlive its end elsewhere."""
 LONGEST_SUBJECT = 255
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _TRIES = 50
 _MOST_OBJECTS = 64
 _TOKEN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
@@ -79,6 +83,27 @@ class NewToken:
 
     token: Token
     secret: str = field(repr=False)
+
+
+def show_grant(grant: Grant) -> Value:
+    """A grant as commands and services show it."""
+    texts = [(name, string(getattr(grant, name))) for name in ("subject", "verb", "pool", "pool_id", "by")]
+    return record([*texts, ("ts", _moment(grant.ts))])
+
+
+def show_token(token: Token, *more: tuple[str, Value]) -> Value:
+    """A token as commands and services show it."""
+    texts = [(name, string(getattr(token, name))) for name in ("name", "subject", "by")]
+    return record([*texts, ("ts", _moment(token.ts)), ("expires", _moment(token.expires)), *more])
+
+
+def show_new_token(made: NewToken) -> Value:
+    """A token with its secret, as a service shows it this once."""
+    return show_token(made.token, ("token", string(made.secret)))
+
+
+def _moment(at: datetime | None) -> Value:
+    return Value(t.TIME, None if at is None else (at - _EPOCH) // _MICROSECOND * 1000)
 
 
 class AccessControl(Protocol):
@@ -163,14 +188,14 @@ class LocalAccess:
 
     def grant(self, subject: str, pool: str, verb: str, by: str | None = None) -> Grant:
         what, (place, name) = require_verb(verb), self.place(pool)
-        record = GrantRecord(require_subject(subject), place, what, by or default_author(), time.time_ns())
+        made = GrantRecord(require_subject(subject), place, what, by or default_author(), time.time_ns())
 
         def stage(tx: LocalTransaction) -> None:
-            if not any(_same(each, record) for each in self._read(None).grants):
-                tx.load([show_grant(record)])
+            if not any(_same(each, made) for each in self._read(None).grants):
+                tx.load([grant_value(made)])
 
-        self._change(stage, record.by, f"grant {verb} on {name} to {subject}")
-        return _grant(record, name)
+        self._change(stage, made.by, f"grant {verb} on {name} to {subject}")
+        return _grant(made, name)
 
     def revoke(self, subject: str, pool: str, verb: str, by: str | None = None) -> None:
         what, (place, name) = require_verb(verb), self.place(pool)
@@ -189,18 +214,16 @@ class LocalAccess:
         secret, now = token_secrets.make(), time.time_ns()
         until = None if expires is None else now + _lifetime(expires)
         whose = require_subject(require_token_name(name) if subject is None else subject)
-        record = TokenRecord(
-            require_token_name(name), secret.id, whose, secret.hash, until, by or default_author(), now
-        )
+        made = TokenRecord(require_token_name(name), secret.id, whose, secret.hash, until, by or default_author(), now)
 
         def stage(tx: LocalTransaction) -> None:
             with tx.query(_all_of(kind="token", name=name)) as found:
                 if next(iter(found), None) is not None:
                     raise AlreadyExists(f"{name}: token already exists (revoke it with: shoal tokens revoke {name})")
-            tx.load([show_token(record)])
+            tx.load([token_value(made)])
 
-        self._change(stage, record.by, f"create token {name} for {whose}")
-        return NewToken(_token(record), secret.text)
+        self._change(stage, made.by, f"create token {name} for {whose}")
+        return NewToken(_token(made), secret.text)
 
     def revoke_token(self, name: str, by: str | None = None) -> None:
         where = _all_of(kind="token", name=require_token_name(name))
@@ -294,10 +317,10 @@ def _same(one: GrantRecord, other: GrantRecord) -> bool:
     return (one.subject, one.pool, one.verb) == (other.subject, other.pool, other.verb)
 
 
-def _grant(record: GrantRecord, pool: str) -> Grant:
-    return Grant(record.subject, pool, record.pool, record.verb, record.by, as_datetime(record.ts))
+def _grant(kept: GrantRecord, pool: str) -> Grant:
+    return Grant(kept.subject, pool, kept.pool, kept.verb, kept.by, as_datetime(kept.ts))
 
 
-def _token(record: TokenRecord) -> Token:
-    expires = None if record.expires is None else as_datetime(record.expires)
-    return Token(record.name, record.subject, expires, record.by, as_datetime(record.ts))
+def _token(kept: TokenRecord) -> Token:
+    expires = None if kept.expires is None else as_datetime(kept.expires)
+    return Token(kept.name, kept.subject, expires, kept.by, as_datetime(kept.ts))

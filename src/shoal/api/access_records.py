@@ -78,7 +78,7 @@ def fold(pool: str, tip: str | None, values: Iterable[Value]) -> Rights:
     return Rights(pool, tip, grants, tokens, levels, {each.id: each for each in tokens})
 
 
-def show_grant(grant: GrantRecord) -> Value:
+def grant_value(grant: GrantRecord) -> Value:
     """The record of a grant."""
     return record([
         ("kind", string("grant")),
@@ -90,7 +90,7 @@ def show_grant(grant: GrantRecord) -> Value:
     ])  # fmt: skip
 
 
-def show_token(token: TokenRecord) -> Value:
+def token_value(token: TokenRecord) -> Value:
     """The record of a token."""
     return record([
         ("kind", string("token")),
