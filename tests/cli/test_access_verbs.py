@@ -134,8 +134,8 @@ def test_what_cannot_be_done_is_told_in_a_line(bare: Shell) -> None:
     assert "this is no token" in failure(bare, "auth", "-lake", SERVICE, "store", "-access", "-")
     assert "-access is for" in failure(bare, "auth", "-lake", SERVICE, "verify", "-access", "x")
     assert f"{SERVICE}: there is no token" in failure(bare, "auth", "-lake", SERVICE, "verify")
-    for word in (["login"], ["method"]):
-        assert f"{SERVICE}: the service does not answer" in failure(bare, "auth", "-lake", SERVICE, *word)
+    for word in ("login", "method"):
+        assert f"{SERVICE}: the service does not answer" in failure(bare, "auth", "-lake", SERVICE, word)
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,25 @@ from shoal.lake.pools import Pool
 from shoal.storage.store import Listed
 
 
-class VisibleLake(Lake):
-    """A lake behind a question: is the pool of this id to be seen? Whether it may be changed is asked elsewhere."""
+def pool_to_load(lake: Lake, name: str) -> Pool:
+    """The pool that a query loads into, if it may."""
+    found = lake.pool(name)
+    if isinstance(lake, VisibleLake):
+        lake.require_load(to_text(found.config.id), name)
+    return found
 
-    def __init__(self, whole: Lake, is_visible: Callable[[str], bool]) -> None:
+
+class VisibleLake(Lake):
+    """A lake behind two questions: is the pool of this id to be seen, and may a query load into it?"""
+
+    def __init__(
+        self, whole: Lake, is_visible: Callable[[str], bool], require_load: Callable[[str, str], None]
+    ) -> None:
         super().__init__(whole.store, whole.info)
         self._whole = whole
         self._is_visible = is_visible
+        self.require_load = require_load
+        """Is given the id of a pool and the name by which it was asked for; raises if nothing may be loaded there."""
 
     def configs(self) -> list[PoolConfig]:
         return [config for config in self._whole.configs() if self._is_visible(to_text(config.id))]

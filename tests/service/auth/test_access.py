@@ -171,6 +171,21 @@ def test_a_query_that_was_compiled_before_does_not_outlive_the_right_to_it(lake:
         access.view(ADA, lake).query("from logs").to_list()
 
 
+def test_a_query_loads_only_where_its_caller_may_write(lake: LocalLake, access: Access) -> None:
+    assert len(access.view(ADA, lake).query("from logs | load logs").to_list()) == 1
+    for who, program, error in (
+        (BOB, "from logs | load logs", Forbidden),
+        (BOB, "from logs | fork (=> load secret => pass)", Forbidden),
+        (ADA, "from logs | load secret", InvalidInput),
+        (ROOT, "from logs | load '.access'", Forbidden),
+        (ANYONE, "from logs | load '.access'", Forbidden),
+    ):
+        with pytest.raises(error):
+            access.view(who, lake).query(program).to_list()
+    assert lake.query("from logs | count()").to_list() == [2]
+    assert lake.query("from secret | count()").to_list() == [1]
+
+
 def test_a_vacuum_of_a_view_takes_nothing_of_what_is_not_seen(lake: LocalLake, access: Access) -> None:
     access.view(ADA, lake).vacuum(grace=0)
     assert lake.query("from secret").to_list() == [{"ts": 1, "in": "secret"}]

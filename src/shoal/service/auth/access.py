@@ -52,8 +52,13 @@ class Access:
         key = identity, rights.tip
         with self._lock:
             if key not in self._views:
-                seen = VisibleLake(lake.inner, lambda pool_id: _may(rights, identity, pool_id, "read"))
-                self._views[key] = LocalLake(seen)
+                self._views[key] = LocalLake(
+                    VisibleLake(
+                        lake.inner,
+                        lambda pool_id: _may(rights, identity, pool_id, "read"),
+                        lambda pool_id, name: self.require(identity, pool_id, "write", name),
+                    )
+                )
             self._views.move_to_end(key)
             while len(self._views) > _MOST_VIEWS:
                 self._views.popitem(last=False)
