@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -12,11 +13,13 @@ from shoal.api.lake_query import Question, ask, explain
 from shoal.api.local_pool import LocalPool
 from shoal.api.pool_configs import make_config, pool_info
 from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
+from shoal.api.reserved import require_unreserved, shown_pools
 from shoal.api.results import Results
 from shoal.api.sources import Watch
 from shoal.api.stores import create_lake, open_lake
 from shoal.engines.interp.environment import Memory
 from shoal.engines.stopping import Stop, current
+from shoal.errors import NotFound
 from shoal.ids import parse, to_text
 from shoal.lake import lake
 from shoal.lake.vacuum import DEFAULT_GRACE
@@ -53,10 +56,10 @@ class LocalLake:
     def status(self) -> LakeStatus:
         info = self.inner.info
         features = tuple(sorted(info.features))
-        return LakeStatus(self.uri, to_text(info.id), info.version, features, len(self.inner.configs()))
+        return LakeStatus(self.uri, to_text(info.id), info.version, features, len(self.pools()))
 
     def pools(self) -> list[PoolInfo]:
-        return [pool_info(config) for config in self.inner.configs()]
+        return [pool_info(config) for config in shown_pools(self.inner)]
 
     def pool(self, name: str) -> LocalPool:
         return LocalPool(self.inner, self.inner.pool(name))
@@ -71,11 +74,15 @@ class LocalLake:
         seek_stride: int | None = None,
         id: str | None = None,  # noqa: A002 - the word for it
     ) -> LocalPool:
+        require_unreserved(name)
         config = make_config(name, key, order, object_size, seek_stride)
         op = None if id is None else parse(id)
         return LocalPool(self.inner, self.inner.create_pool(config, op))
 
     def rename(self, old: str, new: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
+        require_unreserved(new)
+        with suppress(NotFound):  # a repetition: it has its new name already
+            require_unreserved(self.pool(old).name)
         return pool_info(self.inner.rename_pool(old, new, None if id is None else parse(id)))
 
     def drop(self, name: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
@@ -83,7 +90,7 @@ class LocalLake:
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
         seconds = DEFAULT_GRACE if grace is None else grace
-        done = [self.pool(info.id).vacuum(grace=seconds, dry_run=dry_run) for info in self.pools()]
+        done = [self.pool(c.name).vacuum(grace=seconds, dry_run=dry_run) for c in self.inner.configs()]
         leftovers = self.inner.leftovers(seconds)
         if not dry_run:
             self.inner.remove(leftovers)
