@@ -6,11 +6,15 @@
     ├── Conflict         another writer was first: look at both, try again
     ├── InvalidInput     what was given cannot be read: mend it
     ├── ReadOnly         this handle may not write
+    ├── Unauthenticated  nobody knows who is asking: show a token
+    ├── Forbidden        the caller may not do this: ask who may
+    ├── TooLarge         more than is taken at once: give less
+    ├── TooMany          more is going on than is allowed: try again later
+    ├── Stopped          what was asked went beyond a limit, or was called off
     ├── Unsupported      asked for something this build or format cannot do
     ├── StorageFailure   the store failed: try again later
     ├── CorruptData      stored bytes are not what was written: restore them
-    ├── OutcomeUnknown   the store did not say whether it happened: ask by id
-    └── Stopped          it was stopped, or a limit was reached: ask for less
+    └── OutcomeUnknown   the store did not say whether it happened: ask by id
 
 `kind` is stable: the same word in HTTP bodies, in the client and on the command line.
 """
@@ -77,8 +81,40 @@ class OutcomeUnknown(ShoalError):
 
     kind = "outcome_unknown"
 
+    def __init__(self, message: str, commit: str | None = None) -> None:
+        super().__init__(message)
+        self.commit = commit
+        """The id of the operation, to ask about or to repeat it with; None if it has none."""
+
+    def __reduce__(self) -> tuple[type[OutcomeUnknown], tuple[str, str | None]]:
+        return type(self), (str(self), self.commit)
+
+
+class Unauthenticated(ShoalError):
+    """Nobody knows who is asking."""
+
+    kind = "unauthenticated"
+
+
+class Forbidden(ShoalError):
+    """The caller may not do this."""
+
+    kind = "forbidden"
+
+
+class TooLarge(ShoalError):
+    """More than is taken at once."""
+
+    kind = "too_large"
+
+
+class TooMany(ShoalError):
+    """More is going on than is allowed."""
+
+    kind = "too_many"
+
 
 class Stopped(ShoalError):
-    """It was stopped before its end."""
+    """What was asked went beyond a limit, or was called off."""
 
     kind = "stopped"

@@ -108,6 +108,11 @@ def _load(place: str) -> Any:
     return getattr(import_module(f"shoal.api.{module}"), name)
 
 
+def is_frame(data: Any) -> bool:
+    """Whether something is a DataFrame of Spark; told by its class, so that nothing has to be loaded."""
+    return any(k.__module__.startswith("pyspark.sql.") and k.__name__ == "DataFrame" for k in type(data).__mro__)
+
+
 def checked_path(given: str | os.PathLike[str]) -> str:
     """A path, if there is something to read."""
     path = os.fsdecode(given)
@@ -122,16 +127,16 @@ def _read_object(file: Any, reading: Reading) -> Iterator[Piece]:
     if isinstance(file, io.TextIOBase):
         raise InvalidInput("a file that was opened as text (open it with mode 'rb')")
     source: Any = file if hasattr(file, "seekable") else _Pipe(file)
-    return _named(file, reading.source(source))
+    name = getattr(file, "name", None)
+    return read_named(name if isinstance(name, str) else "", source, reading)
 
 
-def _named(file: Any, values: Iterator[Piece]) -> Iterator[Piece]:
-    """Values of a file; errors get its name in front."""
+def read_named(name: str, source: Source, reading: Reading) -> Iterator[Piece]:
+    """The values of an open file; errors get its name, if it has one, in front."""
     try:
-        yield from values
+        yield from reading.source(source)
     except InvalidInput as e:
-        name = getattr(file, "name", None)
-        raise InvalidInput(f"{name}: {e}") if isinstance(name, str) else e from e
+        raise InvalidInput(f"{name}: {e}") if name else e from e
 
 
 class _Pipe:

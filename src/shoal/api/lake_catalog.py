@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shoal.api.metas import COMMIT_METAS, LAKE_METAS, POOL_METAS
+from shoal.api.reserved import shown_pools
 from shoal.ids import Id, to_text
 from shoal.lake.branches import MAIN
 from shoal.lake.fields import NO_ID
@@ -29,7 +30,7 @@ class LakeCatalog:
         """Where the journals stood before they were asked: of the lake, and of pools by their ids."""
 
     def pools(self) -> Sequence[PoolInfo]:
-        return [_info(config) for config in self._lake.configs()]
+        return [_info(config) for config in shown_pools(self._lake)]
 
     def pool(self, name: str) -> PoolInfo:
         return _info(self._lake.pool(name).config)

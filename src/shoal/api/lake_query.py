@@ -17,6 +17,7 @@ from shoal.api.programs import read_part, stands_alone
 from shoal.api.query import emitter
 from shoal.api.results import Results
 from shoal.api.sources import Watch
+from shoal.api.visible import pool_to_load
 from shoal.api.writing import write_pieces
 from shoal.engines.interp.engine import compile_source, run_program
 from shoal.engines.interp.environment import Memory, Run
@@ -142,18 +143,10 @@ def _run(lake: Lake, question: Question, compiled: plan.Program, handover: Hando
 def _load(lake: Lake, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:
     """The operator `load`: all values as one commit, of which the id comes out; no values make no commit."""
     lake.require_writable()
-    pool = lake.pool(op.pool)
+    pool = pool_to_load(lake, op.pool)
     branch = op.branch or MAIN
     pool.refs().branch(branch)
     note = Note(op.author or default_author(), op.message, parse_value(op.meta) if op.meta else NULL)
     objects = write_pieces(pool, values)
     if objects:
         yield Value(t.BYTES, changes.load(pool, branch, objects, note))
-
-
-def parse_head(text: str) -> tuple[str, str]:
-    """The pool and the commitish in `pool@commitish`; without the latter it is the main branch."""
-    pool, _, commitish = text.partition("@")
-    if not pool:
-        raise InvalidInput(f"invalid commitish: {text!r} (such as logs@main)")
-    return pool, commitish or MAIN

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from shoal.api.lake_query import Question, ask, explain, parse_head
-from shoal.api.local_pool import LocalPool, pool_info
+from shoal.api.describing import Description, describe
+from shoal.api.heads import parse_head
+from shoal.api.lake_query import Question, ask, explain
+from shoal.api.local_pool import LocalPool
+from shoal.api.pool_configs import make_config, pool_info
 from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
+from shoal.api.reserved import require_unreserved, shown_pools
 from shoal.api.results import Results
 from shoal.api.sources import Watch
 from shoal.api.stores import create_lake, open_lake
 from shoal.engines.interp.environment import Memory
 from shoal.engines.stopping import Stop, current
-from shoal.errors import InvalidInput
-from shoal.ids import new, to_text
+from shoal.errors import NotFound
+from shoal.ids import parse, to_text
 from shoal.lake import lake
-from shoal.lake.keys import SortKey, parse_sort_key
-from shoal.lake.pool_config import DEFAULT_OBJECT_SIZE, DEFAULT_SEEK_STRIDE, PoolConfig
 from shoal.lake.vacuum import DEFAULT_GRACE
 from shoal.model.values import Value
 from shoal.storage.leftovers import sweep
@@ -53,10 +56,10 @@ class LocalLake:
     def status(self) -> LakeStatus:
         info = self.inner.info
         features = tuple(sorted(info.features))
-        return LakeStatus(self.uri, to_text(info.id), info.version, features, len(self.inner.configs()))
+        return LakeStatus(self.uri, to_text(info.id), info.version, features, len(self.pools()))
 
     def pools(self) -> list[PoolInfo]:
-        return [pool_info(config) for config in self.inner.configs()]
+        return [pool_info(config) for config in shown_pools(self.inner)]
 
     def pool(self, name: str) -> LocalPool:
         return LocalPool(self.inner, self.inner.pool(name))
@@ -69,25 +72,25 @@ class LocalLake:
         order: str | None = None,
         object_size: int | None = None,
         seek_stride: int | None = None,
+        id: str | None = None,  # noqa: A002 - the word for it
     ) -> LocalPool:
-        config = PoolConfig(
-            new(),
-            name,
-            _sort_key(key, order),
-            DEFAULT_OBJECT_SIZE if object_size is None else object_size,
-            DEFAULT_SEEK_STRIDE if seek_stride is None else seek_stride,
-        )
-        return LocalPool(self.inner, self.inner.create_pool(config))
+        require_unreserved(name)
+        config = make_config(name, key, order, object_size, seek_stride)
+        op = None if id is None else parse(id)
+        return LocalPool(self.inner, self.inner.create_pool(config, op))
 
-    def rename(self, old: str, new: str) -> PoolInfo:
-        return pool_info(self.inner.rename_pool(old, new))
+    def rename(self, old: str, new: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
+        require_unreserved(new)
+        with suppress(NotFound):  # a repetition: it has its new name already
+            require_unreserved(self.pool(old).name)
+        return pool_info(self.inner.rename_pool(old, new, None if id is None else parse(id)))
 
-    def drop(self, name: str) -> PoolInfo:
-        return pool_info(self.inner.drop_pool(name))
+    def drop(self, name: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
+        return pool_info(self.inner.drop_pool(name, None if id is None else parse(id)))
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
         seconds = DEFAULT_GRACE if grace is None else grace
-        done = [self.pool(info.id).vacuum(grace=seconds, dry_run=dry_run) for info in self.pools()]
+        done = [self.pool(c.name).vacuum(grace=seconds, dry_run=dry_run) for c in self.inner.configs()]
         leftovers = self.inner.leftovers(seconds)
         if not dry_run:
             self.inner.remove(leftovers)
@@ -136,6 +139,10 @@ class LocalLake:
         results: Results = asking.ask_sql(self.inner, statement, engine, on_warning, stop or current())
         return results
 
+    def describe(self, program: str, *, head: str | None = None) -> Description:
+        """What can be said of the results of a query before it is run."""
+        return describe(self.inner, Question(program, None if head is None else parse_head(head)))
+
     def explain(
         self, program: str, *, head: str | None = None, includes: Sequence[str] = (), engine: str | None = None
     ) -> list[ScanPlan]:
@@ -157,12 +164,3 @@ class LocalLake:
             )
             for d in decisions
         ]
-
-
-def _sort_key(key: str | Iterable[str], order: str | None) -> SortKey:
-    text = key if isinstance(key, str) else ",".join(key)
-    if order is not None:
-        if ":" in text:
-            raise InvalidInput(f"the order is given twice: in {text!r} and as {order!r}")
-        text = f"{text}:{order}"
-    return parse_sort_key(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from shoal.api.reserved import shown_pools
 from shoal.ids import Id
 from shoal.lake import branches
 from shoal.lake.commits import show_actions, show_commit
@@ -25,11 +26,11 @@ CommitMeta = Callable[[Pool, Id | None, KeyRange], Iterator[Value]]
 
 
 def _pools(lake: Lake) -> Iterator[Value]:
-    return map(show_config, lake.configs())
+    return map(show_config, shown_pools(lake))
 
 
 def _all_branches(lake: Lake) -> Iterator[Value]:
-    for config in lake.configs():
+    for config in shown_pools(lake):
         yield from _branches(lake.pool(config.name))
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from shoal.api.handover import LARGE, choose_engine
-from shoal.api.lake_query import parse_head
+from shoal.api.heads import parse_head
 from shoal.api.pool_tables import PoolTable
 from shoal.api.pruned import Pruned
 from shoal.api.results import Results

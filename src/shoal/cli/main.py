@@ -15,8 +15,8 @@ from shoal.errors import InvalidInput, ShoalError, StorageFailure
 
 VERBS = (
     "init", "create", "drop", "rename", "ls", "use", "branch", "tag", "load", "query", "sql", "explain", "log",
-    "diff", "merge", "rebase", "revert", "delete", "compact", "manage", "vacuum", "vacate", "purge", "info",
-    "version", "warmup", "zq",
+    "diff", "merge", "rebase", "revert", "delete", "compact", "manage", "vacuum", "vacate", "purge", "info", "serve",
+    "auth", "grant", "revoke", "tokens", "version", "warmup", "zq",
 )  # fmt: skip
 """Each is a module with its `SUMMARY` and `run`."""
 

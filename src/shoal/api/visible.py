@@ -1,0 +1,64 @@
+"""A lake of which only some pools are seen. The others are not there: not in lists, not by name, not in errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from shoal.errors import NotFound
+from shoal.ids import to_text
+from shoal.lake.lake import Lake
+from shoal.lake.pool_config import PoolConfig
+from shoal.lake.pools import Pool
+from shoal.storage.store import Listed
+
+
+def pool_to_load(lake: Lake, name: str) -> Pool:
+    """The pool that a query loads into, if it may."""
+    found = lake.pool(name)
+    if isinstance(lake, VisibleLake):
+        lake.require_load(to_text(found.config.id), name)
+    return found
+
+
+class VisibleLake(Lake):
+    """A lake behind two questions: is the pool of this id to be seen, and may a query load into it?"""
+
+    def __init__(
+        self, whole: Lake, is_visible: Callable[[str], bool], require_load: Callable[[str, str], None]
+    ) -> None:
+        super().__init__(whole.store, whole.info)
+        self._whole = whole
+        self._is_visible = is_visible
+        self.require_load = require_load
+        """Is given the id of a pool and the name by which it was asked for; raises if nothing may be loaded there."""
+
+    def configs(self) -> list[PoolConfig]:
+        return [config for config in self._whole.configs() if self._is_visible(to_text(config.id))]
+
+    def pool(self, name: str) -> Pool:
+        found = self._whole.pool(name)
+        if not self._is_visible(to_text(found.config.id)):
+            raise NotFound(f"{name}: pool not found")
+        return found
+
+    def require_writable(self, to_free: bool = False) -> None:
+        self._whole.require_writable(to_free)
+
+    def position(self) -> int:
+        return self._whole.position()
+
+    def create_pool(self, config: PoolConfig) -> Pool:
+        return self._whole.create_pool(config)
+
+    def rename_pool(self, old: str, name: str) -> PoolConfig:
+        return self._whole.rename_pool(to_text(self.pool(old).config.id), name)
+
+    def drop_pool(self, name: str) -> PoolConfig:
+        return self._whole.drop_pool(to_text(self.pool(name).config.id))
+
+    def remove(self, objects: Iterable[Listed]) -> None:
+        self._whole.remove(objects)
+
+    def leftovers(self, grace: float) -> list[Listed]:
+        """Of the whole lake: the folder of a pool that is not seen is no leftover."""
+        return self._whole.leftovers(grace)

@@ -1,0 +1,37 @@
+"""Access to the lake that the flags of a command name: in its store, or through a service."""
+
+from __future__ import annotations
+
+from shoal.api.access import AccessControl, LocalAccess
+from shoal.api.credentials import Credentials, is_service, service_url
+from shoal.api.local import open_local
+from shoal.cli.flags import Parsed
+from shoal.cli.lake_flags import lake_location
+from shoal.client.access import RemoteAccess
+from shoal.client.json_calls import JsonCalls
+from shoal.errors import InvalidInput
+
+
+def open_access(args: Parsed) -> AccessControl:
+    """Grants and tokens of the lake. Whoever reaches its store may change them: that is how the first admin is made."""
+    location = lake_location(args)
+    return service_access(args) if is_service(location) else LocalAccess(open_local(location))
+
+
+def service_access(args: Parsed) -> RemoteAccess:
+    """The same through a service, which has to be one."""
+    url = require_service(args)
+    return RemoteAccess(JsonCalls(url, credentials(args).token(url)))
+
+
+def require_service(args: Parsed) -> str:
+    """The URL of the service that is the lake; InvalidInput if the lake is none."""
+    location = lake_location(args)
+    if not is_service(location):
+        raise InvalidInput(f"{location}: this lake is no service, and needs no token (-lake http://... names one)")
+    return service_url(location)
+
+
+def credentials(args: Parsed) -> Credentials:
+    """The tokens of this user."""
+    return Credentials(args["configdir"])

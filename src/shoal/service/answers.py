@@ -1,0 +1,55 @@
+"""What handlers give back. None is an answer without a body, a Value is one value, an iterator a stream of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from shoal.ids import parse
+from shoal.lake.fields import NO_ID, id_value, named
+from shoal.model import types as t
+from shoal.model.values import Value, array, string
+from shoal.service.streaming import Make
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Some text, or bytes, of a media type of its own."""
+
+    content: str | bytes
+    media_type: str = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """An answer that a thread writes while it is sent."""
+
+    make: Make
+    media_type: str
+    stop: Callable[[], None]
+    """Called when the client has gone away."""
+
+
+class EventStream:
+    """Events, for as long as the client listens."""
+
+
+Answer: TypeAlias = "Value | list[Value] | Iterator[Value] | Text | Streaming | EventStream | None"
+
+
+def commit_response(commit: str | None, warnings: list[str]) -> Value:
+    """The id of a commit, as requests that make one are answered."""
+    told = array(map(string, warnings)) if warnings else Value(t.array(t.STRING), None)
+    return named("api.CommitResponse", ("commit", id_of(commit)), ("warnings", told))
+
+
+def load_response(commit: str, warnings: list[str]) -> Value:
+    """The same for loads, which have a list of warnings even if it is empty."""
+    told = Value(t.array(t.STRING), tuple(warnings))
+    return named("api.CommitResponse", ("commit", id_of(commit)), ("warnings", told))
+
+
+def id_of(text: str | None) -> Value:
+    """An id as a value; that of nothing is zeros."""
+    return id_value(NO_ID if text is None else parse(text))

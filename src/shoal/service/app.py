@@ -1,0 +1,193 @@
+"""The application: a request finds its route, is let in, is handed to a thread, and its answer is written."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from urllib.parse import unquote
+
+from anyio import CapacityLimiter, from_thread, to_thread
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute
+from starlette.routing import Route as HttpRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from shoal.errors import NotFound, ShoalError
+from shoal.ids import new, to_text
+from shoal.model.values import Value
+from shoal.service import failures, openapi
+from shoal.service.answers import Answer, EventStream, Streaming, Text
+from shoal.service.bodies import Body
+from shoal.service.calls import Call
+from shoal.service.media import format_of_answer, media_type, open_writer
+from shoal.service.routes import ROUTES, Need, Route
+from shoal.service.state import THREADS, Service
+from shoal.service.streaming import Chunks, Plan, Streamed
+
+_SMALL_BODY = 1 << 20
+"""Bodies up to this size are taken in before a thread is needed."""
+_REQUEST_ID = re.compile(r"[\w.:/=+-]{1,200}")
+_EXPOSED = ("X-Request-ID", "Shoal-Error", "Retry-After")
+
+
+def make_app(service: Service) -> ASGIApp:
+    """The application of a service."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        service.threads = CapacityLimiter(THREADS)
+        service.query_threads = CapacityLimiter(service.settings.limits.at_once)
+        service.from_thread = from_thread.run_sync
+        yield
+
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=service.settings.origins,
+        allow_methods=["*"],
+        allow_headers=["*"],
+        expose_headers=_EXPOSED,
+    )
+    app = Starlette(routes=_http_routes(service), middleware=[cors], lifespan=lifespan)
+    app.router.redirect_slashes = False
+    return _Undecoded(app)
+
+
+class _Undecoded:
+    """Keeps names in a path as they were written until they are told apart: one may hold a `%2F`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            path = scope["raw_path"].partition(b"?")[0].decode("ascii", "replace")
+            scope = {**scope, "path": path.rstrip("/") or "/"}
+        await self._app(scope, receive, send)
+
+
+def _http_routes(service: Service) -> list[BaseRoute]:
+    made: list[BaseRoute] = [
+        HttpRoute(route.path, partial(_serve, service, route), methods=[route.method], include_in_schema=False)
+        for route in ROUTES
+    ]
+    described = Route("GET", "/openapi.json", "description", Need.NOTHING, openapi.show)
+    made.append(HttpRoute(described.path, partial(_serve, service, described), methods=["GET"]))
+    known = sorted({route.path for route in ROUTES})
+    everything = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
+    made += [HttpRoute(path, _no_method, methods=everything) for path in known]
+    return [*made, HttpRoute("/{path:path}", _no_route, methods=everything)]
+
+
+async def _no_method(request: Request) -> Response:
+    path = request.scope["path"]
+    return Response(f"{path}: method not allowed\n", 405)
+
+
+async def _no_route(request: Request) -> Response:
+    return failures.respond(NotFound(f"{request.scope['path'][:200]}: no such path (see /openapi.json)"))
+
+
+async def _serve(service: Service, route: Route, request: Request) -> Response:
+    """One request, from its headers to its answer."""
+    began = time.monotonic()
+    ident = _request_id(request)
+    try:
+        response = await _answer(service, route, request, ident)
+    except ShoalError as e:
+        response = failures.respond(e)
+    except ClientDisconnect:
+        response = Response(status_code=400)  # nobody is there to read it
+    except Exception as e:
+        service.log("error", "request failed", request_id=ident, operation=route.name, error=repr(e))
+        response = failures.respond(ShoalError(failures.UNEXPECTED))
+    response.headers["X-Request-ID"] = ident
+    service.metrics.requests.labels(route.name, str(response.status_code)).inc()
+    service.metrics.seconds.labels(route.name).observe(time.monotonic() - began)
+    service.log("debug", "request", request_id=ident, operation=route.name, status=response.status_code)
+    return response
+
+
+def _request_id(request: Request) -> str:
+    given = request.headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else to_text(new())
+
+
+async def _answer(service: Service, route: Route, request: Request, ident: str) -> Response:
+    body = Body(request.receive, service.settings.largest_body)
+    await body.fetch(_SMALL_BODY)
+    call = Call(
+        service,
+        ident,
+        "",
+        {name: unquote(text, errors="strict") for name, text in request.path_params.items()},
+        request.query_params,
+        request.headers,
+        body,
+        format_of_answer(request.headers.get("accept", ""), service.settings.default_format),
+    )
+    return await to_thread.run_sync(partial(_handle, route, call), limiter=service.threads)
+
+
+def _handle(route: Route, call: Call) -> Response:
+    return _respond(call, route.handler(call))
+
+
+def _respond(call: Call, answer: Answer) -> Response:
+    """What a handler gave, as an answer of HTTP."""
+    service = call.service
+    match answer:
+        case None:
+            return Response(status_code=204)
+        case Text():
+            return Response(answer.content, media_type=answer.media_type)
+        case Streaming():
+            return _streamed(service, answer)
+        case EventStream():
+            return StreamingResponse(_events(service), media_type="text/event-stream")
+        case Value() | list():
+            return Response(_written(call, answer), media_type=media_type(call.answer_format))
+    return _streamed(service, Streaming(partial(_write_all, call, answer), media_type(call.answer_format), _nothing))
+
+
+async def _events(service: Service) -> AsyncIterator[bytes]:
+    async for event in service.events.listen():
+        yield b": still here\n\n" if event is None else event.encode()
+
+
+def _nothing() -> None:
+    """There is nothing to stop but the writing, which ends when nobody takes its bytes."""
+
+
+def _streamed(service: Service, answer: Streaming) -> Response:
+    plan = Plan(answer.make, answer.media_type, service.query_threads, answer.stop, _as_answer)
+    return Streamed(plan, {})
+
+
+def _as_answer(failure: Exception) -> Response | None:
+    return failures.respond(failure) if isinstance(failure, ShoalError) else None
+
+
+def _written(call: Call, answer: Value | list[Value]) -> bytes:
+    parts: list[bytes] = []
+    chunks = Chunks(parts.append)
+    is_one = isinstance(answer, Value)
+    writer = open_writer(call.answer_format, is_one)(chunks)
+    for value in [answer] if isinstance(answer, Value) else answer:
+        writer.write(value)
+    writer.close()
+    chunks.flush()
+    return b"".join(parts)
+
+
+def _write_all(call: Call, values: Iterator[Value], chunks: Chunks) -> None:
+    writer = open_writer(call.answer_format)(chunks)
+    for value in values:
+        writer.write(value)
+    writer.close()

@@ -1,0 +1,139 @@
+"""One request, as a handler sees it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from shoal.api.local_pool import LocalPool
+from shoal.api.python_values import to_python
+from shoal.errors import InvalidInput, TooLarge
+from shoal.formats.files import read_source
+from shoal.formats.options import ReadOptions
+from shoal.formats.registry import Format
+from shoal.formats.streams import Source
+from shoal.ids import parse, to_text
+from shoal.model import types as t
+from shoal.model.parse import parse_value
+from shoal.model.values import NULL, Value
+from shoal.service.bodies import Body, plain
+from shoal.service.media import format_of_body
+
+if TYPE_CHECKING:
+    from shoal.service.state import Service
+
+_TRUE = {"t", "true", "1", "yes"}
+_FALSE = {"f", "false", "0", "no", ""}
+_LARGEST_RECORD = 16 << 20
+_NOTED = ("author", "body", "meta")
+
+
+class Note(TypedDict):
+    """What is said of a commit."""
+
+    author: str | None
+    message: str
+    meta: Value
+
+
+@dataclass(slots=True)
+class Call:
+    """A request that was let in."""
+
+    service: Service
+    id: str
+    """Of the request."""
+    subject: str
+    """Who is asking."""
+    path: Mapping[str, str]
+    params: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: Body
+    answer_format: Format
+    warnings: list[str] = field(default_factory=list)
+
+    def pool(self) -> LocalPool:
+        """The pool that the path names."""
+        return self.service.lake.pool(self.path["pool"])
+
+    # ---- what is asked
+
+    def is_set(self, name: str) -> bool:
+        """Whether a switch among the parameters is on."""
+        text = self.params.get(name, "").lower()
+        if text not in _TRUE | _FALSE:
+            raise InvalidInput(f"invalid value {text!r} for parameter {name} (T or F)")
+        return text in _TRUE
+
+    def number(self, name: str) -> float | None:
+        """A number among the parameters."""
+        text = self.params.get(name)
+        try:
+            return None if text is None else float(text)
+        except ValueError:
+            raise InvalidInput(f"invalid value {text!r} for parameter {name} (a number)") from None
+
+    def source(self) -> Source:
+        """What the body holds, without compression."""
+        encoding = self.headers.get("content-encoding", "").strip().lower()
+        return plain(self.body, encoding, self.service.settings.largest_body)
+
+    def format_of_body(self) -> str:
+        """The name of the format of the body."""
+        return self.params.get("format") or format_of_body(self.headers.get("content-type", ""))
+
+    def read_options(self) -> ReadOptions:
+        """How the body is to be read."""
+        delimiter = self.params.get("csv.delim")
+        if delimiter is not None and len(delimiter) != 1:
+            raise InvalidInput(f"invalid value {delimiter!r} for parameter csv.delim (one character)")
+        return ReadOptions(csv_delimiter=delimiter)
+
+    def record(self, known: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
+        """The body as one record, of which the fields and their types are known."""
+        name = self.format_of_body()
+        if self.body.size > _LARGEST_RECORD:
+            raise TooLarge(f"the body of this request has to be smaller than {_LARGEST_RECORD >> 20} MiB")
+        values = list(read_source(self.source(), "zson" if name == "auto" else name))
+        if len(values) > 1:
+            raise InvalidInput("the body has to be one record")
+        fields = to_python(values[0]) if values else {}
+        if not isinstance(fields, dict):
+            raise InvalidInput(f"the body has to be a record (fields: {', '.join(known)})")
+        for each, value in fields.items():
+            if each in known and value is not None and not isinstance(value, known[each]):
+                raise InvalidInput(f"field {each} of the body has a wrong value: {value!r}")
+        return {each: value for each, value in fields.items() if each in known and value is not None}
+
+    def note(self) -> Note:
+        """What the header `Zed-Commit` says of the commit to be."""
+        text = self.headers.get("zed-commit")
+        if text is None:
+            return Note(author=self.subject or None, message="", meta=NULL)
+        try:
+            said = json.loads(text)
+        except (ValueError, RecursionError):
+            raise InvalidInput("the header Zed-Commit is no JSON") from None
+        if not isinstance(said, dict) or not all(
+            isinstance(said.get(k) or "", str) for k in ("author", "body", "meta")
+        ):
+            raise InvalidInput("the header Zed-Commit has to be a JSON object of texts: author, body, meta")
+        meta = parse_value(said["meta"]) if said.get("meta") else NULL
+        return Note(author=said.get("author") or self.subject or None, message=said.get("body") or "", meta=meta)
+
+
+def id_texts(given: Sequence[Any], what: str = "object_ids") -> list[str]:
+    """Ids in a body, as bytes or as text, in the form that the api takes."""
+    return [_id_text(each, what) for each in given]
+
+
+def _id_text(given: Any, what: str) -> str:
+    if isinstance(given, Value) and given.type.under is t.BYTES and given.data is not None:
+        given = given.data
+    if isinstance(given, bytes) and len(given) == 20:
+        return to_text(parse("0x" + given.hex()))
+    if isinstance(given, str):
+        return to_text(parse(given))
+    raise InvalidInput(f"{what}: {given!r} is no id")

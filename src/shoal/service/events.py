@@ -1,0 +1,70 @@
+"""What happens in the lake through this service, told to those who listen, as server-sent events."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import anyio
+
+_MOST_WAITING = 1000
+"""Events that a slow listener may have waiting; beyond that it is let go, and has to look for itself."""
+_HEARTBEAT = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened."""
+
+    name: str
+    pool: str
+    """The id of its pool: who may not read that is not told."""
+    fields: tuple[tuple[str, str], ...] = ()
+
+    def encode(self) -> bytes:
+        """The event as it is sent."""
+        data = json.dumps({"pool_id": self.pool, **dict(self.fields)}, separators=(",", ":"))
+        return f"event: {self.name}\ndata: {data}\n\n".encode()
+
+
+@dataclass(eq=False, slots=True)
+class _Listener:
+    waiting: deque[Event] = field(default_factory=deque)
+    wake: anyio.Event = field(default_factory=anyio.Event)
+    is_lost: bool = False
+
+
+class Events:
+    """Who listens. Events come from the loop; listeners wait in it."""
+
+    def __init__(self) -> None:
+        self._listeners: set[_Listener] = set()
+
+    def publish(self, event: Event) -> None:
+        """Tell everybody."""
+        for listener in self._listeners:
+            if len(listener.waiting) >= _MOST_WAITING:
+                listener.is_lost = True
+            else:
+                listener.waiting.append(event)
+            listener.wake.set()
+
+    async def listen(self) -> AsyncIterator[Event | None]:
+        """Events from now on; None when nothing has happened for a while."""
+        listener = _Listener()
+        self._listeners.add(listener)
+        try:
+            while not listener.is_lost:
+                while listener.waiting:
+                    yield listener.waiting.popleft()
+                listener.wake = anyio.Event()
+                if listener.waiting or listener.is_lost:
+                    continue
+                with anyio.move_on_after(_HEARTBEAT) as patience:
+                    await listener.wake.wait()
+                if patience.cancelled_caught:
+                    yield None
+        finally:
+            self._listeners.discard(listener)

@@ -1,0 +1,238 @@
+"""Queries: asked, explained, described, compiled."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from shoal.api.describing import Channel
+from shoal.api.heads import parse_head
+from shoal.api.protocol import ScanPlan
+from shoal.api.results import Results
+from shoal.errors import InvalidInput, ShoalError
+from shoal.formats.options import WriteOptions
+from shoal.lang.parser import parse_source
+from shoal.lang.source import Part, Source
+from shoal.model import types as t
+from shoal.model.values import Value, array, int64, record, string
+from shoal.service.answers import Answer, Streaming, Text
+from shoal.service.calls import Call
+from shoal.service.controls import WRITERS
+from shoal.service.media import media_type, open_writer
+from shoal.service.streaming import Chunks
+from shoal.service.syntax import tree_as_json
+
+_STATUS_SECONDS = 600.0
+
+
+def query(call: Call) -> Answer:
+    """The results of a program, streamed."""
+    asked, head = _question(call)
+    ask = call.service.lake.query
+    how: dict[str, Any] = {"head": head, "statistics": call.is_set("statistics"), "engine": asked.get("engine")}
+    return stream(call, lambda warn, debug: ask(asked["query"], on_warning=warn, on_debug=debug, **how))
+
+
+def sql(call: Call) -> Answer:
+    """The results of a statement in SQL, streamed."""
+    asked = call.record({"statement": str, "engine": str})
+    if "statement" not in asked:
+        raise InvalidInput("the body has to have a statement")
+    ask = call.service.lake.sql
+    return stream(call, lambda warn, _: ask(asked["statement"], engine=asked.get("engine"), on_warning=warn))
+
+
+def _question(call: Call) -> tuple[dict[str, Any], str | None]:
+    asked = call.record({"query": str, "head": dict, "engine": str})
+    asked.setdefault("query", "")
+    place = asked.get("head") or {}
+    pool, branch = place.get("pool") or "", place.get("branch") or ""
+    if not isinstance(pool, str) or not isinstance(branch, str):
+        raise InvalidInput("the head of a query is {pool,branch}, both texts")
+    head = f"{pool}@{branch}" if branch else pool
+    if head:
+        parse_head(head)
+    return asked, head or None
+
+
+Ask = Callable[[Callable[[str], None], Callable[[Value], None]], Results]
+"""Asks a question, and is told where warnings go, and what the operator `debug` sees."""
+
+
+def stream(call: Call, ask: Ask) -> Streaming:
+    """The results of a question, which is asked now, so that what is wrong with it is an answer of its own."""
+    service, aside = call.service, _Aside()
+    running = _Answering(call, ask(call.warnings.append, aside.debug), aside)
+    service.queries.begin(call.id, call.subject)
+    return Streaming(running.make, media_type(call.answer_format), running.stop)
+
+
+class _Aside:
+    """What leaves a query by the side, as soon as there is a stream that it can go into."""
+
+    def __init__(self) -> None:
+        self.writer: Any = None
+
+    def debug(self, value: Value) -> None:
+        """A value that the operator `debug` sees; it comes before those that are made of it."""
+        if self.writer is not None:
+            self.writer.tell("QueryChannelSet", channel="debug")
+            self.writer.write(value)
+            self.writer.tell("QueryChannelSet", channel="main")
+
+
+class _Answering:
+    """Results on their way out."""
+
+    def __init__(self, call: Call, results: Results, aside: _Aside) -> None:
+        self._call = call
+        self._results = results
+        self._aside = aside
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """The client has gone away."""
+        self._is_stopped = True
+        self._call.service.metrics.stopped.inc()
+
+    def make(self, chunks: Chunks) -> None:
+        """Write the results."""
+        call, service = self._call, self._call.service
+        error = ""
+        try:
+            with service.metrics.queries.track_inprogress(), self._results:
+                self._write(chunks)
+        except ShoalError as e:
+            error = str(e)
+            service.log("warn", "Error writing batch", request_id=call.id, error=error)
+            raise
+        finally:
+            service.queries.end(call.id, error)
+
+    def _write(self, chunks: Chunks) -> None:
+        call = self._call
+        if call.is_set("ctrl") and call.answer_format.name in WRITERS:
+            self._write_controlled(chunks)
+            return
+        writer = open_writer(call.answer_format)(chunks)
+        flush = getattr(writer, "flush", None)
+        for value in self._values():
+            writer.write(value)
+            if chunks.is_due():
+                if flush is not None:
+                    flush()
+                chunks.flush()
+        writer.close()
+
+    def _values(self) -> Iterator[Value]:
+        for value in self._results:
+            if self._is_stopped:
+                return
+            yield value
+
+    def _write_controlled(self, chunks: Chunks) -> None:
+        call, began = self._call, time.time_ns()
+        writer = self._aside.writer = WRITERS[call.answer_format.name](chunks, WriteOptions())
+        try:
+            writer.tell("QueryChannelSet", channel="main")
+            told = 0
+            for value in self._values():
+                writer.write(value)
+                if chunks.is_due():
+                    told = _tell_warnings(writer, call.warnings, told)
+                    writer.tell("QueryStats", **self._statistics(began))
+                    chunks.flush()
+            _tell_warnings(writer, call.warnings, told)
+            writer.tell("QueryChannelEnd", channel="main")
+            writer.tell("QueryStats", **self._statistics(began))
+        except ShoalError as e:
+            # The stream has begun: the error is its last message, and the client raises it.
+            writer.tell("QueryError", error=str(e), kind=e.kind)
+            call.service.queries.end(call.id, str(e))
+        with suppress(ShoalError):
+            writer.close()
+
+    def _statistics(self, began: int) -> dict[str, Any]:
+        read = self._results.statistics
+        return {
+            "start_time": _moment(began),
+            "update_time": _moment(time.time_ns()),
+            "bytes_read": read.bytes_read,
+            "bytes_matched": read.bytes_matched,
+            "records_read": read.records_read,
+            "records_matched": read.records_matched,
+        }
+
+
+def _tell_warnings(writer: Any, warnings: list[str], told: int) -> int:
+    for warning in warnings[told:]:
+        writer.tell("QueryWarning", warning=warning)
+    return len(warnings)
+
+
+def _moment(ns: int) -> dict[str, int]:
+    return {"sec": ns // 10**9, "ns": ns % 10**9}
+
+
+def status(call: Call) -> Answer:
+    """The error of a query, once it has ended."""
+    error = call.service.queries.wait(call.path["request"], call.subject, _STATUS_SECONDS)
+    return record([("error", string(error))])
+
+
+def explain(call: Call) -> Answer:
+    """What a query would read of each pool, and which engine would do what."""
+    asked, head = _question(call)
+    plans = call.service.lake.explain(asked["query"], head=head, engine=asked.get("engine"))
+    return [_show_plan(plan) for plan in plans]
+
+
+def describe(call: Call) -> Answer:
+    """Where the results of a query come from, and how they are arranged."""
+    asked, head = _question(call)
+    found = call.service.lake.describe(asked["query"], head=head)
+    told = {
+        "sources": [
+            {"kind": "Pool", "name": each.name, "id": each.id, "inferred": each.is_inferred} for each in found.pools
+        ],
+        "channels": [_show_channel(each) for each in found.channels],
+    }
+    return Text(json.dumps(told, ensure_ascii=False) + "\n", "application/json")
+
+
+def _show_channel(channel: Channel) -> dict[str, Any]:
+    order = channel.order
+    return {
+        "name": channel.name,
+        "aggregation_keys": None if channel.keys is None else [list(path) for path in channel.keys],
+        "sort": None if order is None else [{"order": which, "key": list(path)} for which, path in order],
+    }
+
+
+def _show_plan(plan: ScanPlan) -> Value:
+    return record([
+        ("pool", string(plan.pool)),
+        ("commit", string(plan.commit)),
+        ("objects", int64(plan.objects)),
+        ("total", int64(plan.total)),
+        ("pruned_by_key", int64(plan.pruned_by_key)),
+        ("pruned_by_zone_map", int64(plan.pruned_by_zone_map)),
+        ("size", int64(plan.size)),
+        ("engine", string(plan.engine)),
+        ("why", string(plan.why)),
+        ("queries", _texts(plan.queries)),
+        ("interpreted", _texts(plan.interpreted)),
+    ])  # fmt: skip
+
+
+def _texts(texts: tuple[str, ...]) -> Value:
+    return array(map(string, texts)) if texts else Value(t.array(t.STRING), ())
+
+
+def compile_program(call: Call) -> Answer:
+    """The syntax tree of a program."""
+    program = call.record({"query": str}).get("query", "")
+    return Text(tree_as_json(parse_source(Source([Part("", program)]))), "application/json")

@@ -1,0 +1,86 @@
+"""Transactions: begun, staged into, asked, and committed or dropped, by requests of one caller."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from shoal.api.local_transaction import LocalTransaction
+from shoal.errors import NotFound
+from shoal.ids import to_text
+from shoal.lake.branches import as_id
+from shoal.lake.fields import time_value
+from shoal.model.values import int64, record
+from shoal.service.answers import Answer, commit_response, id_of
+from shoal.service.calls import Call
+from shoal.service.handlers.loads import deletion, pieces
+from shoal.service.handlers.pools import branch_update
+from shoal.service.handlers.queries import stream
+
+
+def begin(call: Call) -> Answer:
+    """A new transaction on a branch."""
+    asked = call.record({"isolation": str, "expires": (int, float)})
+    seconds = asked.get("expires")
+    transaction = call.pool().begin(
+        call.path["branch"],
+        isolation=asked.get("isolation", "snapshot"),
+        expires=None if seconds is None else float(seconds),
+    )
+    call.service.transactions.add(transaction, call.subject)
+    expires = time_value(int(transaction.session.expires * 1e9))
+    return record([
+        ("id", id_of(transaction.id)),
+        ("base", id_of(transaction.base)),
+        ("expires", expires),
+        ("position", int64(transaction.session.position)),
+    ])  # fmt: skip
+
+
+def load(call: Call) -> None:
+    """Stage the body."""
+    with _transaction(call) as transaction:
+        transaction.load(pieces(call))
+    call.service.metrics.loaded.inc(call.body.size)
+
+
+def delete(call: Call) -> None:
+    """Stage the removal of data objects, or of records."""
+    ids, where = deletion(call)
+    with _transaction(call) as transaction:
+        transaction.delete(ids, where=where)
+
+
+def query(call: Call) -> Answer:
+    """Ask the lake as the transaction sees it."""
+    program = call.record({"query": str}).get("query", "")
+    with _transaction(call) as transaction:
+        return stream(call, lambda warn, debug: transaction.query(program))
+
+
+def commit(call: Call) -> Answer:
+    """Put it all onto the branch; again, if the answer to the first time was lost."""
+    pool, branch = call.pool(), call.path["branch"]
+    try:
+        with _transaction(call) as transaction:
+            done = transaction.commit(**call.note())
+    except NotFound:
+        # The service may have begun anew after the commit, and before its answer.
+        ident = as_id(call.path["id"])
+        position = call.number("position")
+        after = None if position is None else int(position)
+        found = None if ident is None else pool.inner.done(ident, branch, after)
+        if found is None:
+            raise
+        done = to_text(found)
+    branch_update(call, pool, branch, done)
+    return commit_response(done, call.warnings)
+
+
+def abandon(call: Call) -> None:
+    """Drop what was staged."""
+    with _transaction(call) as transaction:
+        transaction.abandon()
+
+
+def _transaction(call: Call) -> AbstractContextManager[LocalTransaction]:
+    return call.service.transactions.of(call.path["id"], call.subject)

@@ -1,0 +1,43 @@
+"""What a service holds while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from anyio import CapacityLimiter
+
+from shoal.api.local import LocalLake
+from shoal.api.manage import Level, Log
+from shoal.service.events import Event, Events
+from shoal.service.metrics import Metrics
+from shoal.service.running import Running
+from shoal.service.settings import Settings
+from shoal.service.transactions import Transactions
+
+THREADS = 128
+"""Requests that are worked on at a time; more wait for their turn."""
+
+
+def _silent(level: Level, message: str, **fields: str | int) -> None:
+    """Log nothing."""
+
+
+@dataclass(slots=True)
+class Service:
+    """The lake, and what goes on."""
+
+    lake: LocalLake
+    settings: Settings = field(default_factory=Settings)
+    log: Log = _silent
+    events: Events = field(default_factory=Events)
+    transactions: Transactions = field(default_factory=Transactions)
+    queries: Running = field(default_factory=Running)
+    metrics: Metrics = field(default_factory=Metrics)
+    threads: CapacityLimiter = field(init=False)
+    query_threads: CapacityLimiter = field(init=False)
+    from_thread: Callable[..., object] = field(init=False)
+
+    def publish(self, name: str, pool: str, **fields: str) -> None:
+        """Tell, from a thread, what has happened."""
+        self.from_thread(self.events.publish, Event(name, pool, tuple(fields.items())))

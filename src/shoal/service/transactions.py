@@ -1,0 +1,58 @@
+"""Transactions that clients have begun, by their ids, until they end or expire."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+
+from shoal.api.local_transaction import LocalTransaction
+from shoal.errors import NotFound, TooMany
+from shoal.ids import to_text
+from shoal.lake.branches import as_id
+
+_MOST = 10_000
+
+
+@dataclass(slots=True)
+class _Open:
+    transaction: LocalTransaction
+    subject: str
+    """Who began it: it is nobody else's."""
+    turn: Lock = field(default_factory=Lock)
+    """A transaction does one thing at a time."""
+
+
+class Transactions:
+    """What is open."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+        self._lock = Lock()
+
+    def add(self, transaction: LocalTransaction, subject: str) -> None:
+        """Keep a transaction that was begun."""
+        with self._lock:
+            self._forget_expired()
+            if len(self._open) >= _MOST:
+                raise TooMany(f"{_MOST} transactions are open (end some, or try again later)")
+            self._open[transaction.id] = _Open(transaction, subject)
+
+    @contextmanager
+    def of(self, ident: str, subject: str) -> Iterator[LocalTransaction]:
+        """One of them, for as long as it is worked with."""
+        known = as_id(ident)
+        found = None if known is None else self._open.get(to_text(known))
+        if found is None or found.subject != subject:
+            raise NotFound(f"{ident}: transaction not found (it has ended, has expired, or the service began anew)")
+        with found.turn:
+            yield found.transaction
+        if found.transaction.is_done:
+            self._open.pop(found.transaction.id, None)
+
+    def _forget_expired(self) -> None:
+        now = time.time()
+        for ident in [i for i, each in self._open.items() if each.transaction.session.expires < now]:
+            del self._open[ident]

@@ -1,0 +1,73 @@
+"""An identity provider: keys of each kind, made once, their JSON Web Key Set, and tokens as it would sign them."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from shoal.service.auth.settings import AuthSettings
+
+AUDIENCE = "https://lake.example.com"
+DOMAIN = "https://login.example.com"
+ISSUER = f"{DOMAIN}/"
+KIDS = {"RS256": "rsa-1", "ES256": "ec-1", "EdDSA": "ed-1"}
+
+
+def private_key(algorithm: str, name: str = "") -> Any:
+    """The private key for an algorithm; another one for each name."""
+    return _made(algorithm, name)
+
+
+@cache
+def _made(algorithm: str, name: str) -> Any:
+    match algorithm:
+        case "RS256":
+            return rsa.generate_private_key(65537, 2048)
+        case "ES256":
+            return ec.generate_private_key(ec.SECP256R1())
+        case _:
+            return ed25519.Ed25519PrivateKey.generate()
+
+
+def jwk(algorithm: str, name: str = "") -> dict[str, Any]:
+    """The public key as the provider shows it."""
+    made: dict[str, Any] = jwt.get_algorithm_by_name(algorithm).to_jwk(
+        private_key(algorithm, name).public_key(), as_dict=True
+    )
+    return {**made, "kid": name or KIDS[algorithm], "use": "sig", "alg": algorithm}
+
+
+def public_pem(algorithm: str) -> bytes:
+    """The public key as text, which some take for a shared secret."""
+    pem: bytes = private_key(algorithm).public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return pem
+
+
+def write_jwks(path: Path, *more: dict[str, Any]) -> Path:
+    """A file with the keys of all kinds."""
+    path.write_text(json.dumps({"keys": [*map(jwk, KIDS), *more]}))
+    return path
+
+
+def settings(path: Path | str) -> AuthSettings:
+    """What a service is told that believes this provider."""
+    return AuthSettings(audience=AUDIENCE, clientid="client", domain=DOMAIN, jwkspath=str(path))
+
+
+def claims(**changed: Any) -> dict[str, Any]:
+    """Good claims, but for what is changed; None leaves one out."""
+    now = int(time.time())
+    made = {"sub": "ada", "aud": AUDIENCE, "iss": ISSUER, "iat": now, "exp": now + 300, **changed}
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def sign(algorithm: str = "RS256", headers: dict[str, Any] | None = None, **changed: Any) -> str:
+    """A token for `ada`, good but for what is changed."""
+    return jwt.encode(claims(**changed), private_key(algorithm), algorithm, {"kid": KIDS[algorithm], **(headers or {})})

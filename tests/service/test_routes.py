@@ -1,0 +1,249 @@
+"""What each route answers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from typing import Any
+
+import pytest
+from tests.service.conftest import Api
+
+from shoal.formats.registry import FORMATS, by_name
+from shoal.testing.services import Served
+
+ROWS = b'{"id":1,"name":"a"}\n{"id":2,"name":"b"}\n'
+
+
+@pytest.fixture
+def pool(api: Api, request: pytest.FixtureRequest) -> str:
+    name = f"p{abs(hash(request.node.name))}"
+    api.post("/pool", {"name": name, "layout": {"order": "asc", "keys": [["id"]]}})
+    return name
+
+
+def load(api: Api, pool: str, data: bytes = ROWS, **how: Any) -> str:
+    answer = api.post(f"/pool/{pool}/branch/main", data, **how)
+    assert answer["warnings"] == []
+    return str(answer["commit"])
+
+
+def test_a_service_says_what_it_is(api: Api) -> None:
+    assert api.get("/version") == {"version": "0.1.0"}
+    assert api.call("GET", "/status").data == b"ok\n"
+    assert b"shoal_requests_total" in api.call("GET", "/metrics").data
+    assert api.get("/lake")["version"] == 1
+
+
+def test_a_pool_is_created_renamed_and_dropped(api: Api) -> None:
+    made = api.post("/pool", {"name": "first/one"})
+    assert made["pool"]["layout"] == {"order": "desc", "keys": [["ts"]]}
+    assert made["branch"]["commit"] == "0x" + "00" * 20
+    assert api.call("POST", "/pool", {"name": "first/one"}).status == 409
+    assert api.call("PUT", "/pool/first%2Fone", {"name": "second"}).status == 204
+    assert "second" in [each["name"] for each in api.get("/pool")]
+    assert api.get("/pool/second")["id"] == made["pool"]["id"]
+    assert api.call("GET", "/pool/second/stats").status == 204
+    assert api.call("DELETE", "/pool/second").status == 204
+    gone = api.call("DELETE", "/pool/second")
+    assert gone.status == 404
+    assert gone.headers["Shoal-Error"] == "not_found"
+    assert json.loads(gone.data) == {"type": "Error", "kind": "item does not exist", "error": "second: pool not found"}
+
+
+def test_data_goes_in_by_any_format_and_comes_out_by_any(api: Api, pool: str, tmp_path: Any) -> None:
+    load(api, pool)
+    for each in FORMATS:
+        if not each.media_types or each.writer is None or each.name in ("line", "zeek"):
+            continue
+        media = each.media_types[0]
+        answer = api.call("POST", "/query", {"query": f"from {pool} | sort id"}, accept=media)
+        assert answer.status == 200
+        assert answer.headers["Content-Type"].startswith(media)
+        if each.reader is None or each.name in ("json", "ndjson"):
+            continue
+        copy = f"{pool}_{each.name}"
+        api.post("/pool", {"name": copy, "layout": {"order": "asc", "keys": [["id"]]}})
+        load(api, copy, answer.data, headers={"Content-Type": media})
+        assert api.query(f"from {copy}") == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+        api.call("DELETE", f"/pool/{copy}")
+    assert by_name("zng").media_types == ("application/x-zng",)
+
+
+def test_a_compressed_body_is_unwrapped_once(api: Api, pool: str) -> None:
+    load(api, pool, gzip.compress(ROWS))
+    load(api, pool, gzip.compress(ROWS), headers={"Content-Encoding": "gzip"})
+    assert api.query(f"from {pool} | count()") == [4]
+    twice = api.call("POST", f"/pool/{pool}/branch/main", gzip.compress(gzip.compress(ROWS)))
+    assert (twice.status, twice.headers["Shoal-Error"]) == (400, "invalid_input")
+
+
+def test_an_error_in_the_data_has_its_place_and_the_name_that_the_client_gave(api: Api, pool: str) -> None:
+    bad = api.call("POST", f"/pool/{pool}/branch/main", b'{"a":1}\n{"a":', headers={"Shoal-Source": "in.json"})
+    assert bad.status == 400
+    assert json.loads(bad.data)["error"].startswith("in.json: ")
+    assert api.query(f"from {pool} | count()") == []
+
+
+def test_branches_and_tags(api: Api, pool: str) -> None:
+    first = load(api, pool)
+    api.post(f"/pool/{pool}", {"name": "live", "commit": first})
+    api.post(f"/pool/{pool}/tag", {"name": "v1", "commit": "main"})
+    assert [each["name"] for each in api.get(f"/pool/{pool}/branch")] == ["live", "main"]
+    assert [(each["name"], each["commit"]) for each in api.get(f"/pool/{pool}/tag")] == [("v1", first)]
+    api.post(f"/pool/{pool}/branch/live", b'{"id":3}')
+    merged = api.post(f"/pool/{pool}/branch/main/merge/live")["commit"]
+    assert api.get(f"/pool/{pool}/branch/main")["commit"] == merged
+    assert api.query(f"from {pool} | count()") == [3]
+    assert api.query(f"from {pool}@v1 | count()") == [2]
+    added = api.get(f"/pool/{pool}/diff", params={"old": "v1", "new": "main", "values": "T"})
+    assert added == [{"side": "+", "value": {"id": 3}}]
+    assert len(api.get(f"/pool/{pool}/diff", params={"old": "v1", "new": "main"})) == 1
+    api.post(f"/pool/{pool}/branch/main/revert/{merged}")
+    assert api.query(f"from {pool} | count()") == [2]
+    assert len(api.get(f"/pool/{pool}/revision/main/log")) == 3
+    assert api.get(f"/pool/{pool}/revision/v1") == {"commit": first}
+    assert api.call("DELETE", f"/pool/{pool}/tag/v1").status == 204
+    assert api.call("DELETE", f"/pool/{pool}/branch/live").status == 204
+    assert api.call("GET", f"/pool/{pool}/branch/live").status == 404
+
+
+def test_a_branch_is_rebased(api: Api, pool: str) -> None:
+    load(api, pool)
+    api.post(f"/pool/{pool}", {"name": "live", "commit": "main"})
+    api.post(f"/pool/{pool}/branch/live", b'{"id":3}')
+    load(api, pool, b'{"id":4}')
+    moved = api.post(f"/pool/{pool}/branch/live/rebase/main")["commit"]
+    assert api.get(f"/pool/{pool}/branch/live")["commit"] == moved
+    assert api.query(f"from {pool}@live | count()") == [4]
+
+
+def test_data_is_deleted_by_ids_and_by_a_filter(api: Api, pool: str) -> None:
+    load(api, pool)
+    load(api, pool, b'{"id":3}')
+    ids = [each["id"] for each in api.get(f"/pool/{pool}/revision/main/objects")]
+    api.post(f"/pool/{pool}/branch/main/delete", {"where": "id == 1"})
+    assert api.query(f"from {pool} | sort id | yield id") == [2, 3]
+    api.post(f"/pool/{pool}/branch/main/delete", {"object_ids": [ids[-1]]})
+    assert api.query(f"from {pool} | yield id") == [2]
+    both = api.call("POST", f"/pool/{pool}/branch/main/delete", {"where": "true", "object_ids": ids})
+    assert both.status == 400
+
+
+def test_objects_are_compacted_and_vacuumed(api: Api, pool: str) -> None:
+    for _ in range(3):
+        load(api, pool)
+    (run,) = api.get(f"/pool/{pool}/branch/main/runs")
+    assert len(run) == 3
+    (done,) = api.post(f"/pool/{pool}/branch/main/manage")
+    assert (done["objects"], done["error"]) == (3, "")
+    assert len(api.get(f"/pool/{pool}/revision/main/objects")) == 1
+    load(api, pool)
+    first = api.get(f"/pool/{pool}/revision/main/log")[0]["id"]
+    assert api.post(f"/pool/{pool}/vacuum", params={"dryrun": "T", "grace": "0"})["objects"] == 0
+    assert api.call("POST", f"/pool/{pool}/vacate/{first}").status == 204
+    assert len(api.post(f"/pool/{pool}/revision/main/vacuum", params={"grace": "0"})["object_ids"]) == 3
+    assert api.post("/vacuum", params={"dryrun": "T"})["objects"] == 0
+    assert api.query(f"from {pool} | count()") == [8]
+    left, _ = api.get(f"/pool/{pool}/revision/main/objects")
+    assert api.call("POST", f"/pool/{pool}/purge", {"object_ids": [left["id"]]}).status == 409
+    api.post(f"/pool/{pool}/branch/main/delete", {"object_ids": [left["id"]]})
+    assert api.post(f"/pool/{pool}/purge", {"object_ids": [left["id"]]}) == {"object_ids": [left["id"]]}
+
+
+def test_a_transaction_is_seen_when_it_is_committed(api: Api, pool: str) -> None:
+    load(api, pool)
+    begun = api.post(f"/pool/{pool}/branch/main/transaction", {"isolation": "serializable", "expires": 60})
+    place = f"/pool/{pool}/branch/main/transaction/{begun['id']}"
+    assert api.call("POST", f"{place}/load", b'{"id":3}{"id":4}').status == 204
+    assert api.call("POST", f"{place}/delete", {"where": "id == 1"}).status == 204
+    assert api.post(f"{place}/query", {"query": "sort id | yield id"}) == [2, 3, 4]
+    assert api.query(f"from {pool} | count()") == [2]
+    note = {"Zed-Commit": json.dumps({"author": "me", "body": "all of it", "meta": "{a:1}"})}
+    commit = api.post(f"{place}/commit", headers=note)["commit"]
+    assert api.query(f"from {pool} | count()") == [3]
+    assert api.post(f"{place}/commit", params={"position": begun["position"]})["commit"] == commit
+    newest = api.get(f"/pool/{pool}/revision/main/log")[0]
+    assert (newest["author"], newest["message"], newest["meta"]) == ("me", "all of it", {"a": 1})
+    again = api.post(f"/pool/{pool}/branch/main/transaction")["id"]
+    assert api.call("DELETE", f"/pool/{pool}/branch/main/transaction/{again}").status == 204
+    assert api.call("POST", f"/pool/{pool}/branch/main/transaction/{again}/commit").status == 404
+
+
+def test_queries_are_explained_described_and_asked_in_sql(api: Api, pool: str) -> None:
+    load(api, pool)
+    (plan,) = api.post("/query/explain", {"query": f"from {pool} | count()", "engine": "duckdb"})
+    assert (plan["pool"], plan["objects"], plan["engine"]) == (pool, 1, "duckdb")
+    assert api.post("/query/sql", {"statement": f"select sum(id) as s from {pool}"}) == [{"s": 3}]
+    assert api.post("/compile", {"query": "count()"})[0]["kind"] == "OpExpr"
+    bad = json.loads(api.call("POST", "/query", {"query": "count("}).data)
+    assert bad["compilation_errors"] == [{"Msg": "error parsing Zed", "Pos": 6, "End": -1}]
+
+
+def test_control_messages_tell_of_channel_statistics_and_errors(api: Api, pool: str) -> None:
+    load(api, pool)
+    ask = {"query": f"from {pool} | yield id"}
+    lines = api.call("POST", "/query", ask, "application/x-zjson", params={"ctrl": "T", "statistics": "T"}).data
+    told = [json.loads(line) for line in lines.splitlines()]
+    assert [each["type"] for each in told if isinstance(each["type"], str)] == [
+        "QueryChannelSet",
+        "QueryChannelEnd",
+        "QueryStats",
+    ]
+    assert told[-1]["value"]["records_read"] == 2
+
+
+def test_the_end_of_a_query_can_be_asked_for(api: Api, pool: str) -> None:
+    load(api, pool, b"{}")
+    failed = api.call("POST", "/query", {"query": f"from {pool}"}, "application/x-parquet")
+    assert failed.status == 400
+    error = api.get(f"/query/status/{failed.headers['X-Request-ID']}")["error"]
+    assert error == json.loads(failed.data)["error"]
+    good = api.call("POST", "/query", {"query": f"from {pool}"})
+    assert api.get(f"/query/status/{good.headers['X-Request-ID']}") == {"error": ""}
+    assert api.call("GET", "/query/status/nobody").status == 404
+
+
+def test_events_are_told_as_they_happen(api: Api, pool: str, served: Served) -> None:
+    stream = api.http.request("GET", served.url + "/events", preload_content=False)
+    said: list[bytes] = []
+    enough = threading.Event()
+
+    def listen() -> None:
+        for chunk in stream.stream(16):
+            said.append(chunk)
+            if b"pool-delete" in b"".join(said):
+                enough.set()
+                return
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    load(api, pool)
+    api.call("DELETE", f"/pool/{pool}")
+    assert enough.wait(20)
+    names = [line for line in b"".join(said).decode().splitlines() if line.startswith("event: ")]
+    assert names[:2] == ["event: branch-commit", "event: pool-delete"]
+    data = json.loads(b"".join(said).decode().splitlines()[1].removeprefix("data: "))
+    assert data["branch"] == "main"
+    assert api.call("GET", f"/pool/{data['pool_id']}").status == 404
+
+
+def test_what_is_wrong_with_a_request_is_one_line(api: Api, pool: str) -> None:
+    cases = [
+        ("POST", "/pool", b"[1,2]", 400),
+        ("POST", "/pool", b"{", 400),
+        ("POST", "/pool", {"name": 7}, 400),
+        ("POST", f"/pool/{pool}/branch/nobody", ROWS, 404),
+        ("POST", f"/pool/{pool}/branch/main/compact", {"object_ids": ["x"]}, 400),
+        ("POST", f"/pool/{pool}/branch/main/revert/nobody", None, 404),
+        ("GET", f"/pool/{pool}/diff", None, 400),
+        ("GET", "/nowhere", None, 404),
+        ("PATCH", "/pool", None, 405),
+    ]
+    for method, path, body, status in cases:
+        answer = api.call(method, path, body)
+        assert answer.status == status, (path, answer.data)
+        assert len(answer.data.decode().strip().splitlines()) == 1
+        assert "Traceback" not in answer.data.decode()
+    assert api.call("GET", "/pool", accept="image/png").status == 400
