@@ -135,7 +135,7 @@ def test_what_cannot_be_done_is_told_in_a_line(bare: Shell) -> None:
     assert "-access is for" in failure(bare, "auth", "-lake", SERVICE, "verify", "-access", "x")
     assert f"{SERVICE}: there is no token" in failure(bare, "auth", "-lake", SERVICE, "verify")
     for word in ("login", "method"):
-        assert f"{SERVICE}: the service does not answer" in failure(bare, "auth", "-lake", SERVICE, word)
+        assert f"{SERVICE}: connection refused (is there a service?" in failure(bare, "auth", "-lake", SERVICE, word)
 
 
 @pytest.mark.parametrize(
@@ -156,4 +156,4 @@ def test_access_through_a_service_that_is_not_there_fails_in_a_line(bare: Shell)
         ["tokens", "create", "a"],
     )
     for argv in calls:
-        assert "the service does not answer" in failure(bare, "-lake", SERVICE, *argv)
+        assert "connection refused (is there a service?" in failure(bare, "-lake", SERVICE, *argv)

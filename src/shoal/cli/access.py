@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from shoal.api.access import AccessControl, LocalAccess
-from shoal.api.credentials import Credentials, is_service, service_url
 from shoal.api.local import open_local
 from shoal.cli.flags import Parsed
 from shoal.cli.lake_flags import lake_location
 from shoal.client.access import RemoteAccess
+from shoal.client.address import is_service, service_url
+from shoal.client.credentials import Credentials, find_token
 from shoal.client.json_calls import JsonCalls
+from shoal.client.transport import Access
 from shoal.errors import InvalidInput
 
 
@@ -21,7 +23,7 @@ def open_access(args: Parsed) -> AccessControl:
 def service_access(args: Parsed) -> RemoteAccess:
     """The same through a service, which has to be one."""
     url = require_service(args)
-    return RemoteAccess(JsonCalls(url, credentials(args).token(url)))
+    return RemoteAccess(JsonCalls(Access(url, find_token(url, args["configdir"]))))
 
 
 def require_service(args: Parsed) -> str:

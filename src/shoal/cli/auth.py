@@ -11,6 +11,7 @@ from shoal.cli.access import credentials, require_service, service_access
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.verbs import Verb, one_word, say
+from shoal.client.credentials import find_token
 from shoal.errors import InvalidInput
 
 SUMMARY = "keep the token that proves to a service who you are"
@@ -81,7 +82,7 @@ def _store(args: Parsed) -> None:
 
 def _verify(args: Parsed) -> None:
     url = require_service(args)
-    if credentials(args).token(url) is None:
+    if find_token(url, args["configdir"]) is None:
         raise InvalidInput(f"{url}: there is no token (see: shoal auth login)")
     _print(service_access(args).identity())
 
