@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from shoal.errors import NotFound
-from shoal.ids import to_text
+from shoal.ids import Id, to_text
 from shoal.lake.lake import Lake
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
@@ -47,14 +47,14 @@ class VisibleLake(Lake):
     def position(self) -> int:
         return self._whole.position()
 
-    def create_pool(self, config: PoolConfig) -> Pool:
-        return self._whole.create_pool(config)
+    def create_pool(self, config: PoolConfig, op: Id | None = None) -> Pool:
+        return self._whole.create_pool(config, op)
 
-    def rename_pool(self, old: str, name: str) -> PoolConfig:
-        return self._whole.rename_pool(to_text(self.pool(old).config.id), name)
+    def rename_pool(self, old: str, name: str, op: Id | None = None) -> PoolConfig:
+        return self._whole.rename_pool(to_text(self.pool(old).config.id), name, op)
 
-    def drop_pool(self, name: str) -> PoolConfig:
-        return self._whole.drop_pool(to_text(self.pool(name).config.id))
+    def drop_pool(self, name: str, op: Id | None = None) -> PoolConfig:
+        return self._whole.drop_pool(to_text(self.pool(name).config.id), op)
 
     def remove(self, objects: Iterable[Listed]) -> None:
         self._whole.remove(objects)
