@@ -23,18 +23,21 @@ from shoal.model.values import Value, array, record, string
 class RemoteTransaction:
     """A transaction that a service keeps."""
 
-    def __init__(self, service: Service, pool: str, branch: str, ident: str, base: str | None) -> None:
+    def __init__(self, service: Service, pool: str, branch: str, ident: str, base: str | None, position: int) -> None:
         self._service = service
         self._pool = pool
         self._branch = branch
         self._id = ident
         self._base = base
+        self._position = position
+        """Where the service looks for the commit, if it began anew and knows the transaction no more."""
         self.is_done = False
         self.is_empty = True
         """Whether nothing was staged here, nor by copies that were taken over."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._service.access, self._pool, self._branch, self._id, self._base, self.is_empty)
+        place = (self._pool, self._branch, self._id, self._base, self._position)
+        return _restore, (self._service.access, place, self.is_empty)
 
     @property
     def id(self) -> str:
@@ -76,7 +79,8 @@ class RemoteTransaction:
 
     def commit(self, *, author: str | None = None, message: str = "", meta: Any = None) -> str:
         self._require_undone()
-        call = self._call("commit", headers=make_note(author, message, meta).headers())
+        choices = {"position": str(self._position)}
+        call = self._call("commit", headers=make_note(author, message, meta).headers(), choices=choices)
         commit = commit_by(self._service, self._pool, self._branch, call, self.id)
         self.is_done = True
         return commit
@@ -108,11 +112,12 @@ def begin(
     told = service.change(Call("POST", names, value=record(fields), key=make_key(key)))
     assert told is not None
     reader = Reader(service.url)
-    return RemoteTransaction(service, pool, branch, reader.id(told, "id"), reader.optional_id(told, "base"))
+    ident, base = reader.id(told, "id"), reader.optional_id(told, "base")
+    return RemoteTransaction(service, pool, branch, ident, base, reader.data(told, "position"))
 
 
-def _restore(access: Access, pool: str, branch: str, ident: str, base: str | None, is_empty: bool) -> RemoteTransaction:
-    made = RemoteTransaction(Service(access), pool, branch, ident, base)
+def _restore(access: Access, place: tuple[str, str, str, str | None, int], is_empty: bool) -> RemoteTransaction:
+    made = RemoteTransaction(Service(access), *place)
     made.is_empty = is_empty
     return made
 

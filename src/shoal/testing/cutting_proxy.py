@@ -11,7 +11,12 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 _PIECE = 1 << 16
-Cut = Literal["answer", "request"]
+_BUSY = b'{"type":"Error","kind":"storage failure","error":"no room"}'
+_REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nShoal-Error: storage_failure\r\nRetry-After: 0\r\n"
+    b"Content-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
+) % (len(_BUSY), _BUSY)
+Cut = Literal["answer", "request", "refusal"]
 
 
 class CuttingProxy:
@@ -37,15 +42,19 @@ class CuttingProxy:
         with self._lock:
             self._wanted = [(what, first_line.encode(), after)] * times
 
+    def refuse(self, times: int) -> None:
+        """Answer the next requests that change something in place of the service: it is too busy."""
+        self.cut("refusal", times)
+
     def _take(self, what: Cut, line: bytes, count: int) -> bool:
         """Whether it is time to cut."""
         with self._lock:
-            if self._wanted and self._wanted[0][0] == what and self._wanted[0][1] in line:
-                if count >= self._wanted[0][2]:
-                    self._wanted.pop(0)
-                    self.cuts += 1
-                    return True
-            return False
+            kind, first_line, after = self._wanted[0] if self._wanted else ("", b"", 0)
+            is_due = kind == what and first_line in line and count >= after
+            if is_due:
+                self._wanted.pop(0)
+                self.cuts += 1
+            return is_due
 
     def serve(self) -> None:
         """Take connections until the proxy is closed."""
@@ -74,6 +83,9 @@ class CuttingProxy:
                             self.requests.append(line.decode())
                         is_new = not is_asked
                         count += len(data) if is_asked else 0
+                        if is_asked and self._take("refusal", line, count):
+                            client.sendall(_REFUSAL)
+                            return
                         if self._take("request" if is_asked else "answer", line, count):
                             return
                         (service if is_asked else client).sendall(data)
