@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from shoal import version
 
 if TYPE_CHECKING:
-    from shoal.api.opening import create, open  # noqa: A004 - it is `shoal.open`
     from shoal.api.python_values import Error, from_python, to_python
     from shoal.api.query import query
     from shoal.api.results import Results
+    from shoal.client.opening import create, open  # noqa: A004 - it is `shoal.open`
     from shoal.engines.interp.environment import Memory
     from shoal.errors import ShoalError
     from shoal.model.values import Value
@@ -23,9 +23,9 @@ _PLACES = {
     "Results": "shoal.api.results",
     "ShoalError": "shoal.errors",
     "Value": "shoal.model.values",
-    "create": "shoal.api.opening",
+    "create": "shoal.client.opening",
     "from_python": "shoal.api.python_values",
-    "open": "shoal.api.opening",
+    "open": "shoal.client.opening",
     "query": "shoal.api.query",
     "to_python": "shoal.api.python_values",
 }

@@ -81,6 +81,14 @@ class OutcomeUnknown(ShoalError):
 
     kind = "outcome_unknown"
 
+    def __init__(self, message: str, commit: str | None = None) -> None:
+        super().__init__(message)
+        self.commit = commit
+        """The id of the operation, to ask about or to repeat it with; None if it has none."""
+
+    def __reduce__(self) -> tuple[type[OutcomeUnknown], tuple[str, str | None]]:
+        return type(self), (str(self), self.commit)
+
 
 class Unauthenticated(ShoalError):
     """Nobody knows who is asking."""

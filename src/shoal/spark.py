@@ -13,9 +13,9 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from shoal.api.opening import open as open_lake
 from shoal.api.protocol import Lake
 from shoal.api.spark_frames import make_views, open_session, register
+from shoal.client.opening import open as open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

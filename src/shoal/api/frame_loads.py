@@ -11,11 +11,6 @@ from shoal.lake.pools import Pool
 from shoal.lake.rewriting import gathered
 
 
-def is_frame(data: Any) -> bool:
-    """Whether something is a DataFrame of Spark; told by its class, so that nothing has to be loaded."""
-    return any(k.__module__.startswith("pyspark.sql.") and k.__name__ == "DataFrame" for k in type(data).__mro__)
-
-
 def load_frame(pool: Pool, frame: Any) -> list[DataObject]:
     """The rows of a DataFrame as data objects that nobody sees yet. If that fails, none of them stay."""
     jobs: Any = import_module("shoal.engines.spark.jobs")

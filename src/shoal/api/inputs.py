@@ -108,6 +108,11 @@ def _load(place: str) -> Any:
     return getattr(import_module(f"shoal.api.{module}"), name)
 
 
+def is_frame(data: Any) -> bool:
+    """Whether something is a DataFrame of Spark; told by its class, so that nothing has to be loaded."""
+    return any(k.__module__.startswith("pyspark.sql.") and k.__name__ == "DataFrame" for k in type(data).__mro__)
+
+
 def checked_path(given: str | os.PathLike[str]) -> str:
     """A path, if there is something to read."""
     path = os.fsdecode(given)

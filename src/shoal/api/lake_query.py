@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -21,6 +21,7 @@ from shoal.api.visible import pool_to_load
 from shoal.api.writing import write_pieces
 from shoal.engines.interp.engine import compile_source, run_program
 from shoal.engines.interp.environment import Memory, Run
+from shoal.engines.stopping import Stop, current, results_stopped_by, stopped_by
 from shoal.errors import InvalidInput
 from shoal.formats.options import ReadOptions
 from shoal.lake import changes
@@ -55,6 +56,8 @@ class Question:
     watch: Watch | None = None
     engine: str | None = None
     """Which engine reads pools; None is the one of the environment, or whichever is faster."""
+    stop: Stop = field(default_factory=current)
+    """What stops it."""
 
 
 def explain(lake: Lake, question: Question) -> list[Decision]:
@@ -100,7 +103,8 @@ def _prepare(lake: Lake, question: Question) -> Prepared:
 
 def ask(lake: Lake, question: Question) -> Results:
     """The results of a query."""
-    made = _prepare(lake, question)
+    with stopped_by(question.stop):
+        made = _prepare(lake, question)
     results = _run(lake, question, made.program, made.handover)
     results.on_spark(lambda times: _on_spark(lake, question, times))
     return results
@@ -130,8 +134,10 @@ def _run(lake: Lake, question: Question, compiled: plan.Program, handover: Hando
         load=lambda op, values: _load(lake, op, values),
         emit=emitter(question.on_debug),
         measure=question.statistics,
+        stop=question.stop,
     )
-    return Results(question.program, run_program(compiled, iter((NULL,)), run), run.statistics)
+    values = run_program(compiled, iter((NULL,)), run)
+    return Results(question.program, results_stopped_by(question.stop, values), run.statistics)
 
 
 def _load(lake: Lake, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:
@@ -144,11 +150,3 @@ def _load(lake: Lake, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]
     objects = write_pieces(pool, values)
     if objects:
         yield Value(t.BYTES, changes.load(pool, branch, objects, note))
-
-
-def parse_head(text: str) -> tuple[str, str]:
-    """The pool and the commitish in `pool@commitish`; without the latter it is the main branch."""
-    pool, _, commitish = text.partition("@")
-    if not pool:
-        raise InvalidInput(f"invalid commitish: {text!r} (such as logs@main)")
-    return pool, commitish or MAIN

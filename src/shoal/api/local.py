@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
-from shoal.api.lake_query import Question, ask, explain, parse_head
-from shoal.api.local_pool import LocalPool, pool_info
+from shoal.api.describing import Description, describe
+from shoal.api.heads import parse_head
+from shoal.api.lake_query import Question, ask, explain
+from shoal.api.local_pool import LocalPool
+from shoal.api.pool_configs import make_config, pool_info
 from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
-from shoal.api.reserved import require_unreserved, shown_pools
+from shoal.api.reserved import require_unreserved, require_unreserved_pool, shown_pools
 from shoal.api.results import Results
 from shoal.api.sources import Watch
 from shoal.api.stores import create_lake, open_lake
 from shoal.engines.interp.environment import Memory
-from shoal.errors import InvalidInput
-from shoal.ids import new, to_text
+from shoal.engines.stopping import Stop, current
+from shoal.ids import parse, to_text
 from shoal.lake import lake
-from shoal.lake.keys import SortKey, parse_sort_key
-from shoal.lake.pool_config import DEFAULT_OBJECT_SIZE, DEFAULT_SEEK_STRIDE, PoolConfig
 from shoal.lake.vacuum import DEFAULT_GRACE
 from shoal.model.values import Value
 from shoal.storage.leftovers import sweep
@@ -69,24 +70,20 @@ class LocalLake:
         order: str | None = None,
         object_size: int | None = None,
         seek_stride: int | None = None,
+        id: str | None = None,  # noqa: A002 - the word for it
     ) -> LocalPool:
         require_unreserved(name)
-        config = PoolConfig(
-            new(),
-            name,
-            _sort_key(key, order),
-            DEFAULT_OBJECT_SIZE if object_size is None else object_size,
-            DEFAULT_SEEK_STRIDE if seek_stride is None else seek_stride,
-        )
-        return LocalPool(self.inner, self.inner.create_pool(config))
+        config = make_config(name, key, order, object_size, seek_stride)
+        op = None if id is None else parse(id)
+        return LocalPool(self.inner, self.inner.create_pool(config, op))
 
-    def rename(self, old: str, new: str) -> PoolInfo:
+    def rename(self, old: str, new: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
         require_unreserved(new)
-        require_unreserved(self.pool(old).name)
-        return pool_info(self.inner.rename_pool(old, new))
+        require_unreserved_pool(self.inner, old)
+        return pool_info(self.inner.rename_pool(old, new, None if id is None else parse(id)))
 
-    def drop(self, name: str) -> PoolInfo:
-        return pool_info(self.inner.drop_pool(name))
+    def drop(self, name: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
+        return pool_info(self.inner.drop_pool(name, None if id is None else parse(id)))
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
         seconds = DEFAULT_GRACE if grace is None else grace
@@ -110,6 +107,7 @@ class LocalLake:
         on_warning: Callable[[str], None] | None = None,
         watch: Watch | None = None,
         engine: str | None = None,
+        stop: Stop | None = None,
     ) -> Results:
         place = None if head is None else parse_head(head)
         question = Question(
@@ -122,15 +120,25 @@ class LocalLake:
             on_warning=on_warning,
             watch=watch,
             engine=engine,
+            stop=stop or current(),
         )
         return ask(self.inner, question)
 
     def sql(
-        self, statement: str, *, engine: str | None = None, on_warning: Callable[[str], None] | None = None
+        self,
+        statement: str,
+        *,
+        engine: str | None = None,
+        on_warning: Callable[[str], None] | None = None,
+        stop: Stop | None = None,
     ) -> Results:
         asking: Any = import_module("shoal.api.sql")
-        results: Results = asking.ask_sql(self.inner, statement, engine, on_warning)
+        results: Results = asking.ask_sql(self.inner, statement, engine, on_warning, stop or current())
         return results
+
+    def describe(self, program: str, *, head: str | None = None) -> Description:
+        """What can be said of the results of a query before it is run."""
+        return describe(self.inner, Question(program, None if head is None else parse_head(head)))
 
     def explain(
         self, program: str, *, head: str | None = None, includes: Sequence[str] = (), engine: str | None = None
@@ -153,12 +161,3 @@ class LocalLake:
             )
             for d in decisions
         ]
-
-
-def _sort_key(key: str | Iterable[str], order: str | None) -> SortKey:
-    text = key if isinstance(key, str) else ",".join(key)
-    if order is not None:
-        if ":" in text:
-            raise InvalidInput(f"the order is given twice: in {text!r} and as {order!r}")
-        text = f"{text}:{order}"
-    return parse_sort_key(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from heapq import merge
@@ -10,6 +10,7 @@ from typing import Any
 
 from shoal.api.jobs import choice
 from shoal.api.local_transaction import LocalTransaction, committed
+from shoal.api.pool_configs import pool_info
 from shoal.api.predicates import parse_predicate
 from shoal.api.protocol import CommitInfo, Compaction, Diff, Isolation, ObjectInfo, PoolInfo, RefInfo, Vacuumed
 from shoal.api.stores import open_lake
@@ -23,8 +24,8 @@ from shoal.lake.commits import Commit
 from shoal.lake.keys import comparer, key_getter
 from shoal.lake.lake import Lake
 from shoal.lake.objects import DataObject, in_order
-from shoal.lake.pool_config import PoolConfig
 from shoal.lake.scans import scan_objects
+from shoal.lake.vacuum import Garbage
 from shoal.model.values import Value
 
 
@@ -60,17 +61,28 @@ class LocalPool:
     def tags(self) -> list[RefInfo]:
         return [_ref_info(ref) for ref in self.inner.refs().tags()]
 
-    def create_branch(self, name: str, at: str = "main") -> None:
-        self.writable().create_branch(name, self.inner.resolve(at))
+    def create_branch(self, name: str, at: str = "main", *, id: str | None = None) -> None:  # noqa: A002 - the word for it
+        op = _operation(id)
+        self.writable().create_branch(name, self._place(at, op), op)
 
-    def drop_branch(self, name: str) -> None:
-        self._changeable(to_free=True).drop_branch(name)
+    def drop_branch(self, name: str, *, id: str | None = None) -> None:  # noqa: A002 - the word for it
+        self._changeable(to_free=True).drop_branch(name, _operation(id))
 
-    def create_tag(self, name: str, at: str = "main") -> None:
-        self.writable().create_tag(name, self.inner.resolve(at))
+    def create_tag(self, name: str, at: str = "main", *, id: str | None = None) -> None:  # noqa: A002 - the word for it
+        op = _operation(id)
+        self.writable().create_tag(name, self._place(at, op), op)
 
-    def drop_tag(self, name: str) -> None:
-        self._changeable(to_free=True).drop_tag(name)
+    def drop_tag(self, name: str, *, id: str | None = None) -> None:  # noqa: A002 - the word for it
+        self._changeable(to_free=True).drop_tag(name, _operation(id))
+
+    def _place(self, commitish: str, op: Id | None) -> Id | None:
+        """The commit that is to have a name; who repeats what was done does not need it any more."""
+        try:
+            return self.inner.resolve(commitish)
+        except NotFound:
+            if op is None or self.inner.journal.done(op) is None:
+                raise
+            return None
 
     def resolve(self, commitish: str = "main") -> str | None:
         return _text(self.inner.resolve(commitish))
@@ -100,11 +112,14 @@ class LocalPool:
     ) -> str:
         pool = self.writable()
         pool.refs().branch(branch)
-        op = None if id is None else parse(id)
+        op = _operation(id)
         if op is not None and (done := pool.done(op, branch)) is not None:
             return to_text(done)
         objects = write_data(pool, data, format, engine, options)
         return to_text(changes.load(pool, branch, objects, make_note(author, message, meta), op))
+
+    def done(self, id: str, branch: str = "main") -> str | None:  # noqa: A002 - the word for it
+        return _text(self.inner.done(parse(id), branch))
 
     def delete(
         self,
@@ -115,15 +130,20 @@ class LocalPool:
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
         engine: str | None = None,
     ) -> str:
-        pool, note = self.writable(), make_note(author, message, meta)
+        note = make_note(author, message, meta)
         if where is None:
-            return to_text(changes.delete(pool, branch, object_ids(pool, ids), note))
+            return self._once(id, branch, lambda pool: changes.delete(pool, branch, object_ids(pool, ids), note))
         if ids:
             raise InvalidInput("delete by ids or by a filter, not both")
-        predicate = parse_predicate(where)
-        return to_text(rewriting.delete_where(pool, branch, predicate, note, choice(engine)))
+        predicate, by = parse_predicate(where), choice(engine)
+        return self._once(id, branch, lambda pool: rewriting.delete_where(pool, branch, predicate, note, by))
+
+    def _once(self, id: str | None, branch: str, act: Callable[[pools.Pool], Id]) -> str:  # noqa: A002 - the word
+        """The commit that `act` makes of the pool, or has made under this id."""
+        return to_text(changes.once(self.writable(), branch, _operation(id), act))
 
     def compact(
         self,
@@ -133,10 +153,11 @@ class LocalPool:
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
         engine: str | None = None,
     ) -> str:
-        pool, note = self.writable(), make_note(author, message, meta)
-        return to_text(rewriting.compact(pool, branch, object_ids(pool, ids), note, choice(engine)))
+        note, by = make_note(author, message, meta), choice(engine)
+        return self._once(id, branch, lambda pool: rewriting.compact(pool, branch, object_ids(pool, ids), note, by))
 
     def compact_runs(self, branch: str = "main") -> list[list[str]]:
         return [[to_text(o.id) for o in run] for run in self._runs(self.inner.refs().branch(branch).commit)]
@@ -163,10 +184,10 @@ class LocalPool:
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
     ) -> str:
-        pool = self.writable()
-        ident = self._commit(commit)
-        return to_text(changes.revert(pool, branch, ident, make_note(author, message, meta)))
+        note = make_note(author, message, meta)
+        return self._once(id, branch, lambda pool: changes.revert(pool, branch, self._commit(commit), note))
 
     def merge(
         self,
@@ -176,11 +197,13 @@ class LocalPool:
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
     ) -> str:
-        return to_text(changes.merge(self.writable(), child, into, make_note(author, message, meta)))
+        note = make_note(author, message, meta)
+        return self._once(id, into, lambda pool: changes.merge(pool, child, into, note))
 
-    def rebase(self, branch: str, onto: str = "main") -> str | None:
-        return _text(changes.rebase(self.writable(), branch, onto))
+    def rebase(self, branch: str, onto: str = "main", *, id: str | None = None) -> str | None:  # noqa: A002 - the word for it
+        return _text(changes.rebase(self.writable(), branch, onto, _operation(id)))
 
     def transaction(
         self,
@@ -236,7 +259,7 @@ class LocalPool:
         garbage = self.vacuum_objects(grace=grace, dry_run=dry_run)
         return Vacuumed(len(garbage.data), garbage.size)
 
-    def vacuum_objects(self, *, grace: float | None = None, dry_run: bool = False) -> vacuum.Garbage:
+    def vacuum_objects(self, *, grace: float | None = None, dry_run: bool = False) -> Garbage:
         """A vacuum that tells all that it removed, or would remove."""
         pool = self._changeable(to_free=True)
         seconds = vacuum.DEFAULT_GRACE if grace is None else grace
@@ -281,10 +304,9 @@ def _cancelled(group: list[tuple[str, Value]]) -> Iterator[tuple[str, Value]]:
         yield from [("+" if count > 0 else "-", value)] * abs(count)
 
 
-def pool_info(config: PoolConfig) -> PoolInfo:
-    """A pool's configuration as the protocol gives it."""
-    key = tuple(".".join(path) or "this" for path in config.key.paths)
-    return PoolInfo(config.name, to_text(config.id), key, config.key.order, config.object_size, config.seek_stride)
+def _operation(text: str | None) -> Id | None:
+    """The id that a caller gave to an operation."""
+    return None if text is None else parse(text)
 
 
 def _text(ident: Id | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, Self
 
 from shoal.api.lake_query import Question, ask
@@ -30,6 +31,8 @@ class LocalTransaction:
         self.session = session
         self.is_done = False
         self._seen: tuple[Patch, Id | None] | None = None
+        self._turn = Lock()
+        """A query that is being read notes what it reads, while something else may be staged."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._lake.store.uri, to_text(self._pool.config.id), self.session)
@@ -58,7 +61,7 @@ class LocalTransaction:
             raise InvalidInput("delete by ids or by a filter, not both")
         predicate = parse_predicate(where)
         wanted = predicate.key_range(self._pool.config.key.paths[0])
-        self.session = sessions.note_read(self.session, wanted)
+        self._on_read(self._pool.config.id, wanted)
         self._stage(rewriting.without(self._pool, view, predicate))
 
     def query(self, program: str) -> Results:
@@ -68,7 +71,8 @@ class LocalTransaction:
         return ask(self._lake, Question(program, head, views=views, on_read=self._on_read))
 
     def take_over(self, *others: Self) -> None:
-        self.session = sessions.take_over(self.session, [other.session for other in others])
+        with self._turn:
+            self.session = sessions.take_over(self.session, [other.session for other in others])
 
     def commit(self, *, author: str | None = None, message: str = "", meta: Any = None) -> str:
         self._require_undone()
@@ -95,7 +99,8 @@ class LocalTransaction:
 
     def _stage(self, patch: Patch) -> None:
         self._require_undone()
-        self.session = sessions.stage(self.session, patch)
+        with self._turn:
+            self.session = sessions.stage(self.session, patch)
 
     def _view(self) -> Id | None:
         """A commit with what the transaction sees; made anew only after a change."""
@@ -105,7 +110,8 @@ class LocalTransaction:
 
     def _on_read(self, pool: Id, wanted: KeyRange) -> None:
         if pool == self._pool.config.id:
-            self.session = sessions.note_read(self.session, wanted)
+            with self._turn:
+                self.session = sessions.note_read(self.session, wanted)
 
 
 def _restore(uri: str, pool: str, session: Session) -> LocalTransaction:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
+from shoal.api.program_files import read_text
 from shoal.engines.interp.engine import evaluate
-from shoal.errors import InvalidInput, NotFound
 from shoal.lang import ast, plan
 from shoal.lang.analyze import analyze, needs_input
 from shoal.lang.catalog import Catalog
@@ -15,13 +14,7 @@ from shoal.lang.source import Part, Source
 
 def read_part(path: str | os.PathLike[str]) -> Part:
     """A file with program text."""
-    name = os.fsdecode(path)
-    try:
-        return Part(name, Path(path).read_text())
-    except FileNotFoundError:
-        raise NotFound(f"{name}: file does not exist") from None
-    except (OSError, UnicodeDecodeError) as e:
-        raise InvalidInput(f"{name}: cannot be read as text: {e}") from None
+    return Part(os.fsdecode(path), read_text(path))
 
 
 def stands_alone(source: Source, tree: ast.Seq, catalog: Catalog | None = None) -> bool:

@@ -2,6 +2,9 @@
 
 Ids are texts of 27 letters and digits. A commitish is the name of a branch or tag, the id of a commit, or an RFC 3339
 time, which stands for the branch `main` as it was then. Errors are those of `shoal.errors`.
+
+What changes something takes an `id` (`to_text(new())` of `shoal.ids`): whoever was not told what became of it repeats
+it with the same one, and it is done once; a repeat of what was done gives the same answer.
 """
 
 from __future__ import annotations
@@ -190,16 +193,16 @@ class Pool(Protocol):
     def tags(self) -> list[RefInfo]:
         """All tags, by name."""
 
-    def create_branch(self, name: str, at: str = "main") -> None:
+    def create_branch(self, name: str, at: str = "main", *, id: str | None = None) -> None:  # noqa: A002 - the word for it
         """A new branch at a commitish."""
 
-    def drop_branch(self, name: str) -> None:
+    def drop_branch(self, name: str, *, id: str | None = None) -> None:  # noqa: A002 - the word for it
         """Remove a branch; what it held stays until a vacuum."""
 
-    def create_tag(self, name: str, at: str = "main") -> None:
+    def create_tag(self, name: str, at: str = "main", *, id: str | None = None) -> None:  # noqa: A002 - the word for it
         """A tag at a commitish. Tags never move."""
 
-    def drop_tag(self, name: str) -> None:
+    def drop_tag(self, name: str, *, id: str | None = None) -> None:  # noqa: A002 - the word for it
         """Remove a tag."""
 
     def resolve(self, commitish: str = "main") -> str | None:
@@ -223,6 +226,9 @@ class Pool(Protocol):
         With `engine="spark"` files are read by tasks of Spark; so are very large ones unless another engine is named.
         """
 
+    def done(self, id: str, branch: str = "main") -> str | None:  # noqa: A002 - the word for it
+        """The commit that a branch was given by an operation, by the id of it; None if it was not done."""
+
     def delete(
         self,
         ids: Sequence[str] = (),
@@ -232,6 +238,7 @@ class Pool(Protocol):
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
         engine: str | None = None,
     ) -> str:
         """Remove data objects, or the records that a filter is true for, from a branch; the id of the commit."""
@@ -244,6 +251,7 @@ class Pool(Protocol):
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
         engine: str | None = None,
     ) -> str:
         """Rewrite data objects as sorted ones without overlaps; the id of the commit."""
@@ -262,6 +270,7 @@ class Pool(Protocol):
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
     ) -> str:
         """Take a commit back; the id of the commit that does it."""
 
@@ -273,10 +282,11 @@ class Pool(Protocol):
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
     ) -> str:
         """Bring the changes of a branch into another; the id of the commit there."""
 
-    def rebase(self, branch: str, onto: str = "main") -> str | None:
+    def rebase(self, branch: str, onto: str = "main", *, id: str | None = None) -> str | None:  # noqa: A002 - the word for it
         """Replay the commits of a branch on the tip of another; the new tip."""
 
     def log(self, at: str = "main") -> Iterator[CommitInfo]:
@@ -337,13 +347,14 @@ class Lake(Protocol):
         order: str | None = None,
         object_size: int | None = None,
         seek_stride: int | None = None,
+        id: str | None = None,  # noqa: A002 - the word for it
     ) -> Pool:
         """A new pool, sorted by a key such as "ts", "ts:desc" or ["a.b", "c"]; ascending unless it says otherwise."""
 
-    def rename(self, old: str, new: str) -> PoolInfo:
+    def rename(self, old: str, new: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
         """Give a pool another name."""
 
-    def drop(self, name: str) -> PoolInfo:
+    def drop(self, name: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
         """Remove a pool with all that is in it."""
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -62,8 +62,9 @@ class Results:
     def close(self) -> None:
         """Stop computing and remove temporary files. What is held stays."""
         self._is_read = True
-        if isinstance(self._values, Generator):
-            self._values.close()
+        close = getattr(self._values, "close", None)
+        if close is not None:
+            close()
 
     def hold(self) -> Results:
         """Compute all values and keep them."""

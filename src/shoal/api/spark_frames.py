@@ -14,8 +14,9 @@ import pyarrow as pa
 from shoal import errors
 from shoal.api.lake_query import Question
 from shoal.api.spark_plans import SparkPlan, plan_program, plan_sources, style_of
-from shoal.engines.spark.jobs import TASKS_PER_CORE, reason_of
+from shoal.engines.spark.jobs import TASKS_PER_CORE, reason_of, stoppable
 from shoal.engines.spark.session import spark_session, when_opened
+from shoal.engines.stopping import current
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.statements import Statement
 from shoal.engines.units import Source
@@ -135,7 +136,9 @@ def run_statement(
 
 def _collected(answer: DataFrame) -> Iterator[pa.RecordBatch]:
     with _errors():
-        yield from answer.toArrow().to_batches()
+        with stoppable():
+            found = answer.toArrow()
+        yield from current().checked(found.to_batches())
 
 
 @contextmanager
@@ -147,6 +150,7 @@ def _errors() -> Iterator[None]:
     except ShoalError:
         raise
     except Exception as e:
+        current().check()
         raise _named(e) from e
 
 

@@ -31,8 +31,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from shoal.api.heads import parse_head
 from shoal.api.lake_catalog import LakeCatalog
-from shoal.api.lake_query import Question, compile_question, parse_head
+from shoal.api.lake_query import Question, compile_question
 from shoal.api.lake_sources import commit_of
 from shoal.api.pool_tables import PoolTable
 from shoal.api.spark_plans import SparkPlan, plan_pool, plan_program, style_of

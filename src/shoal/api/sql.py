@@ -8,11 +8,12 @@ from importlib import import_module
 from typing import Any, Literal
 
 from shoal.api.handover import LARGE, choose_engine
-from shoal.api.lake_query import parse_head
+from shoal.api.heads import parse_head
 from shoal.api.pool_tables import PoolTable
 from shoal.api.pruned import Pruned
 from shoal.api.results import Results
 from shoal.engines.interp.environment import Statistics
+from shoal.engines.stopping import NEVER, Stop, results_stopped_by, stopped_by
 from shoal.engines.tables.answers import values_of
 from shoal.engines.tables.plain import DUCKDB, SPARK
 from shoal.engines.tables.statements import Statement, Use
@@ -24,9 +25,11 @@ from shoal.lake.scans import Warn
 from shoal.model.values import Value
 
 
-def ask_sql(lake: Lake, text: str, engine: str | None, warn: Warn | None) -> Results:
+def ask_sql(lake: Lake, text: str, engine: str | None, warn: Warn | None, stop: Stop = NEVER) -> Results:
     """What a statement gives."""
-    return Results(text, _answer(lake, Statement(text), engine, warn), Statistics())
+    with stopped_by(stop):
+        values = _answer(lake, Statement(text), engine, warn)
+    return Results(text, results_stopped_by(stop, values), Statistics())
 
 
 @dataclass(frozen=True, slots=True)

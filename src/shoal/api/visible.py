@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from shoal.errors import NotFound
-from shoal.ids import to_text
+from shoal.ids import Id, to_text
 from shoal.lake.lake import Lake
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
@@ -47,14 +47,22 @@ class VisibleLake(Lake):
     def position(self) -> int:
         return self._whole.position()
 
-    def create_pool(self, config: PoolConfig) -> Pool:
-        return self._whole.create_pool(config)
+    def create_pool(self, config: PoolConfig, op: Id | None = None) -> Pool:
+        return self._whole.create_pool(config, op)
 
-    def rename_pool(self, old: str, name: str) -> PoolConfig:
-        return self._whole.rename_pool(to_text(self.pool(old).config.id), name)
+    def rename_pool(self, old: str, name: str, op: Id | None = None) -> PoolConfig:
+        self._require_seen(old)
+        return self._whole.rename_pool(old, name, op)
 
-    def drop_pool(self, name: str) -> PoolConfig:
-        return self._whole.drop_pool(to_text(self.pool(name).config.id))
+    def drop_pool(self, name: str, op: Id | None = None) -> PoolConfig:
+        self._require_seen(name)
+        return self._whole.drop_pool(name, op)
+
+    def _require_seen(self, name: str) -> None:
+        """A pool that is gone may be named: what was done to it may be done again, under its id."""
+        hidden = [c for c in self._whole.configs() if not self._is_visible(to_text(c.id))]
+        if any(name in (c.name, to_text(c.id)) for c in hidden):
+            raise NotFound(f"{name}: pool not found")
 
     def remove(self, objects: Iterable[Listed]) -> None:
         self._whole.remove(objects)

@@ -8,8 +8,8 @@ from typing import Any
 
 from shoal.api.authors import default_author
 from shoal.api.file_loads import are_files, file_size, load_files
-from shoal.api.frame_loads import is_frame, load_frame
-from shoal.api.inputs import checked_path, read_input_pieces
+from shoal.api.frame_loads import load_frame
+from shoal.api.inputs import checked_path, is_frame, read_input_pieces
 from shoal.api.jobs import on_spark, wants_spark
 from shoal.api.python_values import from_python
 from shoal.errors import InvalidInput, NotFound

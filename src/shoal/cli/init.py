@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.api import opening
 from shoal.cli.flags import Parsed
 from shoal.cli.lake_flags import LAKE_FLAGS, lake_location
 from shoal.cli.verbs import Verb, optional_word, say
+from shoal.client import opening
 
 SUMMARY = "create a lake"
 VERB = Verb(
     "init [flags] [PATH]",
     SUMMARY,
     LAKE_FLAGS,
-    "Without a path the lake is created where -lake or SHOAL_LAKE says, else in ~/.local/share/shoal.",
+    "Without a path the lake is created where -lake or SHOAL_LAKE says, else in ~/.local/share/shoal. A service\n"
+    "creates none: it serves one that is there.",
     ("shoal init logs-lake", "SHOAL_LAKE=s3://bucket/lake shoal init"),
 )
 
@@ -26,5 +27,5 @@ def run(argv: Sequence[str]) -> int:
 
 def _init(args: Parsed) -> None:
     path = optional_word(args)
-    lake = opening.create(path or lake_location(args))
+    lake = opening.create(path or lake_location(args, opens=False))
     say(args, f"lake created: {path or lake.uri}")

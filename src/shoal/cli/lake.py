@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from shoal.api import opening
 from shoal.api.protocol import Lake, Pool
 from shoal.cli.flags import Parsed
 from shoal.cli.head import head_of
 from shoal.cli.lake_flags import lake_location
+from shoal.client import opening
 from shoal.errors import InvalidInput
 from shoal.model.parse import parse_value
 from shoal.model.values import Value
@@ -24,7 +24,7 @@ class Note(TypedDict):
 
 def open_lake(args: Parsed) -> Lake:
     """The lake."""
-    return opening.open(lake_location(args))
+    return opening.open(lake_location(args), config=args["configdir"])
 
 
 def open_pool(args: Parsed) -> tuple[Pool, str]:

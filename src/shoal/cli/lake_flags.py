@@ -6,10 +6,18 @@ import os
 from pathlib import Path
 
 from shoal.cli.flags import Flag, Parsed
+from shoal.client.address import answers
 from shoal.errors import InvalidInput
 
 LAKE_FLAGS = (
-    Flag("lake", str, None, "where the lake is: a path or URI (env: SHOAL_LAKE; default ~/.local/share/shoal)", "URI"),
+    Flag(
+        "lake",
+        str,
+        None,
+        "where the lake is: a path, a URI of a store, or http(s):// of a service\n"
+        "(env: SHOAL_LAKE; default ~/.local/share/shoal, or if there is none, a service at localhost:9867)",
+        "URI",
+    ),
     Flag("configdir", str, None, "directory of settings and credentials (default ~/.shoal)", "DIR"),
     Flag("q", bool, False, "print no messages and no warnings"),
     Flag("version", bool, False, "print the version"),
@@ -26,6 +34,7 @@ COMMIT_FLAGS = (
     Flag("message", str, "", "message of the commit"),
     Flag("meta", str, None, "a value in ZSON to keep with the commit", "ZSON"),
 )
+DEFAULT_SERVICE = "http://localhost:9867"
 FORCE_FLAG = Flag("f", bool, False, "do not ask")
 
 
@@ -34,15 +43,19 @@ def variable(name: str) -> str | None:
     return os.environ.get(f"SHOAL_{name}", os.environ.get(f"ZED_{name}"))
 
 
-def lake_location(args: Parsed) -> str:
-    """Where the lake is, by the flag, the environment, or the place for data of this user."""
+def lake_location(args: Parsed, opens: bool = True) -> str:
+    """Where the lake is, by the flag, the environment, or the place for data of this user.
+
+    One that is to be opened may be behind the service of this machine, if there is none in that place.
+    """
     given = args["lake"] if "lake" in args.given else variable("LAKE")
-    location = _default_location() if given is None else given
+    location = _default_location(opens) if given is None else given
     if not location:
         raise InvalidInput("lake location must be set (either with the -lake flag or ZED_LAKE environment variable)")
     return location
 
 
-def _default_location() -> str:
+def _default_location(opens: bool) -> str:
     data = os.environ.get("XDG_DATA_HOME")
-    return str(Path(data) / "shoal" if data else Path.home() / ".local" / "share" / "shoal")
+    path = Path(data) / "shoal" if data else Path.home() / ".local" / "share" / "shoal"
+    return DEFAULT_SERVICE if opens and not path.exists() and answers(DEFAULT_SERVICE) else str(path)

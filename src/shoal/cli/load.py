@@ -11,10 +11,11 @@ from shoal.api.writing import is_for_tasks
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.inputs import check_input
 from shoal.cli.lake import open_pool, read_note
-from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
+from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS, lake_location
 from shoal.cli.progress import open_progress
 from shoal.cli.query_flags import INPUT_FLAGS, MEMORY_FLAGS, WORK_FLAGS, memory_of, read_options
 from shoal.cli.verbs import Verb, say
+from shoal.client.address import is_service
 from shoal.errors import InvalidInput
 
 SUMMARY = "load files of any format into a branch, as one commit"
@@ -50,7 +51,7 @@ def _load(args: Parsed) -> None:
     for path in args.words:
         check_input(path)
     options = read_options(args)
-    if is_for_tasks(args.words, args["engine"]):
+    if is_for_tasks(args.words, args["engine"]) or is_service(lake_location(args)):
         how = {"format": args["i"], "engine": args["engine"], "options": options}
         with open_progress(args, ()):
             commit = pool.load(args.words, branch=branch, id=args["id"], **how, **note)

@@ -9,8 +9,8 @@ from shoal.cli.head import parse_head, read_head, write_head
 from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS, lake_location
 from shoal.cli.verbs import Verb, optional_word, say
+from shoal.client import opening
 from shoal.errors import InvalidInput
-from shoal.storage.uris import canonical_uri
 
 SUMMARY = "choose the pool and branch that commands work on, or tell which they are"
 VERB = Verb(
@@ -45,4 +45,4 @@ def _tell(args: Parsed) -> None:
     if head is None:
         raise InvalidInput("default pool and branch unset")
     print(f"HEAD at {head}")
-    print(f"Lake at {canonical_uri(lake_location(args))}")
+    print(f"Lake at {opening.canonical_uri(lake_location(args))}")

@@ -90,6 +90,11 @@ def drop_pool(ts: int) -> dict[str, Value | None]:
     return {_DROPPED: time_value(ts)}
 
 
+def is_dropped(state: State) -> bool:
+    """Whether the journal of a pool has ended."""
+    return _DROPPED in state.entries
+
+
 def commit_set(changes: Changes, branch: str) -> Id:
     """The commit that an entry of the journal let a branch point at."""
     value = changes.get(_BRANCH + branch)
@@ -98,11 +103,17 @@ def commit_set(changes: Changes, branch: str) -> Id:
     return get_id(value, "commit", branch)
 
 
+def require_set(changes: Changes, wanted: Changes) -> None:
+    """InvalidInput if an entry of the journal, found by its id, is not one that sets, or takes away, these keys."""
+    if {key: value is None for key, value in changes.items()} != {key: value is None for key, value in wanted.items()}:
+        raise InvalidInput("this id is that of another operation (use a new one)")
+
+
 class Refs:
     """What the journal of a pool says, at one position; NotFound for a pool that was dropped."""
 
     def __init__(self, state: State) -> None:
-        if _DROPPED in state.entries:
+        if is_dropped(state):
             raise NotFound("the pool has been dropped meanwhile")
         self._state = state
 

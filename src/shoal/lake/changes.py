@@ -7,11 +7,11 @@ or rewrote it meanwhile, its records may live on elsewhere, and the change is re
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from shoal.errors import Conflict, InvalidInput, NotFound
-from shoal.ids import Id, new, to_text
+from shoal.ids import Id, to_text
 from shoal.lake import branches
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Note
@@ -65,6 +65,21 @@ def delete(pool: Pool, branch: str, idents: Sequence[Id], note: Note) -> Id:
     patch = Patch((), tuple(objects))
     note = with_message(note, list_objects("deleted", objects))
     return pool.commit(branch, lambda tip: pool.checked(patch, base, tip, "delete"), note)
+
+
+def once(pool: Pool, branch: str, op: Id | None, act: Callable[[Pool], Id]) -> Id:
+    """The commit that `act` makes in a branch; under an id, the one that it has made already."""
+    if op is None:
+        return act(pool)
+    done = pool.done(op, branch)
+    try:
+        return act(pool.under(op)) if done is None else done
+    except (Conflict, InvalidInput, NotFound):
+        # What it was to remove, or to merge, may be so because another attempt has done it meanwhile.
+        done = pool.done(op, branch)
+        if done is None:
+            raise
+        return done
 
 
 def find_objects(pool: Pool, tip: Id | None, idents: Sequence[Id]) -> list[DataObject]:
@@ -150,7 +165,7 @@ def _difference(old: dict[Id, DataObject], pool: Pool, tip: Id | None) -> Patch:
     return Patch(adds, tuple(o for i, o in old.items() if i not in new_ones))
 
 
-def rebase(pool: Pool, branch: str, onto: str) -> Id | None:
+def rebase(pool: Pool, branch: str, onto: str, op: Id | None = None) -> Id | None:
     """Replay the commits that a branch has of its own on the tip of another; the new tip of the branch."""
     if branch == onto:
         raise InvalidInput("cannot rebase branch onto itself")
@@ -166,7 +181,7 @@ def rebase(pool: Pool, branch: str, onto: str) -> Id | None:
             replayed[case] = _replay(pool, branch, tip, target)
         return branches.set_branch(branch, replayed[case], time.time_ns())
 
-    entry = pool.journal.change(new(), plan)
+    entry = pool.once(op, plan)
     landed = branches.commit_set(entry.changes, branch)
     return None if landed == NO_ID else landed
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shoal.errors import NotFound, OutcomeUnknown, StorageFailure
+from shoal.ids import Id, to_text
 from shoal.storage.store import Created, ObjectStore
 
 _FIRST_PAUSE = 0.002
@@ -50,6 +51,12 @@ def claim(store: ObjectStore, key: str, data: bytes, patience: Patience) -> bool
             break
         time.sleep(pause)
     raise OutcomeUnknown(f"{store.uri}/{key}: the store does not say what became of a create")
+
+
+def unknown(op: Id, cause: OutcomeUnknown) -> OutcomeUnknown:
+    """The same, of an operation that can be repeated by its id."""
+    text = f"it is not known whether operation {to_text(op)} was done: {cause} (to repeat it with the same id is safe)"
+    return OutcomeUnknown(text, to_text(op))
 
 
 def confirm(store: ObjectStore, key: str, data: bytes) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from shoal.errors import CorruptData, NotFound
+from shoal.errors import CorruptData, NotFound, OutcomeUnknown
 from shoal.ids import Id, to_text
-from shoal.lake.claims import Patience, claim
+from shoal.lake.claims import Patience, claim, unknown
 from shoal.lake.fields import (
     NO_ID,
     get,
@@ -98,7 +98,11 @@ class Commits:
     def create(self, commit: Commit) -> bool:
         """Store a commit under a name that others may want as well; False if theirs is there."""
         key = self._key(commit.id)
-        if not claim(self._store, key, seal(format_commit(commit), key), Patience()):
+        try:
+            is_ours = claim(self._store, key, seal(format_commit(commit), key), Patience())
+        except OutcomeUnknown as e:
+            raise unknown(commit.id, e) from e
+        if not is_ours:
             return False
         self._keep(commit)
         return True
@@ -115,6 +119,14 @@ class Commits:
             found = parse_commit(unseal(data, key), key)
             self._keep(found)
         return found
+
+    def has(self, ident: Id) -> bool:
+        """Whether there is a commit of this id."""
+        try:
+            self.read(ident)
+        except NotFound:
+            return False
+        return True
 
     def find(self, ident: Id) -> Listed | None:
         """The object of a commit as it is in the store now, whatever is remembered of it."""

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from shoal.errors import CorruptData, NotFound, OutcomeUnknown, ShoalError
-from shoal.ids import Id, to_text
-from shoal.lake.claims import Patience, claim, confirm, pauses
+from shoal.ids import Id, new, to_text
+from shoal.lake.claims import Patience, claim, confirm, pauses, unknown
 from shoal.lake.fields import get_data, get_id, id_value, named, time_value, uint64
 from shoal.lake.sealed import seal, unseal
 from shoal.model.values import NULL, Value, record, string
@@ -99,6 +99,9 @@ class Journal:
 
     def _slot(self, position: int) -> str:
         return f"{self._prefix}/{position:020d}.zng"
+
+    def _mark(self, op: Id) -> str:
+        return f"{self._prefix}/{to_text(op)}.zng"
 
     def _snapshot(self, position: int) -> str:
         return f"{self._prefix}/{position:020d}.snap.zng"
@@ -209,13 +212,53 @@ class Journal:
                 return entry
             time.sleep(next(waits))
 
+    def once(self, op: Id | None, plan: Plan) -> Entry:
+        """As `change`, for an operation that has no commit to be told by: under its id it is done once.
+
+        The first attempt leaves a mark that says where the journal stood; whoever repeats it looks from there on.
+        Without an id it is an operation that nobody repeats.
+        """
+        return self.change(new(), plan) if op is None else self.change(op, plan, self._begin(op))
+
+    def began(self, op: Id) -> int | None:
+        """Where the journal stood when an operation left its mark; None if it has left none."""
+        place = self._mark(op)
+        try:
+            values = unseal(self._store.get(place), place)
+        except NotFound:
+            return None
+        if not values:
+            raise CorruptData(f"{place}: a mark without a position")
+        return int(get_data(values[0], "position", place))
+
+    def done(self, op: Id) -> Entry | None:
+        """The entry of an operation that has left a mark; None if it has none."""
+        after = self.began(op)
+        return None if after is None else next((entry for entry in self.entries(after) if entry.op == op), None)
+
+    def _begin(self, op: Id) -> int:
+        """Leave the mark of an operation; where the journal stood when its first attempt did."""
+        found = self.began(op)
+        if found is not None:
+            return found
+        place, position = self._mark(op), self.read().position
+        mark = named("Mark", ("op", id_value(op)), ("position", uint64(position)))
+        try:
+            is_ours = claim(self._store, place, seal([mark], place), self._patience)
+        except OutcomeUnknown as e:
+            raise unknown(op, e) from e
+        first = position if is_ours else self.began(op)
+        if first is None:
+            raise CorruptData(f"{place}: this mark of an operation is gone (restore it from a copy)")
+        return first
+
     def _claim(self, entry: Entry) -> bool:
         """Whether an entry is in its slot; False if another's is. Never leaves before it is known whose it is."""
         try:
             slot = self._slot(entry.position)
             return claim(self._store, slot, _format_entry(entry, slot), self._patience)
         except OutcomeUnknown as e:
-            raise self._unknown(entry, e) from e
+            raise unknown(entry.op, e) from e
 
     def _confirmed(self, entry: Entry) -> Entry:
         """An own entry that was found by reading, once the store says that the slot is taken for good."""
@@ -223,14 +266,8 @@ class Journal:
             slot = self._slot(entry.position)
             confirm(self._store, slot, _format_entry(entry, slot))
         except OutcomeUnknown as e:
-            raise self._unknown(entry, e) from e
+            raise unknown(entry.op, e) from e
         return entry
-
-    def _unknown(self, entry: Entry, cause: OutcomeUnknown) -> OutcomeUnknown:
-        return OutcomeUnknown(
-            f"it is not known whether operation {to_text(entry.op)} was done: {cause} "
-            "(to repeat it with the same id is safe)"
-        )
 
     def _remember(self, state: State, entry: Entry) -> None:
         """Keep the new state; now and then leave hints for others. Failing to leave one is no error."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from shoal.errors import AlreadyExists, CorruptData, NotFound, ReadOnly, StorageFailure, Unsupported
+from shoal.errors import AlreadyExists, CorruptData, InvalidInput, NotFound, ReadOnly, StorageFailure, Unsupported
 from shoal.ids import Id, new, to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN, as_id
 from shoal.lake.claims import Patience, claim
 from shoal.lake.fields import get_data, get_id, get_or, id_value, time_value, uint64
-from shoal.lake.journal import Changes, Journal, State
+from shoal.lake.journal import Changes, Entry, Journal, State
 from shoal.lake.pool_config import PoolConfig, check_config, parse_config, show_config
 from shoal.lake.pools import Pool
+from shoal.lake.requests import REQUESTS
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.values import Value, record, string
@@ -120,44 +122,61 @@ class Lake:
         known.config = config
         return known
 
-    def create_pool(self, config: PoolConfig) -> Pool:
-        """A new pool with an empty branch `main`."""
+    # ---- pools that come, go and change their names; under the id of an operation once
+
+    def create_pool(self, config: PoolConfig, op: Id | None = None) -> Pool:
+        """A new pool with an empty branch `main`. If the operation has an id, it is that of the pool."""
         self.require_writable()
-        check_config(config)
-        _require_free(self._journal.read(), config)
+        config = check_config(config if op is None else replace(config, id=op))
         pool = Pool(self.store, replace(config, ts=time.time_ns()))
-        # The branch first: a pool that is listed can be used. Its id is the operation, so that it is made once.
-        pool.journal.change(config.id, lambda state: branches.set_branch(MAIN, None, time.time_ns()), after=0)
 
         def plan(state: State) -> Changes:
             _require_free(state, config)
+            # The branch first: a pool that is listed can be used. Its id is the operation, so that it is made once.
+            pool.journal.change(config.id, lambda state: branches.set_branch(MAIN, None, time.time_ns()), after=0)
             return {to_text(config.id): show_config(pool.config)}
 
-        self._journal.change(new(), plan)
-        return self._handle(pool.config)
+        made = _set(self._journal.once(op, plan))
+        if (made.name, made.key) != (config.name, config.key):
+            raise InvalidInput(f"{config.name}: this id is that of another operation (use a new one)")
+        with suppress(StorageFailure):  # that it was done is certain, whatever became of it since
+            now = next((each for each in self.configs() if each.id == made.id), None)
+            return Pool(self.store, made) if now is None else self._handle(now)
+        return self._handle(made)
 
-    def rename_pool(self, old: str, name: str) -> PoolConfig:
+    def rename_pool(self, old: str, name: str, op: Id | None = None) -> PoolConfig:
         """Give a pool another name."""
         self.require_writable()
-        return self._change(old, lambda state, found: _renamed(state, found, name))
-
-    def drop_pool(self, name: str) -> PoolConfig:
-        """Remove a pool and all that is in it."""
-        self.require_writable(to_free=True)
-        dropped: list[PoolConfig] = []
 
         def plan(state: State) -> Changes:
-            dropped[:] = [_find(state, name)]
-            return {to_text(dropped[0].id): None}
+            renamed = _renamed(state, _find(state, old), name)
+            return {to_text(renamed.id): show_config(renamed)}
 
-        self._journal.change(new(), plan)
-        config = dropped[0]
+        renamed = _set(self._journal.once(op, plan))
+        if renamed.name != name:
+            raise InvalidInput(f"{name}: this id is that of another operation (use a new one)")
+        return renamed
+
+    def drop_pool(self, name: str, op: Id | None = None) -> PoolConfig:
+        """Remove a pool and all that is in it."""
+        self.require_writable(to_free=True)
+        entry = self._journal.once(op, lambda state: {to_text(_find(state, name).id): None})
+        config = self._dropped(entry)
         pool = self._pools.pop(config.id, None) or Pool(self.store, config)
         # The journal stays, until a vacuum, and says so: whoever still holds on to the pool cannot commit to it.
-        pool.journal.change(new(), lambda state: branches.drop_pool(time.time_ns()))
+        state = pool.journal.read()
+        if state.position and not branches.is_dropped(state):
+            pool.journal.change(entry.op, lambda state: branches.drop_pool(time.time_ns()))
         folder = list(self.store.list(f"{pool.prefix}/"))
         self.remove(listed for listed in folder if not listed.key.startswith(f"{pool.prefix}/branches/"))
         return config
+
+    def _dropped(self, entry: Entry) -> PoolConfig:
+        """The configuration that an entry has taken away."""
+        ((ident, left),) = entry.changes.items()
+        if left is not None:
+            raise InvalidInput(f"{to_text(entry.op)}: this id is that of another operation (use a new one)")
+        return parse_config(self._journal.at_position(entry.position - 1).entries[ident], ident)
 
     def remove(self, objects: Iterable[Listed]) -> None:
         """Delete objects that nothing needs. It can be done again after a crash."""
@@ -165,33 +184,35 @@ class Lake:
             self.store.delete(listed.key)
 
     def leftovers(self, grace: float) -> list[Listed]:
-        """What crashes left outside of all pools: folders of pools that were dropped or never listed, and probes.
+        """What is outside of all pools and of no use: folders of pools that were dropped or never listed, and probes,
+        which crashes left; and requests that are too old to be repeated.
 
-        A folder goes as a whole, and only if nothing in it is younger than the grace period in seconds.
+        A folder goes as a whole, and only if nothing in it is younger than the grace period in seconds; each request
+        goes by itself.
         """
         folders: dict[str, list[Listed]] = {}
         for listed in self.store.list():
             folder, slash, _ = listed.key.partition("/")
             if slash and (folder == "probe" or as_id(folder) is not None):
                 folders.setdefault(folder, []).append(listed)
+            elif slash and folder == REQUESTS:
+                folders[listed.key] = [listed]
         for config in self.configs():
             folders.pop(to_text(config.id), None)
         until = time.time() - grace
         return [each for found in folders.values() if max(x.modified for x in found) <= until for each in found]
 
-    def _change(self, name: str, change: Callable[[State, PoolConfig], PoolConfig]) -> PoolConfig:
-        made: list[PoolConfig] = []
-
-        def plan(state: State) -> Changes:
-            made[:] = [change(state, _find(state, name))]
-            return {to_text(made[0].id): show_config(made[0])}
-
-        self._journal.change(new(), plan)
-        return made[0]
-
 
 def _configs(state: State) -> Iterable[PoolConfig]:
     return (parse_config(value, key) for key, value in state.entries.items())
+
+
+def _set(entry: Entry) -> PoolConfig:
+    """The configuration that an entry has set."""
+    ((ident, value),) = entry.changes.items()
+    if value is None:
+        raise InvalidInput(f"{to_text(entry.op)}: this id is that of another operation (use a new one)")
+    return parse_config(value, ident)
 
 
 def _find(state: State, name: str) -> PoolConfig:

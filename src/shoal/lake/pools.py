@@ -15,8 +15,9 @@ from shoal.lake import branches
 from shoal.lake.branches import MAIN, Ref, Refs, VacuumMark
 from shoal.lake.checkpoints import Checkpoints
 from shoal.lake.commits import Commit, Commits, Note
+from shoal.lake.fields import NO_ID
 from shoal.lake.history import knows
-from shoal.lake.journal import Changes, Journal, State
+from shoal.lake.journal import Changes, Entry, Journal, Plan, State
 from shoal.lake.objects import DataObject, key_of
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.snapshots import Patch, Snapshot, Snapshots, describe
@@ -48,6 +49,7 @@ class Pool:
         self.checkpoints = Checkpoints(store, self.prefix, config.key)
         self.snapshots = Snapshots(self.commits, self.checkpoints, config.key)
         self.journal = Journal(store, f"{self.prefix}/branches")
+        self._op: Id | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self.store.uri, self.config)
@@ -103,9 +105,9 @@ class Pool:
             if commit.id == horizon:
                 return
 
-    # ---- names
+    # ---- names, which under the id of an operation are given and taken once
 
-    def create_branch(self, name: str, at: Id | None) -> None:
+    def create_branch(self, name: str, at: Id | None, op: Id | None = None) -> None:
         """A new branch at a commit."""
         branches.check_name(name, "branch")
 
@@ -114,38 +116,48 @@ class Pool:
             self.require_commit(at, state)
             return branches.set_branch(name, at, time.time_ns())
 
-        self.journal.change(new(), plan)
+        entry = self.once(op, plan)
+        branches.require_set(entry.changes, branches.set_branch(name, at, 0))
 
-    def create_tag(self, name: str, at: Id | None) -> None:
+    def create_tag(self, name: str, at: Id | None, op: Id | None = None) -> None:
         """A new tag at a commit, which never moves."""
         branches.check_name(name, "tag")
-        if at is None:
-            raise InvalidInput(f"{self.config.name}: there is no commit to tag yet")
 
         def plan(state: State) -> Changes:
             Refs(state).require_free(name)
+            if at is None:
+                raise InvalidInput(f"{self.config.name}: there is no commit to tag yet")
             self.require_commit(at, state)
             return branches.set_tag(name, at, time.time_ns())
 
-        self.journal.change(new(), plan)
+        entry = self.once(op, plan)
+        branches.require_set(entry.changes, branches.set_tag(name, NO_ID, 0))
 
-    def drop_branch(self, name: str) -> Ref:
+    def drop_branch(self, name: str, op: Id | None = None) -> Ref:
         """Remove a branch; what it pointed at. Its commits stay until a vacuum."""
-        return self._drop(lambda refs: refs.branch(name), branches.drop_branch(name))
+        return self._drop(lambda refs: refs.branch(name), branches.drop_branch(name), op)
 
-    def drop_tag(self, name: str) -> Ref:
+    def drop_tag(self, name: str, op: Id | None = None) -> Ref:
         """Remove a tag; what it pointed at."""
-        return self._drop(lambda refs: refs.tag(name), branches.drop_tag(name))
+        return self._drop(lambda refs: refs.tag(name), branches.drop_tag(name), op)
 
-    def _drop(self, find: Callable[[Refs], Ref], changes: Changes) -> Ref:
-        found: list[Ref] = []
+    def once(self, op: Id | None, plan: Plan) -> Entry:
+        """The entry of an operation that makes no commit of its own; InvalidInput for the id of one that did."""
+        if op is not None and self.commits.has(op):
+            raise InvalidInput(f"{to_text(op)}: this id is that of another operation (use a new one)")
+        return self.journal.once(op, plan)
+
+    def _drop(self, find: Callable[[Refs], Ref], changes: Changes, op: Id | None) -> Ref:
+        found: dict[int, Ref] = {}
 
         def plan(state: State) -> Changes:
-            found[:] = [find(Refs(state))]
+            found[state.position] = find(Refs(state))
             return changes
 
-        self.journal.change(new(), plan)
-        return found[0]
+        entry = self.once(op, plan)
+        branches.require_set(entry.changes, changes)
+        before = entry.position - 1
+        return found[before] if before in found else find(Refs(self.journal.at_position(before)))
 
     # ---- commits
 
@@ -197,6 +209,12 @@ class Pool:
         made: ObjectWriter = module.ObjectWriter(self.store, self.prefix, self.config, as_one_run)
         return made
 
+    def under(self, op: Id) -> Pool:
+        """The same pool, for one operation that may be repeated by its id: the commit that it makes."""
+        named = object.__new__(Pool)
+        vars(named).update(vars(self), _op=op)
+        return named
+
     def commit(
         self,
         branch: str,
@@ -215,6 +233,7 @@ class Pool:
         The commit of the first attempt has the id of the operation and says where the journal stood. So whoever
         repeats an operation finds out where to look for its entry; if there is no such commit, there is none.
         """
+        op = self._op if op is None else op
         ident = new() if op is None else op
         if op is not None and after is None:
             after = self._began_after(op)
@@ -297,6 +316,8 @@ class Pool:
         try:
             return self.commits.read(op).position
         except NotFound:
+            if (began := self.journal.began(op)) is not None:
+                return began
             mark = self.refs().vacuum
             if mark is not None and (made_at(op) + 1) * 10**9 <= mark.until:
                 raise Conflict(

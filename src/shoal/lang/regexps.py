@@ -7,7 +7,9 @@ programs match on them: "error parsing regexp: missing closing ): `foo(.?`".
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Any
 
 import re2
 
@@ -68,16 +70,20 @@ class Regexp:
         """The named groups and their places."""
         return {name.decode(): place for name, place in self._compiled.groupindex.items()}
 
-    def replace_all(self, text: str, template: str) -> str:
+    def replace_all(
+        self, text: str, template: str, watch: Callable[[Iterator[Any]], Iterator[Any]] | None = None
+    ) -> str:
         """The text with each match replaced; `$1`, `$name` and `${name}` in the template stand for groups.
 
-        An empty match right behind another match is not replaced. InvalidInput if it grows too long.
+        An empty match right behind another match is not replaced. InvalidInput if it grows too long. Matches go through
+        `watch`, since there may be very many of them.
         """
         names = self.names
         out: list[str] = []
         end = 0
         room = MAX_TEXT - len(text)
-        for found in self._compiled.finditer(text):
+        matches = self._compiled.finditer(text)
+        for found in matches if watch is None else watch(matches):
             begin, stop = found.span()
             out.append(text[end:begin])
             if stop > end or begin == 0:

@@ -22,12 +22,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shoal.errors import NotFound, ShoalError
 from shoal.ids import new, to_text
 from shoal.model.values import Value
-from shoal.service import failures
+from shoal.service import failures, openapi
 from shoal.service.answers import Answer, EventStream, Streaming, Text
 from shoal.service.bodies import Body
 from shoal.service.calls import Call
 from shoal.service.media import format_of_answer, media_type, open_writer
-from shoal.service.routes import ROUTES, Route
+from shoal.service.routes import ROUTES, Need, Route
 from shoal.service.state import THREADS, Service
 from shoal.service.streaming import Chunks, Plan, Streamed
 
@@ -77,6 +77,8 @@ def _http_routes(service: Service) -> list[BaseRoute]:
         HttpRoute(route.path, partial(_serve, service, route), methods=[route.method], include_in_schema=False)
         for route in ROUTES
     ]
+    described = Route("GET", "/openapi.json", "description", Need.NOTHING, openapi.show)
+    made.append(HttpRoute(described.path, partial(_serve, service, described), methods=["GET"]))
     known = sorted({route.path for route in ROUTES})
     everything = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
     made += [HttpRoute(path, _no_method, methods=everything) for path in known]

@@ -53,6 +53,9 @@ class Route:
     params: tuple[Param, ...] = ()
     is_empty: bool = False
     """Whether it is answered without a body."""
+    may_be_empty: bool = False
+    media_types: tuple[str, ...] = ()
+    """What it answers, if not values in any format."""
 
     @property
     def about(self) -> str:
@@ -78,20 +81,22 @@ _DATA = (Param("csv.delim", "what is between the cells of a line of CSV"), _FORM
 _VACUUM = (Param("dryrun", "T to remove nothing", "boolean"), Param("grace", "seconds that garbage stays", "number"))
 _VECTORS = (Param("vectors", "accepted for clients that give it", "boolean"),)
 
+_TEXT = ("text/plain",)
+
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/", "root", Need.NOTHING, about.root),
+    Route("GET", "/", "root", Need.NOTHING, about.root, media_types=_TEXT),
     Route("GET", "/version", "version", Need.NOTHING, about.version),
-    Route("GET", "/status", "status", Need.NOTHING, about.health),
-    Route("GET", "/metrics", "metrics", Need.IDENTITY, about.metrics),
+    Route("GET", "/status", "status", Need.NOTHING, about.health, media_types=_TEXT),
+    Route("GET", "/metrics", "metrics", Need.IDENTITY, about.metrics, media_types=_TEXT),
     Route("GET", "/lake", "lake", Need.IDENTITY, about.lake),
-    Route("GET", "/events", "events", Need.IDENTITY, about.events),
+    Route("GET", "/events", "events", Need.IDENTITY, about.events, media_types=("text/event-stream",)),
     Route("GET", "/pool", "listPools", Need.IDENTITY, pools.list_pools),
     Route("POST", "/pool", "createPool", Need.LAKE, pools.create_pool, "record",
           (("name", "string"), ("layout", "object"), ("seek_stride", "integer"), ("thresh", "integer"))),
     Route("GET", _POOL, "showPool", Need.READ, pools.show_pool),
     Route("PUT", _POOL, "renamePool", Need.ADMIN, pools.rename_pool, "record", (("name", "string"),), is_empty=True),
     Route("DELETE", _POOL, "dropPool", Need.ADMIN, pools.drop_pool, is_empty=True),
-    Route("GET", _POOL + "/stats", "poolStats", Need.READ, pools.pool_stats),
+    Route("GET", _POOL + "/stats", "poolStats", Need.READ, pools.pool_stats, may_be_empty=True),
     Route("GET", _POOL + "/branch", "listBranches", Need.READ, revisions.list_branches),
     Route("POST", _POOL, "createBranch", Need.WRITE, revisions.create_branch, "record",
           (("name", "string"), ("commit", "string"))),
@@ -122,7 +127,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", _TRANSACTION + "/delete", "stageDelete", Need.WRITE, transactions.delete, "record", _DELETION,
           is_empty=True),
     Route("POST", _TRANSACTION + "/query", "queryStaged", Need.WRITE, transactions.query, "record",
-          (("query", "string"),)),
+          (("query", "string"),), (Param("ctrl", "T for control messages in ZNG and ZJSON", "boolean"),)),
     Route("POST", _TRANSACTION + "/commit", "commit", Need.WRITE, transactions.commit, params=(
         Param("position", "as `begin` gave it: where to look for the commit if the service began anew", "number"),)),
     Route("DELETE", _TRANSACTION, "abandon", Need.WRITE, transactions.abandon, is_empty=True),
@@ -136,10 +141,13 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/query", "query", Need.IDENTITY, queries.query, "record", _QUESTION, (
         Param("ctrl", "T for control messages in ZNG and ZJSON", "boolean"),
         Param("statistics", "T to count what is read", "boolean"))),
+    Route("POST", "/query/describe", "describe", Need.IDENTITY, queries.describe, "record", _QUESTION,
+          media_types=("application/json",)),
     Route("POST", "/query/explain", "explain", Need.IDENTITY, queries.explain, "record", _QUESTION),
     Route("POST", "/query/sql", "sql", Need.IDENTITY, queries.sql, "record",
           (("statement", "string"), ("engine", "string")),
           (Param("ctrl", "T for control messages in ZNG and ZJSON", "boolean"),)),
     Route("GET", "/query/status/{request}", "queryStatus", Need.IDENTITY, queries.status),
-    Route("POST", "/compile", "compile", Need.IDENTITY, queries.compile_program, "record", (("query", "string"),)),
+    Route("POST", "/compile", "compile", Need.IDENTITY, queries.compile_program, "record", (("query", "string"),),
+          media_types=("application/json",)),
 )  # fmt: skip

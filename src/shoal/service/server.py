@@ -66,8 +66,8 @@ def serve(service: Service, how: Listening) -> None:
 def _bind(how: Listening) -> socket.socket:
     try:
         found = socket.getaddrinfo(how.host or None, how.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, _, _, address = found[0]
-        listener = socket.socket(family, kind)
+        family, kind, protocol, _, address = found[0]
+        listener = socket.socket(family, kind, protocol)  # only where it is TCP by name, asyncio sends without delay
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(_BACKLOG)

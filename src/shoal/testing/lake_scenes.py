@@ -392,6 +392,64 @@ def _commit_session(store: ObjectStore, facts: Facts) -> object:
     return sessions.commit(_open(store, facts), facts.session, _NOTE)
 
 
+# The same by clients who were given an id, so that they repeat it blindly.
+
+
+def _once(store: ObjectStore, facts: Facts, branch: str, act: Callable[[Pool], Id]) -> object:
+    return changes.once(_open(store, facts), branch, facts.op, act)
+
+
+def _delete_named(store: ObjectStore, facts: Facts) -> object:
+    two = facts.commits["two"]
+    return _once(store, facts, "main", lambda pool: changes.delete(pool, "main", added(pool, two), _NOTE))
+
+
+def _delete_where_named(store: ObjectStore, facts: Facts) -> object:
+    return _once(store, facts, "main", lambda pool: rewriting.delete_where(pool, "main", _Even(), _NOTE))
+
+
+def _merge_named(store: ObjectStore, facts: Facts) -> object:
+    return _once(store, facts, "main", lambda pool: changes.merge(pool, "side", "main", _NOTE))
+
+
+def _revert_named(store: ObjectStore, facts: Facts) -> object:
+    return _once(store, facts, "main", lambda pool: changes.revert(pool, "main", facts.commits["deletion"], _NOTE))
+
+
+def _rebase_named(store: ObjectStore, facts: Facts) -> object:
+    return changes.rebase(_open(store, facts), "side", "main", facts.op)
+
+
+def _create_pool_named(store: ObjectStore, facts: Facts) -> object:
+    return lake.open_lake(store).create_pool(facts.planned, facts.op).config.id
+
+
+def _rename_named(store: ObjectStore, facts: Facts) -> object:
+    return lake.open_lake(store).rename_pool(POOL, "renamed", facts.op)
+
+
+def _drop_pool_named(store: ObjectStore, facts: Facts) -> object:
+    return lake.open_lake(store).drop_pool(POOL, facts.op)
+
+
+def _create_branch_named(store: ObjectStore, facts: Facts) -> object:
+    _open(store, facts).create_branch("new", facts.commits["side one"], facts.op)
+    return None
+
+
+def _drop_branch_named(store: ObjectStore, facts: Facts) -> object:
+    return _open(store, facts).drop_branch("spare", facts.op)
+
+
+def _create_tag_named(store: ObjectStore, facts: Facts) -> object:
+    _open(store, facts).create_tag("v2", facts.commits["two"], facts.op)
+    return None
+
+
+def _drop_tag_named(store: ObjectStore, facts: Facts) -> object:
+    return _open(store, facts).drop_tag("v1", facts.op)
+
+
 def _rival_load(store: ObjectStore, facts: Facts) -> object:
     return load(_open(store, facts), (81,), "rival")
 
@@ -441,6 +499,19 @@ SCENES = (
     Scene("drop branch", _drop_branch, pond),
     Scene("create tag", _create_tag, pond),
     Scene("drop tag", _drop_tag, pond),
+    Scene("delete with an id", _delete_named, pond, is_named=True),
+    Scene("delete where with an id", _delete_where_named, pond, is_named=True),
+    Scene("merge with an id", _merge_named, pond, is_named=True),
+    Scene("merge with an id, a load being first", _merge_named, pond, rival=_rival_load, is_named=True),
+    Scene("revert with an id", _revert_named, pond, is_named=True),
+    Scene("rebase with an id", _rebase_named, pond, is_named=True, moves=("side",)),
+    Scene("create pool with an id", _create_pool_named, pond, is_named=True),
+    Scene("rename pool with an id", _rename_named, pond, is_named=True),
+    Scene("drop pool with an id", _drop_pool_named, puddle, is_named=True, after=(StorageFailure,)),
+    Scene("create branch with an id", _create_branch_named, pond, is_named=True),
+    Scene("drop branch with an id", _drop_branch_named, pond, is_named=True),
+    Scene("create tag with an id", _create_tag_named, pond, is_named=True),
+    Scene("drop tag with an id", _drop_tag_named, pond, is_named=True),
     Scene("session", _commit_session, staged, is_named=True),
     Scene("session, a load being first", _commit_session, staged, rival=_rival_load, is_named=True),
 )

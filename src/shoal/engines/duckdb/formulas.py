@@ -100,9 +100,9 @@ class Evaluation:
         typ, compute, env, known = self._this.type, self._compute, self._env, self._known
         if typ.has_float:
             # Zeros of either sign are one to Python.
-            return [compute(Value(typ, d), env) for d in data]
+            return [compute(Value(typ, d), env) for d in env.run.stop.checked(data)]
         found = []
-        for d in data:
+        for d in env.run.stop.checked(data):
             value = known.get(d)
             if value is None:
                 value = known[d] = compute(Value(typ, d), env)

@@ -19,6 +19,7 @@ from shoal.engines.duckdb.formulas import Functions
 from shoal.engines.sql import build
 from shoal.engines.sql.formulas import Computed
 from shoal.engines.sql.frames import Item, scan_frame
+from shoal.engines.stopping import current
 from shoal.engines.units import Source
 from shoal.formats.layouts import layout_of
 from shoal.lang.frames import deep_frames
@@ -92,11 +93,15 @@ def text_of(
 
 def query_batches(query: exp.Select, held: Held) -> Iterator[pa.RecordBatch]:
     """The batches that a query gives, as they come."""
-    con = connection()
+    con, stop = connection(), current()
     functions = Functions(con)
     try:
-        yield from con.sql(_statement(con, query, held, functions)).to_arrow_reader(_BATCH_ROWS)
+        with stop.cancelling(con.interrupt):
+            text = _statement(con, query, held, functions)
+            stop.check()
+            yield from stop.checked(con.sql(text).to_arrow_reader(_BATCH_ROWS))
     except Exception as e:
+        stop.check()
         raise functions.failure or e from None
     finally:
         functions.drop()

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from shoal.engines.duckdb.views import Views
+from shoal.engines.stopping import current
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.statements import DIALECT, Statement
 from shoal.engines.units import Source
@@ -24,6 +25,7 @@ _SETTINGS = (
     "SET TimeZone = 'UTC'",
     "SET arrow_large_buffer_size = false",
 )
+_OF_THE_MACHINE = ("IO Error", "Out of Memory Error")
 _LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
 
 
@@ -34,7 +36,7 @@ def run_statement(
     con = duckdb.connect(":memory:", config=_CONFIG)
     views = Views(con)
     try:
-        with _errors(views):
+        with _errors(views), current().cancelling(con.interrupt):
             for setting in _SETTINGS:
                 con.execute(setting)
             con.execute("SET temp_directory = ?", [str(Path(gettempdir()) / f"shoal-sql-{os.getpid()}")])
@@ -51,8 +53,8 @@ def run_statement(
 
 def _batches(con: duckdb.DuckDBPyConnection, views: Views, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     try:
-        with _errors(views):
-            yield from reader
+        with _errors(views), current().cancelling(con.interrupt):
+            yield from current().checked(reader)
     finally:
         reader.close()
         _close(con, views)
@@ -66,11 +68,13 @@ def _close(con: duckdb.DuckDBPyConnection, views: Views) -> None:
 @contextmanager
 def _errors(views: Views) -> Iterator[None]:
     """What DuckDB says, in one line."""
+    stop = current()
     try:
         yield
-    except (duckdb.IOException, duckdb.OutOfMemoryException) as e:
-        raise StorageFailure(f"sql: {_line(e)}") from e
-    except (duckdb.Error, pa.ArrowException) as e:
+    except (duckdb.Error, pa.ArrowException, OSError) as e:  # while results are fetched, Arrow says it instead
+        stop.check()
+        if str(e).startswith(_OF_THE_MACHINE):
+            raise StorageFailure(f"sql: {_line(e)}") from e
         raise views.failure() or InvalidInput(f"sql: {_line(e)}") from e
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from shoal.engines.interp.aggregates.contract import Aggregate, Limits
 from shoal.engines.interp.spill import Workspace
+from shoal.engines.stopping import Stop, current
 from shoal.errors import InvalidInput, Unsupported
 from shoal.lang import plan
 from shoal.model.types import Type
@@ -64,6 +65,7 @@ class Run:
     statistics: Statistics = field(default_factory=Statistics)
     type_names: dict[str, Type] = field(default_factory=dict)
     """The named types met so far; filled only for programs that ask for them."""
+    stop: Stop = field(default_factory=current)
 
     @property
     def limits(self) -> Limits:
@@ -91,6 +93,8 @@ class Env:
         depth = self.depth + weight
         if depth > MAX_DEPTH:
             raise StackOverflow("stack overflow")
+        if self.run.stop.why is not None:
+            self.run.stop.check()
         return Env(self.run, variables, depth)
 
     def call(self, args: tuple[Value, ...]) -> Env:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from weakref import WeakSet
 
+from shoal.engines.stopping import NEVER, Stop
 from shoal.errors import StorageFailure
 from shoal.model import types as t
 from shoal.model.values import Value
@@ -175,14 +176,16 @@ class Room:
         self.left = self.limit
 
 
-def merge_runs(runs: list[SpillFile], key: Callable[[Value], Any], workspace: Workspace) -> Iterator[Value]:
+def merge_runs(
+    runs: list[SpillFile], key: Callable[[Value], Any], workspace: Workspace, stop: Stop = NEVER
+) -> Iterator[Value]:
     """Sorted files as one stream, some of them at a time; equal values in the order of their files."""
     while len(runs) > MOST_RUNS:
         some, runs = runs[:MOST_RUNS], runs[MOST_RUNS:]
-        merged = SpillFile(workspace, heapq.merge(*some, key=key)).seal()
+        merged = SpillFile(workspace, stop.checked(heapq.merge(*some, key=key))).seal()
         for run in some:
             run.remove()
         runs.insert(0, merged)
-    yield from heapq.merge(*runs, key=key)
+    yield from stop.checked(heapq.merge(*runs, key=key))
     for run in runs:
         run.remove()

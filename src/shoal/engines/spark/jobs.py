@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from shoal.engines.progress import watcher
 from shoal.engines.spark.session import spark_session
+from shoal.engines.stopping import NEVER, current
 from shoal.errors import ShoalError, StorageFailure, Unsupported
 from shoal.ids import new, to_text
 
@@ -25,6 +26,8 @@ R = TypeVar("R")
 TASKS_PER_CORE = 2
 """Enough to even out, few enough not to wait for their starts."""
 _DONE, _FAILED = b"d", b"e"
+_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+"""Of a thread, that are set by a group of jobs."""
 _EVERY = 0.2
 """Seconds between two looks at a job."""
 
@@ -60,13 +63,13 @@ def stream(rows: Any) -> Generator[Any, None, None]:
     context = _context()
     wave, count = cores(), rows.getNumPartitions()
     waves = [range(start, min(start + wave, count)) for start in range(0, count, wave)]
-    group = f"shoal-{to_text(new())}"
+    group, stop = f"shoal-{to_text(new())}", current()
 
     def collect(places: range) -> list[bytes]:
         context.setJobGroup(group, "shoal", interruptOnCancel=True)
         return list(context.runJob(rows, _as_is, places))
 
-    with ThreadPoolExecutor(1) as ahead, shown(group, count):
+    with ThreadPoolExecutor(1) as ahead, shown(group, count), stop.cancelling(lambda: context.cancelJobGroup(group)):
         waiting = ahead.submit(collect, waves[0])
         try:
             for following in (*waves[1:], None):
@@ -77,6 +80,23 @@ def stream(rows: Any) -> Generator[Any, None, None]:
         finally:
             if not waiting.done():
                 context.cancelJobGroup(group)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Jobs that this thread starts within are cancelled if what they are for is stopped."""
+    stop = current()
+    if stop is NEVER:
+        yield
+        return
+    context, group = _context(), f"shoal-{to_text(new())}"
+    context.setJobGroup(group, "shoal", interruptOnCancel=True)
+    try:
+        with stop.cancelling(lambda: context.cancelJobGroup(group)):
+            yield
+    finally:
+        for name in _PROPERTIES:
+            context.setLocalProperty(name, None)
 
 
 @contextmanager
@@ -145,6 +165,7 @@ def _named(job: Callable[[], list[bytes]]) -> list[bytes]:
     except ShoalError:
         raise
     except Exception as e:
+        current().check()
         raise StorageFailure(f"Spark: {reason_of(e)} (SHOAL_SPARK_LOG=WARN shows more)") from e
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 from shoal.api.inputs import Reading, read_named
 from shoal.api.local_pool import LocalPool
@@ -15,12 +16,13 @@ from shoal.service.calls import Call, id_texts
 from shoal.service.handlers.pools import branch_update
 
 _NAME_HEADER = "shoal-source"
+"""Its text is quoted as in URLs: a header holds ASCII."""
 
 
 def pieces(call: Call) -> Iterator[Piece]:
     """What the body of a request holds; errors begin with the name that the client gave to it."""
     reading = Reading(call.format_of_body(), call.read_options(), in_columns=True)
-    return read_named(call.headers.get(_NAME_HEADER, ""), call.source(), reading)
+    return read_named(unquote(call.headers.get(_NAME_HEADER, "")), call.source(), reading)
 
 
 def load(call: Call) -> Answer:

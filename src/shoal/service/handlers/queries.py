@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from shoal.api.lake_query import parse_head
+from shoal.api.describing import Channel
+from shoal.api.heads import parse_head
 from shoal.api.protocol import ScanPlan
 from shoal.api.results import Results
 from shoal.errors import InvalidInput, ShoalError
@@ -31,7 +33,7 @@ def query(call: Call) -> Answer:
     asked, head = _question(call)
     ask = call.service.lake.query
     how: dict[str, Any] = {"head": head, "statistics": call.is_set("statistics"), "engine": asked.get("engine")}
-    return _streamed(call, lambda warn: ask(asked["query"], on_warning=warn, **how))
+    return stream(call, lambda warn, debug: ask(asked["query"], on_warning=warn, on_debug=debug, **how))
 
 
 def sql(call: Call) -> Answer:
@@ -40,7 +42,7 @@ def sql(call: Call) -> Answer:
     if "statement" not in asked:
         raise InvalidInput("the body has to have a statement")
     ask = call.service.lake.sql
-    return _streamed(call, lambda warn: ask(asked["statement"], engine=asked.get("engine"), on_warning=warn))
+    return stream(call, lambda warn, _: ask(asked["statement"], engine=asked.get("engine"), on_warning=warn))
 
 
 def _question(call: Call) -> tuple[dict[str, Any], str | None]:
@@ -56,23 +58,39 @@ def _question(call: Call) -> tuple[dict[str, Any], str | None]:
     return asked, head or None
 
 
-Ask = Callable[[Callable[[str], None]], Results]
+Ask = Callable[[Callable[[str], None], Callable[[Value], None]], Results]
+"""Asks a question, and is told where warnings go, and what the operator `debug` sees."""
 
 
-def _streamed(call: Call, ask: Ask) -> Streaming:
+def stream(call: Call, ask: Ask) -> Streaming:
     """The results of a question, which is asked now, so that what is wrong with it is an answer of its own."""
-    service, warnings = call.service, call.warnings
-    running = _Answering(call, ask(warnings.append))
+    service, aside = call.service, _Aside()
+    running = _Answering(call, ask(call.warnings.append, aside.debug), aside)
     service.queries.begin(call.id, call.subject)
     return Streaming(running.make, media_type(call.answer_format), running.stop)
+
+
+class _Aside:
+    """What leaves a query by the side, as soon as there is a stream that it can go into."""
+
+    def __init__(self) -> None:
+        self.writer: Any = None
+
+    def debug(self, value: Value) -> None:
+        """A value that the operator `debug` sees; it comes before those that are made of it."""
+        if self.writer is not None:
+            self.writer.tell("QueryChannelSet", channel="debug")
+            self.writer.write(value)
+            self.writer.tell("QueryChannelSet", channel="main")
 
 
 class _Answering:
     """Results on their way out."""
 
-    def __init__(self, call: Call, results: Results) -> None:
+    def __init__(self, call: Call, results: Results, aside: _Aside) -> None:
         self._call = call
         self._results = results
+        self._aside = aside
         self._is_stopped = False
 
     def stop(self) -> None:
@@ -117,7 +135,7 @@ class _Answering:
 
     def _write_controlled(self, chunks: Chunks) -> None:
         call, began = self._call, time.time_ns()
-        writer = WRITERS[call.answer_format.name](chunks, WriteOptions())
+        writer = self._aside.writer = WRITERS[call.answer_format.name](chunks, WriteOptions())
         try:
             writer.tell("QueryChannelSet", channel="main")
             told = 0
@@ -170,6 +188,28 @@ def explain(call: Call) -> Answer:
     asked, head = _question(call)
     plans = call.service.lake.explain(asked["query"], head=head, engine=asked.get("engine"))
     return [_show_plan(plan) for plan in plans]
+
+
+def describe(call: Call) -> Answer:
+    """Where the results of a query come from, and how they are arranged."""
+    asked, head = _question(call)
+    found = call.service.lake.describe(asked["query"], head=head)
+    told = {
+        "sources": [
+            {"kind": "Pool", "name": each.name, "id": each.id, "inferred": each.is_inferred} for each in found.pools
+        ],
+        "channels": [_show_channel(each) for each in found.channels],
+    }
+    return Text(json.dumps(told, ensure_ascii=False) + "\n", "application/json")
+
+
+def _show_channel(channel: Channel) -> dict[str, Any]:
+    order = channel.order
+    return {
+        "name": channel.name,
+        "aggregation_keys": None if channel.keys is None else [list(path) for path in channel.keys],
+        "sort": None if order is None else [{"order": which, "key": list(path)} for which, path in order],
+    }
 
 
 def _show_plan(plan: ScanPlan) -> Value:

@@ -14,6 +14,7 @@ from shoal.service.answers import Answer, commit_response, id_of
 from shoal.service.calls import Call
 from shoal.service.handlers.loads import deletion, pieces
 from shoal.service.handlers.pools import branch_update
+from shoal.service.handlers.queries import stream
 
 
 def begin(call: Call) -> Answer:
@@ -53,7 +54,7 @@ def query(call: Call) -> Answer:
     """Ask the lake as the transaction sees it."""
     program = call.record({"query": str}).get("query", "")
     with _transaction(call) as transaction:
-        return iter(transaction.query(program))
+        return stream(call, lambda warn, debug: transaction.query(program))
 
 
 def commit(call: Call) -> Answer:

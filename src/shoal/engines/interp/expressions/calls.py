@@ -38,6 +38,11 @@ def builtin_with_names(function: Callable[..., Value], args: tuple[Eval, ...]) -
     return lambda this, env: function(*[arg(this, env) for arg in args], names=env.run.type_names)
 
 
+def builtin_with_stop(function: Callable[..., Value], args: tuple[Eval, ...]) -> Eval:
+    """A call of a function that may take long."""
+    return lambda this, env: function(*[arg(this, env) for arg in args], stop=env.run.stop)
+
+
 def user(body: list[Eval], args: tuple[Eval, ...]) -> Eval:
     """A call of a function of the program; its body may not be compiled yet."""
 
@@ -60,7 +65,7 @@ def map_call(expr: Eval, inner: Eval) -> Eval:
             return structured_error("map: first argument must be array or set", container)
         if container.data is None:
             return container
-        made = [inner(Value(elem, data).under(), env) for data in container.data]
+        made = [inner(Value(elem, data).under(), env) for data in env.run.stop.checked(container.data)]
         return bounded(values.array(made) if isinstance(container.type, t.Array) else values.set_of(made))
 
     return call
@@ -94,7 +99,7 @@ def subquery(local: tuple[Eval, ...], exprs: tuple[Eval, ...], body: Stream) -> 
 
     def call(this: Value, env: Env) -> Value:
         scope = lateral(local, this, env)
-        out = list(body(iter(list(unroll(exprs, this, scope))), scope))
+        out = list(body(env.run.stop.checked(list(unroll(exprs, this, scope))), scope))
         if not out:
             return NULL
         return out[0] if len(out) == 1 else bounded(values.array(out))

@@ -9,7 +9,7 @@ from shoal.engines.interp.aggregates.table import AGGREGATES
 from shoal.engines.interp.environment import Eval
 from shoal.engines.interp.expressions import access, arithmetic, calls, compare, construct, logic, search
 from shoal.engines.interp.expressions.calls import Stream
-from shoal.engines.interp.functions.table import FUNCTIONS, NEED_NAMES
+from shoal.engines.interp.functions.table import FUNCTIONS, NEED_NAMES, NEED_STOP
 from shoal.errors import InvalidInput
 from shoal.lang import plan
 from shoal.lang.walk import calls_itself, has_aggregate
@@ -59,8 +59,7 @@ class ExpressionCompiler:
             case plan.Conditional(cond, then, otherwise):
                 return logic.conditional(self.expr(cond), self.expr(then), self.expr(otherwise))
             case plan.Call(name, args):
-                call = calls.builtin_with_names if name in NEED_NAMES else calls.builtin
-                return call(FUNCTIONS[name], self.exprs(args))
+                return _caller(name)(FUNCTIONS[name], self.exprs(args))
             case plan.UserCall(func, _, args):
                 return calls.user(self._body(func), self.exprs(args))
             case plan.MapCall(inner, function):
@@ -135,6 +134,13 @@ class ExpressionCompiler:
             self._bodies[index] = body
         body.append(self.expr(func.body))
         return body
+
+
+def _caller(name: str) -> Callable[[Callable[..., Value], tuple[Eval, ...]], Eval]:
+    """What calls a built-in function with all that it needs."""
+    if name in NEED_NAMES:
+        return calls.builtin_with_names
+    return calls.builtin_with_stop if name in NEED_STOP else calls.builtin
 
 
 def _constant(value: Value) -> Eval:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shoal.engines.interp.functions.failures import failure, first_non_string
 from shoal.engines.interp.functions.strings import STRINGS
+from shoal.engines.stopping import NEVER, Stop
 from shoal.errors import InvalidInput
 from shoal.lang.regexps import compile_regexp
 from shoal.model import types as t
@@ -23,7 +24,7 @@ def regexp(pattern: Value, text: Value) -> Value:
     return Value(STRINGS, compiled.search(text.data or ""))
 
 
-def regexp_replace(text: Value, pattern: Value, new: Value) -> Value:
+def regexp_replace(text: Value, pattern: Value, new: Value, stop: Stop = NEVER) -> Value:
     """Every match replaced: `regexp_replace("a: b", "(\\w): (\\w)", "$1=$2")` is `"a=b"`."""
     wrong = first_non_string(text, pattern, new)
     if wrong is not None:
@@ -33,6 +34,6 @@ def regexp_replace(text: Value, pattern: Value, new: Value) -> Value:
     if pattern.data is None or new.data is None:
         return text_error("regexp_replace: 2nd and 3rd args cannot be null")
     try:
-        return string(compile_regexp(pattern.data).replace_all(text.data, new.data))
+        return string(compile_regexp(pattern.data).replace_all(text.data, new.data, stop.checked))
     except InvalidInput as e:
         return text_error(f"regexp_replace: {e}")

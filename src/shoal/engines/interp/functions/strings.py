@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shoal.engines.interp.functions.failures import failure, first_non_string
+from shoal.engines.stopping import NEVER, Stop
 from shoal.model import types as t
 from shoal.model.extent import MAX_TEXT, TOO_LONG
 from shoal.model.values import NULL, Value, int64, string, text_error
@@ -82,13 +83,13 @@ def join(pieces: Value, separator: Value | None = None) -> Value:
     return string(between.join(texts))
 
 
-def levenshtein(a: Value, b: Value) -> Value:
+def levenshtein(a: Value, b: Value, stop: Stop = NEVER) -> Value:
     """The fewest changes of one character from one string to the other: `levenshtein("kitten", "sitting")` is 3."""
     a, b = a.under(), b.under()
     wrong = first_non_string(a, b)
     if wrong is not None:
         return failure("levenshtein: string args required", wrong)
-    return int64(_distance(a.data or "", b.data or ""))
+    return int64(_distance(a.data or "", b.data or "", stop))
 
 
 def _mapped(name: str, value: Value, change: Callable[[str], str]) -> Value:
@@ -113,7 +114,7 @@ def _upper_letter(c: str) -> str:
     return made if len(made) == 1 else c
 
 
-def _distance(a: str, b: str) -> int:
+def _distance(a: str, b: str, stop: Stop) -> int:
     """Myers' bit-parallel algorithm: a column of the table is a pair of integers, so it takes len(b) steps."""
     if not a:
         return len(b)
@@ -122,7 +123,7 @@ def _distance(a: str, b: str) -> int:
         places[c] = places.get(c, 0) | 1 << i
     top, mask = 1 << len(a) - 1, (1 << len(a)) - 1
     up, down, distance = mask, 0, len(a)
-    for c in b:
+    for c in stop.checked(b):
         same = places.get(c, 0)
         vertical = same | down
         diagonal = (((same & up) + up) ^ up) | same

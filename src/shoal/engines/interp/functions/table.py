@@ -87,3 +87,5 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
 
 NEED_NAMES = frozenset({"is", "typename"})
 """Functions that take the names of types in the data as well, as the keyword `names`."""
+NEED_STOP = frozenset({"levenshtein", "regexp_replace"})
+"""Functions that may take minutes for one value, and are given what stops them as the keyword `stop`."""

@@ -41,7 +41,7 @@ def join(
             if not found and keeps_unmatched:
                 yield value
             elif not drops_matched:
-                for other in found:
+                for other in env.run.stop.checked(found):
                     yield splice(value, cutter(other, env))
 
     return run

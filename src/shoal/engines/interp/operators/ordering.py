@@ -14,6 +14,7 @@ from shoal.engines.interp.expressions.access import path
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.engines.interp.operators.simple import close
 from shoal.engines.interp.spill import Room, SpillFile, merge_runs
+from shoal.engines.stopping import NEVER, Stop
 from shoal.lang.rules.top_of_sort import MOST_HELD
 from shoal.model import types as t
 from shoal.model.order import compare_values
@@ -32,8 +33,8 @@ class Order:
         """The values in order; equal ones stay as they are."""
         places = list(range(len(values)))
         for expr, descending, nulls_max in reversed(self.keys):
-            found = [self._key(expr, value, env) for value in values]
-            ranks = native_keys(found, nulls_max)
+            found = [self._key(expr, value, env) for value in env.run.stop.checked(values)]
+            ranks = native_keys(found, nulls_max, env.run.stop)
             places.sort(key=ranks.__getitem__, reverse=descending)
         return [values[i] for i in places]
 
@@ -63,17 +64,17 @@ class Order:
         return 0
 
 
-def native_keys(values: list[Value], nulls_max: bool) -> list[Any]:
+def native_keys(values: list[Value], nulls_max: bool, stop: Stop = NEVER) -> list[Any]:
     """What Python may sort by in place of the values: plain data where it orders alike."""
+    rank = cmp_to_key(stop.comparing(_comparison(nulls_max)))
     kinds = {value.type.under for value in values if value.data is not None}
     if all(t.is_number(kind) for kind in kinds):
         plain = [value.data for value in values]
         if any(kind in (t.FLOAT16, t.FLOAT32, t.FLOAT64) for kind in kinds) and any(_is_nan(d) for d in plain):
-            return [cmp_to_key(_comparison(nulls_max))(value) for value in values]
+            return [rank(value) for value in values]
     elif len(kinds) == 1 and kinds <= {t.STRING, t.BYTES, t.BOOL}:
         plain = [value.data for value in values]
     else:
-        rank = cmp_to_key(_comparison(nulls_max))
         return [rank(value) for value in values]
     if None not in plain:
         return plain
@@ -136,18 +137,18 @@ def sorted_stream(keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first:
                 order = make_order([(path(guess_key(value)), False)], reverse, nulls_first)
             held.append(value)
             if room.take(value):
-                runs.append(SpillFile(env.run.workspace, order.sort(held, env)).seal())
+                runs.append(SpillFile(env.run.workspace, env.run.stop.checked(order.sort(held, env))).seal())
                 held = []
                 room.reset()
         if order is None:
             return
         last = order.sort(held, env)
         if not runs:
-            yield from last
+            yield from env.run.stop.checked(last)
             return
-        runs.append(SpillFile(env.run.workspace, last).seal())
+        runs.append(SpillFile(env.run.workspace, env.run.stop.checked(last)).seal())
         del held, last
-        yield from merge_runs(runs, order.key(env), env.run.workspace)
+        yield from merge_runs(runs, order.key(env), env.run.workspace, env.run.stop)
 
     return run
 

@@ -23,6 +23,7 @@ def opened_scan(scan: plan.Scan, keep: Stream) -> Stream:
 
 def measured(values: Iterator[Value], keep: Stream, env: Env) -> Iterator[Value]:
     """What the filter keeps of values; both sides of it are counted if the run wants to know."""
+    values = env.run.stop.checked(values)
     if not env.run.measure:
         return keep(values, env)
     return _matched(keep(_read(values, env.run.statistics), env), env.run.statistics)

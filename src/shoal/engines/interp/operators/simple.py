@@ -73,7 +73,7 @@ def tail(count: int) -> Stream:
     """The last values."""
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
-        yield from deque(stream, maxlen=count)
+        yield from env.run.stop.checked(deque(stream, maxlen=count))
 
     return run
 
@@ -118,7 +118,7 @@ def reshaped(stream: Iterator[Value], env: Env, state: FuseState | ShapeState) -
     for value in stream:
         state.observe(value)
         held.append(value)
-    for value in held:
+    for value in env.run.stop.checked(held):
         yield state.convert(value)
 
 
@@ -135,7 +135,7 @@ def exploded(exprs: tuple[Eval, ...], typ: t.Type, name: str) -> Stream:
                 if is_error(subject):
                     yield subject
                     continue
-                for found in explode_value(subject, typ):
+                for found in env.run.stop.checked(explode_value(subject, typ)):
                     yield values.record(((name, found),))
 
     return run
@@ -177,8 +177,8 @@ def over(exprs: tuple[Eval, ...], local: tuple[Eval, ...], body: Stream | None) 
             scope = lateral(local, value, env) if local else env
             found = list(unroll(exprs, value, scope))
             if body is None:
-                yield from found
+                yield from env.run.stop.checked(found)
             elif found:
-                yield from body(iter(found), scope)
+                yield from body(env.run.stop.checked(found), scope)
 
     return run

@@ -69,7 +69,7 @@ def summarized(
                     continue
                 group = table.new_group(exact, found)
             update(aggs, group.states, value, env, table)
-        for group in table.finish():
+        for group in env.run.stop.checked(table.finish()):
             made = [state.partial() if partials_out else state.result() for state in group.states]
             yield nested_record(list(zip(paths, [*group.keys, *made], strict=True)))
 
@@ -140,9 +140,10 @@ class Table:
 
     def spill(self) -> None:
         """Put all groups on disk, as they are so far."""
-        rows = [self._row(group) for group in self.groups.values()]
-        rows.sort(key=_ROW_ORDER)
-        self._runs.append(SpillFile(self._env.run.workspace, rows).seal())
+        stop = self._env.run.stop
+        rows = [self._row(group) for group in stop.checked(self.groups.values())]
+        rows.sort(key=cmp_to_key(stop.comparing(_compare_rows)))
+        self._runs.append(SpillFile(self._env.run.workspace, stop.checked(rows)).seal())
         self.groups.clear()
         self.room = self._env.run.memory.aggregate
 
@@ -158,7 +159,7 @@ class Table:
             yield from self.groups.values()
             return
         self.spill()
-        merged = merge_runs(self._runs, _ROW_ORDER, self._env.run.workspace)
+        merged = merge_runs(self._runs, _ROW_ORDER, self._env.run.workspace, self._env.run.stop)
         for _, rows in groupby(merged, key=lambda row: tuple(exact_key(key) for key in _row_keys(row))):
             yield self._joined(rows)
 

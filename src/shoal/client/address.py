@@ -1,0 +1,66 @@
+"""Where a service is: its URL, written in one way, and the paths of what it serves."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from shoal.errors import InvalidInput
+
+_SOON = 0.5
+"""Seconds in which a service on this machine answers."""
+_SERVICE = re.compile(r"https?://", re.IGNORECASE)
+
+
+def is_service(uri: str) -> bool:
+    """Whether a lake is behind a service."""
+    return _SERVICE.match(uri) is not None
+
+
+def service_url(uri: str) -> str:
+    """The URL of a service in the one way to write it, with no slash at the end."""
+    try:
+        parts = urlsplit(uri)
+        host, port = parts.hostname, parts.port
+    except ValueError as e:
+        raise InvalidInput(f"{uri}: not the URL of a service: {e}") from None
+    if parts.username is not None or parts.password is not None:
+        raise InvalidInput(f"{parts.scheme}://{host}: a URL holds no secrets (put a token into SHOAL_TOKEN)")
+    if not host or parts.query or parts.fragment:
+        raise InvalidInput(f"{uri}: not the URL of a service (such as http://localhost:9867)")
+    place = f"[{host}]" if ":" in host else host
+    path = quote(parts.path.rstrip("/"), safe="/%~")
+    return f"{parts.scheme.lower()}://{place}{'' if port is None else f':{port}'}{path}"
+
+
+def answers(url: str) -> bool:
+    """Whether a service is there, and says so at once."""
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 80), _SOON).close()
+    except OSError:
+        return False
+    http: Any = import_module("http.client")
+    connection = http.HTTPConnection(parts.netloc, timeout=_SOON)
+    try:
+        connection.request("GET", "/version")
+        return bool(connection.getresponse().status == 200)
+    except (OSError, http.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def make_path(*names: str) -> str:
+    """The path of something: each name is one segment, whatever is in it."""
+    return "".join(f"/{quote(name, safe='')}" for name in names)
+
+
+def make_query(choices: Mapping[str, str | None]) -> str:
+    """What follows the path; choices that are None are left out."""
+    chosen = {name: value for name, value in choices.items() if value is not None}
+    return f"?{urlencode(chosen)}" if chosen else ""

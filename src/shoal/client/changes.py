@@ -1,0 +1,43 @@
+"""Changes to a pool behind a service: each has one key, happens once, and is asked about if its answer is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shoal.api.authors import default_author
+from shoal.api.python_values import from_python
+from shoal.client.failures import Unsettled
+from shoal.client.infos import Reader
+from shoal.client.service import Call, Note, Service
+from shoal.errors import ShoalError
+from shoal.model.values import FALSE
+
+
+def make_note(author: str | None, message: str, meta: Any) -> Note:
+    """What is said of a commit."""
+    return Note(default_author() if author is None else author, message, None if meta is None else from_python(meta))
+
+
+def commit_by(service: Service, pool: str, branch: str, call: Call, ident: str = "") -> str:
+    """The id of the commit that a change of a branch makes; `ident` is what to ask about if that stays unknown."""
+    reader = Reader(service.url)
+    try:
+        made = service.change(call)
+    except Unsettled as e:
+        done = find_done(service, pool, branch, ident or e.commit)
+        if done is None:
+            raise
+        return done
+    assert made is not None
+    return reader.id(made, "commit")
+
+
+def find_done(service: Service, pool: str, branch: str, ident: str | None) -> str | None:
+    """The commit that an operation has made, by its id; None if it is not known to have happened."""
+    if not ident:
+        return None
+    try:
+        told = service.read_one("pool", pool, "branch", branch, "commit", ident)
+    except ShoalError:
+        return None
+    return Reader(service.url).id(told, "commit") if (told.field("is_done") or FALSE).data else None

@@ -1,0 +1,48 @@
+"""Lakes by where they are: `shoal.open("logs-lake")`, `shoal.open("http://localhost:9867")`.
+
+What a lake of one kind needs is imported when one of that kind is opened.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+from shoal.api.protocol import Lake
+from shoal.client.address import is_service, service_url
+from shoal.errors import Unsupported
+from shoal.storage import uris
+
+
+def open(  # noqa: A001 - it is `shoal.open`
+    uri: str | os.PathLike[str], *, token: str | None = None, config: str | os.PathLike[str] | None = None
+) -> Lake:
+    """The lake at a path, at a file://, s3://, gs://, az:// or memory:// URI, or behind a service at http(s)://.
+
+    A service may want a token: the one that is given, else SHOAL_TOKEN, else that of its URL in the credentials file of
+    the directory `config` (default ~/.shoal).
+    """
+    place = os.fspath(uri)
+    if is_service(place):
+        remote: Any = import_module("shoal.client.remote_lake")
+        lake: Lake = remote.open_remote(place, token, config)
+        return lake
+    local: Any = import_module("shoal.api.local")
+    found: Lake = local.open_local(place)
+    return found
+
+
+def create(uri: str | os.PathLike[str]) -> Lake:
+    """A new lake at a path or URI."""
+    place = os.fspath(uri)
+    if is_service(place):
+        raise Unsupported(f"{place}: a service does not create lakes (create one at its path or URI, and serve it)")
+    local: Any = import_module("shoal.api.local")
+    made: Lake = local.create_local(place)
+    return made
+
+
+def canonical_uri(uri: str) -> str:
+    """The one way to write where a lake is, the same as its `uri`."""
+    return service_url(uri) if is_service(uri) else uris.canonical_uri(uri)

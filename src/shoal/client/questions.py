@@ -1,0 +1,57 @@
+"""Queries over a lake behind a service: sent at once, so that their errors are raised at once; read as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shoal.api.program_files import read_text
+from shoal.api.results import Results
+from shoal.client.service import Call, Service
+from shoal.client.streams import Stream
+from shoal.engines.interp.environment import Statistics
+from shoal.errors import Unsupported
+from shoal.model.values import Value, record, string
+
+_MAY_CHANGE = "load"
+"""The one word that lets a program change something: without it, asking twice is safe."""
+
+
+def full_text(program: str, includes: Sequence[str]) -> str:
+    """The program with the texts of files in front, each on lines of its own."""
+    return "\n".join([*map(read_text, includes), program])
+
+
+def question(text: str, head: tuple[str, str] | None, engine: str | None) -> Value:
+    """A program as the service takes it."""
+    fields = [("query", string(text))]
+    if head is not None:
+        fields.append(("head", record([("pool", string(head[0])), ("branch", string(head[1]))])))
+    if engine is not None:
+        fields.append(("engine", string(engine)))
+    return record(fields)
+
+
+def ask(
+    service: Service,
+    names: tuple[str, ...],
+    body: Value,
+    text: str,
+    *,
+    statistics: bool = False,
+    on_debug: Callable[[Value], None] | None = None,
+    on_warning: Callable[[str], None] | None = None,
+    is_safe: bool | None = None,
+) -> Results:
+    """The results of a query."""
+    choices = {"ctrl": "T", "statistics": "T" if statistics else None}
+    can_repeat = _MAY_CHANGE not in text.lower() if is_safe is None else is_safe
+    answer = service.send(Call("POST", names, choices, value=body, is_safe=can_repeat))
+    counted = Statistics()
+    results = Results(text, Stream(answer, counted, on_debug, on_warning), counted)
+    results.on_spark(_refuse)
+    return results
+
+
+def _refuse(times: str) -> Any:
+    raise Unsupported("tasks of Spark do not read through a service (open the lake itself, or take to_arrow())")

@@ -1,0 +1,136 @@
+"""Transactions on a lake behind a service, which keeps what they stage: a copy of one stages into the very same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+from shoal.api.protocol import Isolation
+from shoal.api.results import Results
+from shoal.client.changes import commit_by, make_note
+from shoal.client.infos import Reader
+from shoal.client.questions import ask, question
+from shoal.client.service import Call, Service, new_key
+from shoal.client.transport import Access
+from shoal.client.uploads import Upload, load_choices, open_uploads
+from shoal.errors import InvalidInput
+from shoal.formats.options import ReadOptions
+from shoal.model import types as t
+from shoal.model.values import Value, array, record, string
+
+
+class RemoteTransaction:
+    """A transaction that a service keeps."""
+
+    def __init__(self, service: Service, pool: str, branch: str, ident: str, base: str | None) -> None:
+        self._service = service
+        self._pool = pool
+        self._branch = branch
+        self._id = ident
+        self._base = base
+        self.is_done = False
+        self.is_empty = True
+        """Whether nothing was staged here, nor by copies that were taken over."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._service.access, self._pool, self._branch, self._id, self._base, self.is_empty)
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def base(self) -> str | None:
+        return self._base
+
+    def load(self, data: Any, *, format: str = "auto") -> None:  # noqa: A002 - the word for it
+        self._require_undone()
+        with open_uploads(data, format, ReadOptions()) as uploads:
+            for upload in uploads:
+                self.stage(upload, load_choices(upload, None, ReadOptions()))
+
+    def stage(self, upload: Upload, choices: dict[str, str | None]) -> None:
+        """Stage one body."""
+        self._service.change(self._call("load", upload=upload, choices=choices))
+        self.is_empty = False
+
+    def delete(self, ids: Sequence[str] = (), *, where: str | None = None) -> None:
+        self._require_undone()
+        if where is not None and ids:
+            raise InvalidInput("delete by ids or by a filter, not both")
+        objects = record([("object_ids", array(map(string, ids)))])
+        self._service.change(
+            self._call("delete", value=objects if where is None else record([("where", string(where))]))
+        )
+        self.is_empty = False
+
+    def query(self, program: str) -> Results:
+        return ask(self._service, self._names("query"), question(program, None, None), program)
+
+    def take_over(self, *others: Self) -> None:
+        for other in others:
+            if other.id != self.id:
+                raise InvalidInput(f"{other.id} is not a copy of session {self.id}")
+            self.is_empty = self.is_empty and other.is_empty
+
+    def commit(self, *, author: str | None = None, message: str = "", meta: Any = None) -> str:
+        self._require_undone()
+        call = self._call("commit", headers=make_note(author, message, meta).headers())
+        commit = commit_by(self._service, self._pool, self._branch, call, self.id)
+        self.is_done = True
+        return commit
+
+    def abandon(self) -> None:
+        self._require_undone()
+        self.is_done = True
+        self._service.change(Call("DELETE", self._names(), key=new_key()))
+
+    def _require_undone(self) -> None:
+        if self.is_done:
+            raise InvalidInput(f"transaction {self.id} has ended (begin a new one)")
+
+    def _names(self, *names: str) -> tuple[str, ...]:
+        return ("pool", self._pool, "branch", self._branch, "transaction", self.id, *names)
+
+    def _call(self, verb: str, **how: Any) -> Call:
+        return Call("POST", self._names(verb), key=new_key(), **how)
+
+
+def begin(
+    service: Service, pool: str, branch: str, isolation: Isolation, expires: float | None, key: str | None = None
+) -> RemoteTransaction:
+    """A new transaction on the tip of a branch."""
+    fields = [("isolation", string(isolation))]
+    if expires is not None:
+        fields.append(("expires", Value(t.FLOAT64, float(expires))))
+    names = ("pool", pool, "branch", branch, "transaction")
+    told = service.change(Call("POST", names, value=record(fields), key=key or new_key()))
+    assert told is not None
+    reader = Reader(service.url)
+    return RemoteTransaction(service, pool, branch, reader.id(told, "id"), reader.optional_id(told, "base"))
+
+
+def _restore(access: Access, pool: str, branch: str, ident: str, base: str | None, is_empty: bool) -> RemoteTransaction:
+    made = RemoteTransaction(Service(access), pool, branch, ident, base)
+    made.is_empty = is_empty
+    return made
+
+
+@contextmanager
+def committed(
+    transaction: RemoteTransaction, author: str | None, message: str, meta: Any
+) -> Iterator[RemoteTransaction]:
+    """A transaction that is committed at the end, if it changed anything; on an error it is abandoned."""
+    try:
+        yield transaction
+    except BaseException:
+        if not transaction.is_done:
+            transaction.abandon()
+        raise
+    if transaction.is_done:
+        return
+    if transaction.is_empty:
+        transaction.abandon()
+    else:
+        transaction.commit(author=author, message=message, meta=meta)

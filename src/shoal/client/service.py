@@ -1,0 +1,187 @@
+"""What is asked of a service, as values both ways, and asked again where that is safe.
+
+Reading is. So is changing, because each change has a key that the service knows it by: the same key is sent again, and
+it happens once.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from shoal.client.address import make_path, make_query
+from shoal.client.failures import Unsettled
+from shoal.client.transport import Access, Answer, Lost, Request, Transport, Unreached
+from shoal.client.uploads import Upload
+from shoal.errors import StorageFailure
+from shoal.formats import zng
+from shoal.ids import new, to_text
+from shoal.model.text import format_value
+from shoal.model.values import Value
+
+MEDIA_TYPE = "application/x-zng"
+_TRIES = 6
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+_READ_SECONDS = 300.0
+"""How long a service may think about something that takes no work."""
+
+
+class Note(NamedTuple):
+    """What is said of a commit."""
+
+    author: str
+    message: str
+    meta: Value | None
+
+    def headers(self) -> dict[str, str]:
+        """As the service takes it."""
+        told = {"author": self.author, "body": self.message}
+        if self.meta is not None:
+            told["meta"] = format_value(self.meta)
+        return {"Zed-Commit": json.dumps(told)}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operation of the service."""
+
+    method: str
+    names: tuple[str, ...]
+    """The segments of the path."""
+    choices: Mapping[str, str | None] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    value: Value | None = None
+    """The body, if it is a value."""
+    upload: Upload | None = None
+    """The body, if it is data."""
+    key: str | None = None
+    """What a change is known by."""
+    is_safe: bool = False
+    """Whether it may be asked twice without a key."""
+    timeout: float | None = None
+
+    def request(self) -> Request:
+        """What to send; each time that it is sent, data is read from its beginning."""
+        headers = {"Accept": MEDIA_TYPE, **self.headers}
+        body: Any = None
+        if self.value is not None:
+            headers["Content-Type"] = MEDIA_TYPE
+            body = encode(self.value)
+        elif self.upload is not None:
+            headers |= self.upload.headers()
+            body = self.upload.open()
+        if self.key is not None:
+            headers["Idempotency-Key"] = self.key
+        return Request(self.method, make_path(*self.names) + make_query(self.choices), headers, body, self.timeout)
+
+    @property
+    def can_repeat(self) -> bool:
+        """Whether it may be sent once more, now."""
+        return (self.is_safe or self.key is not None) and (self.upload is None or self.upload.can_repeat)
+
+
+class Service:
+    """A service, by what can be asked of it."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self._transport = Transport(access)
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self.access.url
+
+    def read(self, *names: str, **choices: str | None) -> Iterator[Value]:
+        """The values that something is told by, as they come."""
+        answer = self.send(Call("GET", names, choices, is_safe=True, timeout=_READ_SECONDS))
+        return decode(answer)
+
+    def read_one(self, *names: str, **choices: str | None) -> Value:
+        """The one value that something is told by."""
+        return _only(self.url, self.read(*names, **choices))
+
+    def change(self, call: Call) -> Value | None:
+        """Do something once; what the service tells of it, if anything."""
+        with self.send(call) as answer:
+            return next(iter(list(decode(answer))), None)
+
+    def send(self, call: Call) -> Answer:
+        """The answer to a call, asked for a few times where it is lost; raises what the service does."""
+        for pause in (*_pauses(), None):
+            try:
+                answer = self._transport.send(call.request())
+            except Unreached:
+                if pause is None or not self._transport.has_answered or not call.can_repeat:
+                    raise
+            except Lost as e:
+                if pause is None or not call.can_repeat:
+                    raise _unsettled(call, e) from None
+            else:
+                if not answer.is_error:
+                    return answer
+                wait, error = answer.retry_after, answer.error()
+                is_open = wait is not None or isinstance(error, Unsettled)
+                if pause is None or not is_open or not call.can_repeat:
+                    raise error
+                pause = max(pause, min(wait or 0.0, _LONGEST_PAUSE))
+            time.sleep(pause)
+        raise AssertionError("the last try neither returned nor raised")
+
+
+def new_key() -> str:
+    """A key for a change, made once however often it is sent."""
+    return to_text(new())
+
+
+def encode(value: Value) -> bytes:
+    """A value as ZNG."""
+    out = io.BytesIO()
+    writer = zng.Writer(out)
+    writer.write(value)
+    writer.close()
+    return out.getvalue()
+
+
+def decode(answer: Answer) -> Iterator[Value]:
+    """The values of an answer, which is closed at their end."""
+    with answer:
+        require_zng(answer)
+        yield from zng.read(answer)
+
+
+def require_zng(answer: Answer) -> None:
+    """StorageFailure if an answer is not one that a service would give."""
+    kind = answer.header("Content-Type").partition(";")[0].strip()
+    if kind not in ("", MEDIA_TYPE):
+        answer.close()
+        raise StorageFailure(f"{answer.url}: this is no service of a lake (it answers with {kind})")
+
+
+def _only(url: str, values: Iterator[Value]) -> Value:
+    found = list(values)
+    if len(found) != 1:
+        raise StorageFailure(f"{url}: this is no service of a lake (it answers with {len(found)} values, not one)")
+    return found[0]
+
+
+def _pauses() -> Iterator[float]:
+    """Seconds between tries: twice as long each time, and by chance, so that clients do not come back together."""
+    longest = _FIRST_PAUSE
+    for _ in range(_TRIES - 1):
+        yield random.uniform(longest / 2, longest)
+        longest *= 2
+
+
+def _unsettled(call: Call, lost: Lost) -> StorageFailure | Unsettled:
+    """A change whose answer is lost may have happened; one of which the body did not get there has not."""
+    if call.key is None or (call.upload is not None and not call.upload.is_sent):
+        return lost
+    return Unsettled(
+        f"{lost}; it is not known whether it happened (to ask, or to do it again: id {call.key})", call.key
+    )

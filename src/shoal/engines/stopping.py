@@ -1,0 +1,154 @@
+"""Stopping a query from another thread: a limit is reached, or whoever asked has gone.
+
+Work that is done here looks at `why` between two values, which costs next to nothing. Work that is done elsewhere, in
+the threads of DuckDB or the tasks of Spark, is cancelled. Engines find the stop of the query they work for by
+`current()`, whenever they are asked for more of its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from copy import copy
+from threading import Event, RLock, Thread
+from typing import TypeVar
+
+from shoal.errors import ShoalError
+
+V = TypeVar("V")
+C = TypeVar("C")
+_AGAIN = 0.05
+"""Seconds between two cancellations of the same work."""
+
+
+class Stop:
+    """Something that can be stopped, once. All methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self.why: ShoalError | None = None
+        """What whoever works is to fail with; None as long as it may go on."""
+        self._callbacks: list[Callable[[], None]] = []
+        self._lock = RLock()
+
+    def stop(self, why: ShoalError) -> None:
+        """Let the work end with an error; the first one counts."""
+        with self._lock:
+            if self.why is None:
+                self.why = why
+                for callback in list(self._callbacks):
+                    callback()
+
+    def check(self) -> None:
+        """Raise the error, if it is stopped."""
+        if self.why is not None:
+            raise copy(self.why)  # of its own, since several threads may raise it
+
+    def checked(self, values: Iterable[V]) -> Iterator[V]:
+        """The same values, up to the stop."""
+        for value in values:
+            if self.why is not None:
+                self.check()
+            yield value
+
+    def comparing(self, compare: Callable[[C, C], int]) -> Callable[[C, C], int]:
+        """The same comparison, up to the stop: for sorts, which are one call however long they take."""
+
+        def run(a: C, b: C) -> int:
+            if self.why is not None:
+                self.check()
+            return compare(a, b)
+
+        return run
+
+    @contextmanager
+    def on_stop(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Within, a stop calls back, at once if it has come already. Afterwards it does no more."""
+        with self._lock:
+            self._callbacks.append(callback)
+            if self.why is not None:
+                callback()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._callbacks.remove(callback)
+
+    @contextmanager
+    def cancelling(self, cancel: Callable[[], object]) -> Iterator[None]:
+        """Within, a stop cancels from a thread of its own, again and again: work that has not begun ignores it."""
+        over = Event()
+        threads: list[Thread] = []
+
+        def insist() -> None:
+            while not over.is_set():
+                with suppress(Exception):
+                    cancel()
+                over.wait(_AGAIN)
+
+        def begin() -> None:
+            threads.append(Thread(target=insist, daemon=True))
+            threads[0].start()
+
+        with self.on_stop(begin):
+            try:
+                yield
+            finally:
+                over.set()
+        for thread in threads:
+            thread.join()
+
+
+class _Never(Stop):
+    """For work that nobody stops: nothing is looked at."""
+
+    def stop(self, why: ShoalError) -> None:
+        raise AssertionError("a query that was not given a stop cannot be stopped")
+
+    def checked(self, values: Iterable[V]) -> Iterator[V]:
+        return iter(values)
+
+    def comparing(self, compare: Callable[[C, C], int]) -> Callable[[C, C], int]:
+        return compare
+
+
+NEVER: Stop = _Never()
+_current: ContextVar[Stop] = ContextVar("stop", default=NEVER)
+
+
+def current() -> Stop:
+    """What stops the work that is done here."""
+    return _current.get()
+
+
+@contextmanager
+def stopped_by(stop: Stop) -> Iterator[None]:
+    """What is done within can be stopped."""
+    token = _current.set(stop)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def results_stopped_by(stop: Stop, values: Iterator[V]) -> Iterator[V]:
+    """Values of which each is computed as something that can be stopped."""
+    return values if stop is NEVER else _stopped_by(stop, values)
+
+
+def _stopped_by(stop: Stop, values: Iterator[V]) -> Generator[V, None, None]:
+    try:
+        while True:
+            # Whoever takes the values is no part of the work, so the variable is set back each time.
+            token = _current.set(stop)
+            try:
+                stop.check()
+                value = next(values)
+            except StopIteration:
+                return
+            finally:
+                _current.reset(token)
+            yield value
+    finally:
+        if isinstance(values, Generator):
+            values.close()

@@ -1,0 +1,77 @@
+"""Requests that may be repeated: which operation a key of a caller stands for, and what was asked under it.
+
+The id of an operation says when it was made, and so cannot be made of the key again. It is chosen when the key is first
+seen, and the record under the name of caller and key keeps it for whoever comes with that key later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from shoal.errors import Conflict, CorruptData, NotFound
+from shoal.ids import Id, new
+from shoal.lake.claims import Patience, claim
+from shoal.lake.fields import get_data, get_id, id_value, named
+from shoal.lake.sealed import seal, unseal
+from shoal.model import types as t
+from shoal.model.values import Value
+from shoal.storage.store import ObjectStore
+
+REQUESTS = "requests"
+"""The folder, in the root of a lake. A vacuum takes what is older than its grace period."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """What is known of a key: the operation that it stands for, and a digest of what was asked."""
+
+    op: Id
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The operation to do, and whether the same was asked before: then it may have been done."""
+
+    op: Id
+    is_repeated: bool
+
+
+def claim_request(store: ObjectStore, caller: str, key: str, digest: bytes, op: Id | None = None) -> Claimed:
+    """The operation that a key of a caller stands for: `op`, or a new one, if nobody has come with it yet.
+
+    Conflict if something else was asked under the same key. What belongs to the request beside its body, such as the
+    pool, is part of the digest. OutcomeUnknown, as long as the record is not there for good: nothing has been done.
+    """
+    place = _place(caller, key)
+    found = _read(store, place)
+    if found is None:
+        record = RequestRecord(new() if op is None else op, digest)
+        if claim(store, place, seal([_format(record)], place), Patience()):
+            return Claimed(record.op, False)
+        found = _read(store, place)
+    if found is None:
+        raise Conflict(f"{key}: this key was forgotten while it was asked for (use a new one)")
+    if found.digest != digest:
+        raise Conflict(f"{key}: this key came with another request before (use a new one)")
+    return Claimed(found.op, True)
+
+
+def _place(caller: str, key: str) -> str:
+    name = sha256(b"%d %b %b" % (len(caller.encode()), caller.encode(), key.encode())).hexdigest()
+    return f"{REQUESTS}/{name}.zng"
+
+
+def _read(store: ObjectStore, place: str) -> RequestRecord | None:
+    try:
+        values = unseal(store.get(place), place)
+    except NotFound:
+        return None
+    if not values:
+        raise CorruptData(f"{place}: a record of a request without its fields")
+    return RequestRecord(get_id(values[0], "op", place), get_data(values[0], "digest", place))
+
+
+def _format(record: RequestRecord) -> Value:
+    return named("Request", ("op", id_value(record.op)), ("digest", Value(t.BYTES, record.digest)))
