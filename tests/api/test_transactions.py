@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
-from pathlib import Path
 
 import pytest
 
-import shoal
 from shoal.api.protocol import Lake, Pool, Transaction
 from shoal.errors import Conflict, InvalidInput, NotFound
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return shoal.create(str(tmp_path / "lake"))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A shell to call commands of the lake in."""
+"""A shell to call commands of the lake in, directly and through a service."""
 
 from __future__ import annotations
 
@@ -8,6 +8,22 @@ import pytest
 
 from shoal.testing.shell import Shell
 
+TWICE = ("test_lake_verbs", "test_lake_verbs_errors", "test_lake_verbs_manage", "test_lake_verbs_terminal", "test_sql")
+"""The tests that have to pass on either way to a lake, unless they are marked as direct."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    name = metafunc.module.__name__.rpartition(".")[2]
+    is_direct = metafunc.definition.get_closest_marker("direct") is not None
+    if name in TWICE and "shell" in metafunc.fixturenames and not is_direct:
+        metafunc.parametrize("way", ["direct", "service"], indirect=True)
+
+
+@pytest.fixture
+def way(request: pytest.FixtureRequest) -> str:
+    """How a lake is reached."""
+    return getattr(request, "param", "direct")
+
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
@@ -16,8 +32,16 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 @pytest.fixture
-def shell(bare: Shell) -> Shell:
+def shell(
+    way: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+) -> Shell:
     """A shell with a lake that has an empty pool called logs, which is in use."""
-    bare.run("init", "-q")
-    bare.run("create", "-q", "-use", "logs")
-    return bare
+    made = Shell(tmp_path, monkeypatch, capsys, request.getfixturevalue("empty_service") if way == "service" else None)
+    if way == "direct":
+        made.run("init", "-q")
+    made.run("create", "-q", "-use", "logs")
+    return made

@@ -86,7 +86,7 @@ def test_use_switches_and_tells(shell: Shell) -> None:
     commit = shell.load("{ts:1}")
     shell.run("branch", "-q", "b1")
     assert shell.run("use", "@b1") == 'Switched to branch "b1" on pool "logs"\n'
-    assert shell.run("use") == f"HEAD at logs@b1\nLake at file://{shell.lake}\n"
+    assert shell.run("use") == f"HEAD at logs@b1\nLake at {shell.uri}\n"
     assert shell.run("use", "logs") == 'Switched to branch "main" on pool "logs"\n'
     assert shell.run("use", f"logs@{commit}") == f'Switched to branch "{commit}" on pool "logs"\n'
     assert shell.fail("load", "-", stdin="{ts:2}") == f'"{commit}": branch not found'
@@ -163,6 +163,7 @@ def test_the_author_is_taken_from_the_environment(shell: Shell, monkeypatch: pyt
     assert "\nAuthor: zoe\n" in shell.run("log")
 
 
+@pytest.mark.direct
 def test_a_load_that_is_repeated_with_its_id_happens_once(shell: Shell) -> None:
     ident = to_text(new())
     first = shell.load("{ts:1}", "-id", ident)
@@ -282,7 +283,7 @@ def test_all_pools_can_be_vacuumed_at_once(shell: Shell) -> None:
         shell.run("branch", "-q", "-use", pool, "-d", "b1")
     (shell.directory / ".shoal_head").unlink()
     assert shell.run("vacuum", "-all", "-dryrun", "-grace", "0s") == "would vacuum 2 objects\n"
-    assert shell.fail("vacuum", "-all").startswith(f'will not vacuum data objects from "file://{shell.lake}" unasked')
+    assert shell.fail("vacuum", "-all").startswith(f'will not vacuum data objects from "{shell.uri}" unasked')
     assert shell.run("vacuum", "-all", "-f", "-grace", "0s") == "vacuumed 2 objects\n"
 
 
@@ -313,7 +314,7 @@ def test_diff_tells_objects_or_values_that_came_and_went(shell: Shell) -> None:
 
 def test_info_tells_of_the_lake(shell: Shell) -> None:
     assert is_like(
-        rf'{{uri:"file://{shell.lake}",id:"{ID}",version:1,features:\[.*\]\(\[string\]\),pools:1}}\n',
+        rf'{{uri:"{shell.uri}",id:"{ID}",version:1,features:\[.*\]\(\[string\]\),pools:1}}\n',
         shell.run("info", "-z"),
     )
     assert shell.run("info").startswith("{\n    uri: ")

@@ -26,7 +26,6 @@ UNASKED = "unasked, and there is no terminal to ask on (to do it unasked: -f)"
 
 CASES = [
     # pools
-    (["init"], "file://{lake}: lake already exists"),
     (["init", "a", "b"], "too many arguments: 'b' is one too many"),
     (["create"], "create requires one argument: the name of the pool"),
     (["create", "logs"], "logs: pool already exists"),
@@ -180,6 +179,11 @@ def test_without_a_pool_in_use_commands_tell_how_to_name_one(argv: list[str], sh
     assert shell.fail("query", "count()") == "query must include a 'from' operator"
 
 
+def test_a_lake_is_created_once_and_not_by_a_service(way: str, shell: Shell) -> None:
+    refused = f"{shell.uri}: a service does not create lakes (create one at its path or URI, and serve it)"
+    assert shell.fail("init") == (refused if way == "service" else f"{shell.uri}: lake already exists")
+
+
 @pytest.mark.parametrize("name", ["SHOAL_LAKE", "ZED_LAKE"])
 def test_a_location_that_is_set_to_nothing_is_refused(name: str, bare: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHOAL_LAKE")
@@ -220,6 +224,7 @@ def test_an_unreadable_file_in_the_middle_of_a_large_load_leaves_nothing_behind(
     assert shell.run("query", "-z", "*") == ""
 
 
+@pytest.mark.direct
 @pytest.mark.parametrize(
     "argv",
     [["init", "new"], ["create", "x"], ["rename", "logs", "x"], ["branch", "x"], ["tag", "x"], ["load", "-"],
@@ -241,6 +246,7 @@ def test_a_full_disk_is_one_line_and_changes_nothing(
     assert str(shell.directory) in line
 
 
+@pytest.mark.direct
 def test_a_disk_that_fills_up_during_a_load_keeps_nothing_of_it(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     shell.run("create", "-q", "-use", "-S", "1KB", "small")
     written: list[int] = []
@@ -258,6 +264,7 @@ def test_a_disk_that_fills_up_during_a_load_keeps_nothing_of_it(shell: Shell, mo
     assert len(written) > 4
 
 
+@pytest.mark.direct
 def test_a_directory_that_may_not_be_written_is_one_line(shell: Shell) -> None:
     if os.getuid() == 0:
         pytest.skip("root may write anywhere")
@@ -297,6 +304,7 @@ def test_an_output_that_cannot_be_written_is_one_line(shell: Shell, tmp_path: Pa
     assert shell.fail("ls", "-o", "no/such/x") == "no/such/x: no such file or directory"
 
 
+@pytest.mark.direct
 def test_an_id_of_another_branch_is_not_taken_for_a_repetition(shell: Shell) -> None:
     ident = to_text(new())
     shell.run("branch", "-q", "b1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -12,12 +13,13 @@ from shoal.api.lake_query import Question, ask, explain
 from shoal.api.local_pool import LocalPool
 from shoal.api.pool_configs import make_config, pool_info
 from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
-from shoal.api.reserved import require_unreserved, require_unreserved_pool, shown_pools
+from shoal.api.reserved import require_unreserved, shown_pools
 from shoal.api.results import Results
 from shoal.api.sources import Watch
 from shoal.api.stores import create_lake, open_lake
 from shoal.engines.interp.environment import Memory
 from shoal.engines.stopping import Stop, current
+from shoal.errors import NotFound
 from shoal.ids import parse, to_text
 from shoal.lake import lake
 from shoal.lake.vacuum import DEFAULT_GRACE
@@ -79,7 +81,8 @@ class LocalLake:
 
     def rename(self, old: str, new: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
         require_unreserved(new)
-        require_unreserved_pool(self.inner, old)
+        with suppress(NotFound):  # a repetition: it has its new name already
+            require_unreserved(self.pool(old).name)
         return pool_info(self.inner.rename_pool(old, new, None if id is None else parse(id)))
 
     def drop(self, name: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it

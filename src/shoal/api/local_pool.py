@@ -110,13 +110,36 @@ class LocalPool:
         engine: str | None = None,
         options: ReadOptions | None = None,
     ) -> str:
-        pool = self.writable()
-        pool.refs().branch(branch)
-        op = _operation(id)
-        if op is not None and (done := pool.done(op, branch)) is not None:
-            return to_text(done)
-        objects = write_data(pool, data, format, engine, options)
-        return to_text(changes.load(pool, branch, objects, make_note(author, message, meta), op))
+        self.writable().refs().branch(branch)
+        if id is not None and (done := self.done(id, branch)) is not None:
+            return done
+        objects = self.write(data, format=format, engine=engine, options=options)
+        return self.add(objects, branch=branch, author=author, message=message, meta=meta, id=id)
+
+    def write(
+        self,
+        data: Any,
+        *,
+        format: str = "auto",  # noqa: A002 - the word for it
+        engine: str | None = None,
+        options: ReadOptions | None = None,
+    ) -> list[DataObject]:
+        """Data as objects that are in no branch yet."""
+        return write_data(self.writable(), data, format, engine, options)
+
+    def add(
+        self,
+        objects: Sequence[DataObject],
+        *,
+        branch: str = "main",
+        author: str | None = None,
+        message: str = "",
+        meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
+    ) -> str:
+        """Commit objects that were just written."""
+        note = make_note(author, message, meta)
+        return to_text(changes.load(self.writable(), branch, objects, note, _operation(id)))
 
     def done(self, id: str, branch: str = "main") -> str | None:  # noqa: A002 - the word for it
         return _text(self.inner.done(parse(id), branch))
@@ -218,11 +241,16 @@ class LocalPool:
         return committed(self.begin(branch, isolation=isolation, expires=expires), author, message, meta)
 
     def begin(
-        self, branch: str = "main", *, isolation: Isolation = "snapshot", expires: float | None = None
+        self,
+        branch: str = "main",
+        *,
+        isolation: Isolation = "snapshot",
+        expires: float | None = None,
+        id: str | None = None,  # noqa: A002 - the word for it
     ) -> LocalTransaction:
         """A transaction that its caller ends."""
         seconds = sessions.DEFAULT_SECONDS if expires is None else expires
-        session = sessions.begin(self.writable(), branch, isolation, seconds)
+        session = sessions.begin(self.writable(), branch, isolation, seconds, _operation(id))
         return LocalTransaction(self._lake, self.inner, session)
 
     # ---- what there is

@@ -17,6 +17,7 @@ from shoal.ids import Id, to_text
 from shoal.lake import changes, rewriting, sessions
 from shoal.lake.keys import KeyRange
 from shoal.lake.lake import Lake
+from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.sessions import Session
 from shoal.lake.snapshots import NOTHING, Patch
@@ -47,7 +48,10 @@ class LocalTransaction:
 
     def load(self, data: Any, *, format: str = "auto") -> None:  # noqa: A002 - the word for it
         sessions.check_open(self.session)
-        objects = write_data(self._pool, data, format, None)
+        self.add(write_data(self._pool, data, format, None))
+
+    def add(self, objects: Sequence[DataObject]) -> None:
+        """Stage objects that were just written."""
         self._stage(Patch(tuple(objects)))
 
     def delete(self, ids: Sequence[str] = (), *, where: str | None = None) -> None:

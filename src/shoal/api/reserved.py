@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from shoal.errors import InvalidInput
-from shoal.ids import to_text
 from shoal.lake.lake import Lake
 from shoal.lake.pool_config import PoolConfig
 
@@ -20,14 +19,6 @@ def require_unreserved(name: str) -> None:
     """InvalidInput for a name that people do not give to pools, nor take from them."""
     if is_reserved(name):
         raise InvalidInput(f"{name}: names of pools that begin with a dot are reserved (choose another)")
-
-
-def require_unreserved_pool(lake: Lake, pool: str) -> None:
-    """The same for the pool of a name or id, which may be gone."""
-    require_unreserved(pool)
-    for config in lake.configs():
-        if to_text(config.id) == pool:
-            require_unreserved(config.name)
 
 
 def shown_pools(lake: Lake) -> list[PoolConfig]:

@@ -51,18 +51,10 @@ class VisibleLake(Lake):
         return self._whole.create_pool(config, op)
 
     def rename_pool(self, old: str, name: str, op: Id | None = None) -> PoolConfig:
-        self._require_seen(old)
-        return self._whole.rename_pool(old, name, op)
+        return self._whole.rename_pool(to_text(self.pool(old).config.id), name, op)
 
     def drop_pool(self, name: str, op: Id | None = None) -> PoolConfig:
-        self._require_seen(name)
-        return self._whole.drop_pool(name, op)
-
-    def _require_seen(self, name: str) -> None:
-        """A pool that is gone may be named: what was done to it may be done again, under its id."""
-        hidden = [c for c in self._whole.configs() if not self._is_visible(to_text(c.id))]
-        if any(name in (c.name, to_text(c.id)) for c in hidden):
-            raise NotFound(f"{name}: pool not found")
+        return self._whole.drop_pool(to_text(self.pool(name).config.id), op)
 
     def remove(self, objects: Iterable[Listed]) -> None:
         self._whole.remove(objects)

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shoal.cli.access import require_service, service_access
+from shoal.cli.access import credentials, require_service, service_access
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.verbs import Verb, one_word, say
-from shoal.client.credentials import config_directory, find_token, read_tokens, write_token
+from shoal.client.credentials import find_token
 from shoal.errors import InvalidInput
 
 SUMMARY = "keep the token that proves to a service who you are"
@@ -25,7 +25,7 @@ VERB = Verb(
     ),
     "login tells how to get a token, store keeps one for the service that -lake names, logout forgets it; method\n"
     "shows how the service finds out who asks, verify whom it takes you for. Tokens are kept in credentials.json in\n"
-    "-configdir; one in the variable SHOAL_TOKEN is used in their place.",
+    "-configdir.",
     (
         "shoal auth -lake https://lake.example.com login",
         "shoal tokens create ada | shoal auth -lake http://localhost:9867 store -access -",
@@ -63,10 +63,7 @@ def _login(args: Parsed) -> None:
 
 def _logout(args: Parsed) -> None:
     url = require_service(args)
-    directory = config_directory(args["configdir"])
-    was_there = url in read_tokens(directory)
-    if was_there:
-        write_token(url, None, directory)
+    was_there = credentials(args).remove(url)
     say(args, f"{url}: token removed" if was_there else f"{url}: there was no token")
 
 
@@ -79,15 +76,13 @@ def _store(args: Parsed) -> None:
     if given is None:
         raise InvalidInput("no token given (write: shoal auth store -access TOKEN, or -access - to read it)")
     token = sys.stdin.readline().strip() if given == "-" and sys.stdin is not None else given
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise InvalidInput("this is no token (give the text that shoal tokens create, or your provider, gave you)")
-    write_token(url, token, config_directory(args["configdir"]))
+    credentials(args).store(url, token)
     say(args, f"{url}: token stored")
 
 
 def _verify(args: Parsed) -> None:
     url = require_service(args)
-    if find_token(url, config_directory(args["configdir"])) is None:
+    if find_token(url, args["configdir"]) is None:
         raise InvalidInput(f"{url}: there is no token (see: shoal auth login)")
     _print(service_access(args).identity())
 

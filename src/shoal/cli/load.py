@@ -51,9 +51,10 @@ def _load(args: Parsed) -> None:
     for path in args.words:
         check_input(path)
     options = read_options(args)
-    if is_for_tasks(args.words, args["engine"]) or is_service(lake_location(args)):
+    is_sent = is_service(lake_location(args))
+    if is_sent or is_for_tasks(args.words, args["engine"]):
         how = {"format": args["i"], "engine": args["engine"], "options": options}
-        with open_progress(args, ()):
+        with open_progress(args, args.words if is_sent else ()):
             commit = pool.load(args.words, branch=branch, id=args["id"], **how, **note)
         say(args, f"{commit} committed")
         return

@@ -18,6 +18,7 @@ from typing import ParamSpec, TextIO, TypeVar
 
 from shoal.api.sources import Position
 from shoal.cli.flags import Parsed
+from shoal.client.progress import watching as watching_sent
 from shoal.engines.progress import watching
 from shoal.formats.files import Piece
 from shoal.model.values import Value
@@ -50,12 +51,14 @@ class Progress:
         self._files: list[Position] = []
         self._shown = 0
         self._tasks = (0, 0)
+        self._sent = 0
         self._line_is_free = Lock()
         self._stack = ExitStack()
 
     def __enter__(self) -> Progress:
         if self._stream is not None:
             self._stack.enter_context(watching(self._take_tasks))
+            self._stack.enter_context(watching_sent(self._take_sent))
             over = Event()
             ticker = Thread(target=self._tick, args=(over,), daemon=True)
             ticker.start()
@@ -70,6 +73,17 @@ class Progress:
     def _take_tasks(self, done: int, total: int) -> None:
         self._tasks = done, total
 
+    def _take_sent(self, count: int) -> None:
+        """What is sent to a service is not read here."""
+        self._sent += count
+        now = self._clock()
+        if now >= self._next:
+            self._next = now + _EVERY
+            self._show(self._sent_line(now))
+
+    def _sent_line(self, now: float) -> str:
+        return f"{self._share(self._sent, 'sent')}, {now - self._began:.0f} s"
+
     def _tick(self, over: Event) -> None:
         """Engines that read by themselves let no values pass: what they do is shown by the clock."""
         while not over.wait(_EVERY):
@@ -77,7 +91,7 @@ class Progress:
             if now >= self._began + _AFTER and not self._files and not self._values:
                 done, total = self._tasks
                 tasks = f"{done} of {total} tasks, " if total else ""
-                self._show(f"{tasks}{now - self._began:.0f} s")
+                self._show(self._sent_line(now) if self._sent else f"{tasks}{now - self._began:.0f} s")
 
     def watch(self, file: Position, values: Iterator[_V], /) -> Iterator[_V]:
         """The values of a file, counted as they pass."""
@@ -113,9 +127,15 @@ class Progress:
 
     def _line(self, now: float) -> str:
         done = self._bytes + sum(file.tell() for file in self._files)
+        return f"{self._share(done, 'read')}, {self._values:,} values, {now - self._began:.0f} s"
+
+    def _share(self, done: int, word: str) -> str:
         is_part = self._total and done <= self._total
-        share = f" of {_size(self._total)} read ({100 * done // self._total}%)" if is_part else " read"
-        return f"{_size(done)}{share}, {self._values:,} values, {now - self._began:.0f} s"
+        return (
+            f"{_size(done)} of {_size(self._total)} {word} ({100 * done // self._total}%)"
+            if is_part
+            else f"{_size(done)} {word}"
+        )
 
     def _show(self, line: str) -> None:
         with self._line_is_free:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from shoal.api.local import LocalLake, create_local, open_local
+from shoal.cli.auth_flags import AUTH_FLAGS, auth_settings
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.lake_flags import LAKE_FLAGS, lake_location
 from shoal.cli.log_flags import LOG_FLAGS, open_log
@@ -32,6 +33,7 @@ VERB = Verb(
         Flag("limit.memory", "size", 2 << 30, "memory of a query, beyond which it goes to disk or ends"),
         Flag("limit.queries", "count", 32, "queries that run at a time"),
         Flag("limit.caller", "count", 16, "queries of one caller that run at a time"),
+        *AUTH_FLAGS,
         *LOG_FLAGS,
         *LAKE_FLAGS,
     ),
@@ -55,6 +57,7 @@ def _serve(args: Parsed) -> None:
     from shoal.service.state import Service  # noqa: PLC0415
 
     host, port = parse_address(args["l"])
+    auth = auth_settings(args, host)
     limits = QueryLimits(
         seconds=args["limit.time"] or None,
         rows=args["limit.rows"] or None,
@@ -81,7 +84,7 @@ def _serve(args: Parsed) -> None:
             args["brimfd"],
             args["manage"],
         )
-        serve(Service(_open(lake_location(args)), settings, log), how)
+        serve(Service(_open(lake_location(args)), settings, auth, log), how)
 
 
 def parse_address(text: str) -> tuple[str, int]:

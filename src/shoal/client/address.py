@@ -6,10 +6,11 @@ import re
 import socket
 from collections.abc import Mapping
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from shoal.errors import InvalidInput
+from shoal.errors import InvalidInput, NotFound
 
 _SOON = 0.5
 """Seconds in which a service on this machine answers."""
@@ -26,12 +27,12 @@ def service_url(uri: str) -> str:
     try:
         parts = urlsplit(uri)
         host, port = parts.hostname, parts.port
-    except ValueError as e:
-        raise InvalidInput(f"{uri}: not the URL of a service: {e}") from None
+    except ValueError:
+        raise InvalidInput(f"{uri}: no URL of a service (such as http://localhost:9867)") from None
     if parts.username is not None or parts.password is not None:
-        raise InvalidInput(f"{parts.scheme}://{host}: a URL holds no secrets (put a token into SHOAL_TOKEN)")
-    if not host or parts.query or parts.fragment:
-        raise InvalidInput(f"{uri}: not the URL of a service (such as http://localhost:9867)")
+        raise InvalidInput("a URL is no place for secrets (keep a token with: shoal auth store)")
+    if not is_service(uri) or not host or parts.query or parts.fragment:
+        raise InvalidInput(f"{uri}: no URL of a service (such as http://localhost:9867)")
     place = f"[{host}]" if ":" in host else host
     path = quote(parts.path.rstrip("/"), safe="/%~")
     return f"{parts.scheme.lower()}://{place}{'' if port is None else f':{port}'}{path}"
@@ -56,7 +57,10 @@ def answers(url: str) -> bool:
 
 
 def make_path(*names: str) -> str:
-    """The path of something: each name is one segment, whatever is in it."""
+    """The path of something: each name is one segment, whatever is in it, and says what follows it."""
+    for kind, name in pairwise(names):
+        if not name:
+            raise NotFound(f'"": {kind} not found')
     return "".join(f"/{quote(name, safe='')}" for name in names)
 
 

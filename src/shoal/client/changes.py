@@ -6,10 +6,9 @@ from typing import Any
 
 from shoal.api.authors import default_author
 from shoal.api.python_values import from_python
-from shoal.client.failures import Unsettled
 from shoal.client.infos import Reader
 from shoal.client.service import Call, Note, Service
-from shoal.errors import ShoalError
+from shoal.errors import OutcomeUnknown, ShoalError
 from shoal.model.values import FALSE
 
 
@@ -18,13 +17,13 @@ def make_note(author: str | None, message: str, meta: Any) -> Note:
     return Note(default_author() if author is None else author, message, None if meta is None else from_python(meta))
 
 
-def commit_by(service: Service, pool: str, branch: str, call: Call, ident: str = "") -> str:
+def commit_by(service: Service, pool: str, branch: str, call: Call, ident: str | None = None) -> str:
     """The id of the commit that a change of a branch makes; `ident` is what to ask about if that stays unknown."""
     reader = Reader(service.url)
     try:
         made = service.change(call)
-    except Unsettled as e:
-        done = find_done(service, pool, branch, ident or e.commit)
+    except OutcomeUnknown as e:
+        done = _ask(service, pool, branch, ident or e.commit)
         if done is None:
             raise
         return done
@@ -32,12 +31,15 @@ def commit_by(service: Service, pool: str, branch: str, call: Call, ident: str =
     return reader.id(made, "commit")
 
 
-def find_done(service: Service, pool: str, branch: str, ident: str | None) -> str | None:
-    """The commit that an operation has made, by its id; None if it is not known to have happened."""
-    if not ident:
-        return None
+def _ask(service: Service, pool: str, branch: str, ident: str | None) -> str | None:
+    """The commit of an operation, if the service can be asked about it."""
     try:
-        told = service.read_one("pool", pool, "branch", branch, "commit", ident)
+        return None if ident is None else find_done(service, pool, branch, ident)
     except ShoalError:
         return None
+
+
+def find_done(service: Service, pool: str, branch: str, ident: str) -> str | None:
+    """The commit that an operation has made, by its id; None if it was not done."""
+    told = service.read_one("pool", pool, "branch", branch, "commit", ident)
     return Reader(service.url).id(told, "commit") if (told.field("is_done") or FALSE).data else None

@@ -1,55 +1,74 @@
-"""Tokens for services, by their URLs: from the environment, or from a file that nobody else can read."""
+"""Tokens for services: SHOAL_TOKEN, or by their URLs in the file `credentials.json` that nobody else may read."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
+from typing import Any
 
-from shoal.errors import InvalidInput, StorageFailure
+from shoal.client.address import service_url
+from shoal.errors import CorruptData, InvalidInput, StorageFailure
 
 VARIABLE = "SHOAL_TOKEN"
 _FILE = "credentials.json"
 
 
-def config_directory(given: str | os.PathLike[str] | None = None) -> Path:
-    """Where settings and credentials are."""
-    return Path.home() / ".shoal" if given is None else Path(given)
+def find_token(location: str, directory: str | os.PathLike[str] | None) -> str | None:
+    """The token for a service, from the environment or from the file; None if there is none."""
+    return os.environ.get(VARIABLE) or Credentials(directory).token(location)
 
 
-def find_token(url: str, directory: Path) -> str | None:
-    """The token for a service; None if there is none."""
-    return os.environ.get(VARIABLE) or read_tokens(directory).get(url)
+class Credentials:
+    """The file in a directory of settings."""
 
+    def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
+        self.path = (Path.home() / ".shoal" if directory is None else Path(directory)) / _FILE
 
-def read_tokens(directory: Path) -> dict[str, str]:
-    """All tokens that are kept, by the URLs of their services."""
-    path = directory / _FILE
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except OSError as e:
-        raise StorageFailure(f"{path}: cannot be read: {(e.strerror or str(e)).lower()}") from None
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(token, str) for token in found.values()):
-        raise InvalidInput(f"{path}: holds no tokens by the URLs of services (remove it, and store them anew)")
-    return found
+    def token(self, location: str) -> str | None:
+        """The token for a service; None if there is none."""
+        found = self._read().get(service_url(location), {}).get("access")
+        return found if isinstance(found, str) else None
 
+    def store(self, location: str, token: str) -> None:
+        """Keep a token for a service, in place of another one."""
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise InvalidInput("this is no token (give the text that shoal tokens create, or your provider, gave you)")
+        self._write({**self._read(), service_url(location): {"access": token}})
 
-def write_token(url: str, token: str | None, directory: Path) -> None:
-    """Keep a token for a service; None forgets the one there is."""
-    tokens = {known: kept for known, kept in read_tokens(directory).items() if known != url}
-    if token is not None:
-        tokens[url] = token
-    path = directory / _FILE
-    aside = path.with_name(f"{_FILE}.{os.getpid()}")
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            json.dump(tokens, file, indent=2)
-        aside.replace(path)
-    except OSError as e:
-        aside.unlink(missing_ok=True)
-        raise StorageFailure(f"{path}: {(e.strerror or str(e)).lower()}") from None
+    def remove(self, location: str) -> bool:
+        """Forget the token for a service; whether there was one."""
+        kept = self._read()
+        was_there = kept.pop(service_url(location), None) is not None
+        if was_there:
+            self._write(kept)
+        return was_there
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        try:
+            with self.path.open() as file:
+                if os.fstat(file.fileno()).st_mode & 0o077:
+                    raise InvalidInput(f"{self.path}: others can read your tokens (keep it to yourself: chmod 600)")
+                found = json.load(file)
+        except FileNotFoundError:
+            return {}
+        except OSError as e:
+            raise StorageFailure(f"{self.path}: {(e.strerror or str(e)).lower()}") from None
+        except (ValueError, RecursionError):
+            found = None
+        services = found.get("services") if isinstance(found, dict) else None
+        if not isinstance(services, dict) or not all(isinstance(each, dict) for each in services.values()):
+            raise CorruptData(f"{self.path}: holds no tokens (remove it, and log in anew)")
+        return services
+
+    def _write(self, services: dict[str, dict[str, Any]]) -> None:
+        aside = self.path.with_name(f"{_FILE}.{os.getpid()}")
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(aside, "w", opener=lambda name, flags: os.open(name, flags | os.O_EXCL, 0o600)) as file:
+                json.dump({"services": services}, file, indent=2)
+                file.write("\n")
+            aside.replace(self.path)
+        except OSError as e:
+            aside.unlink(missing_ok=True)
+            raise StorageFailure(f"{self.path}: {(e.strerror or str(e)).lower()}") from None

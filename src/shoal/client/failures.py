@@ -30,15 +30,6 @@ _BY_STATUS: dict[int, type[ShoalError]] = {
 """What a status means where no kind is told, as by what stands between the service and us."""
 
 
-class Unsettled(OutcomeUnknown):
-    """A change that the service knows no outcome of."""
-
-    def __init__(self, text: str, commit: str) -> None:
-        super().__init__(text)
-        self.commit = commit
-        """The id to ask about; "" if it is not known."""
-
-
 def error_of_kind(kind: str, text: str) -> ShoalError:
     """An error of a kind."""
     return _BY_KIND.get(kind, ShoalError)(text)
@@ -51,7 +42,7 @@ def error_of(url: str, status: int, kind: str, body: bytes) -> ShoalError:
     if not isinstance(text, str):
         return _BY_STATUS.get(status, StorageFailure)(f"{url}: {_reason(status)} ({status})")
     if kind == OutcomeUnknown.kind:
-        return Unsettled(text, str(told.get("commit") or ""))
+        return OutcomeUnknown(text, told.get("commit"))
     return error_of_kind(kind, text) if kind else _BY_STATUS.get(status, StorageFailure)(text)
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from shoal.client.changes import commit_by, find_done
 from shoal.client.remote_transaction import begin
-from shoal.client.service import Call, Note, Service, new_key
+from shoal.client.service import Call, Note, Service, make_key
 from shoal.client.uploads import Upload, load_choices, open_uploads
 from shoal.formats.options import ReadOptions
-from shoal.ids import parse, to_text
 
 
 def load(
@@ -25,7 +24,7 @@ def load(
     options: ReadOptions,
 ) -> str:
     """Commit data; the id of the commit."""
-    key = new_key() if ident is None else to_text(parse(ident))
+    key = make_key(ident)
     with open_uploads(data, format_name, options) as uploads:
         if len(uploads) > 1:
             return _load_each(service, pool, branch, uploads, note, key, engine, options)

@@ -12,11 +12,11 @@ from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
 from shoal.api.results import Results
 from shoal.api.sources import Watch
 from shoal.client.address import service_url
-from shoal.client.credentials import config_directory, find_token
+from shoal.client.credentials import find_token
 from shoal.client.infos import Reader
 from shoal.client.questions import ask, full_text, question
 from shoal.client.remote_pool import RemotePool, vacuum_choices
-from shoal.client.service import Call, Service, decode, new_key
+from shoal.client.service import Call, Service, decode, make_key
 from shoal.client.transport import Access
 from shoal.engines.interp.environment import Memory
 from shoal.model import types as t
@@ -28,7 +28,7 @@ _PATHS = t.array(t.array(t.STRING))
 def open_remote(uri: str, token: str | None, config: str | PathLike[str] | None) -> RemoteLake:
     """The lake behind the service at a URL, which has to answer."""
     url = service_url(uri)
-    lake = RemoteLake(Access(url, find_token(url, config_directory(config)) if token is None else token))
+    lake = RemoteLake(Access(url, find_token(url, config) if token is None else token))
     lake.status()
     return lake
 
@@ -67,28 +67,29 @@ class RemoteLake:
         order: str | None = None,
         object_size: int | None = None,
         seek_stride: int | None = None,
+        id: str | None = None,  # noqa: A002 - the word for it
     ) -> RemotePool:
         config = make_config(name, key, order, object_size, seek_stride)
         paths = tuple(path or ("this",) for path in config.key.paths)
         layout = record([("order", string(config.key.order)), ("keys", Value(_PATHS, paths))])
         sizes = [("seek_stride", int64(config.seek_stride)), ("thresh", int64(config.object_size))]
         body = record([("name", string(name)), ("layout", layout), *sizes])
-        told = self._service.change(Call("POST", ("pool",), value=body, key=new_key()))
+        told = self._service.change(Call("POST", ("pool",), value=body, key=make_key(id)))
         assert told is not None
         return RemotePool(self._service, self._reader.pool(self._reader.field(told, "pool")))
 
-    def rename(self, old: str, new: str) -> PoolInfo:
+    def rename(self, old: str, new: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
         pool = self.pool(old)
-        self._service.change(Call("PUT", ("pool", pool.id), value=record([("name", string(new))]), key=new_key()))
+        self._service.change(Call("PUT", ("pool", pool.id), value=record([("name", string(new))]), key=make_key(id)))
         return self.pool(pool.id).info()
 
-    def drop(self, name: str) -> PoolInfo:
+    def drop(self, name: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
         pool = self.pool(name)
-        self._service.change(Call("DELETE", ("pool", pool.id), key=new_key()))
+        self._service.change(Call("DELETE", ("pool", pool.id), key=make_key(id)))
         return pool.info()
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
-        told = self._service.change(Call("POST", ("vacuum",), vacuum_choices(grace, dry_run), key=new_key()))
+        told = self._service.change(Call("POST", ("vacuum",), vacuum_choices(grace, dry_run), key=make_key()))
         assert told is not None
         return self._reader.vacuumed(told)
 

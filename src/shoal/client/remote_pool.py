@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from shoal.api.protocol import CommitInfo, Compaction, Diff, Isolation, ObjectInfo, PoolInfo, RefInfo, Vacuumed
-from shoal.client.changes import commit_by, make_note
+from shoal.client.changes import commit_by, find_done, make_note
 from shoal.client.infos import Reader
 from shoal.client.loads import load
 from shoal.client.remote_transaction import RemoteTransaction, begin, committed
-from shoal.client.service import Call, Note, Service, decode, new_key
+from shoal.client.service import Call, Note, Service, decode, make_key
 from shoal.client.transport import Access
 from shoal.errors import InvalidInput
 from shoal.formats.options import ReadOptions
@@ -51,17 +51,17 @@ class RemotePool:
     def tags(self) -> list[RefInfo]:
         return [self._reader.ref(value) for value in self._read("tag")]
 
-    def create_branch(self, name: str, at: str = "main") -> None:
-        self._change("POST", value=_ref(name, at))
+    def create_branch(self, name: str, at: str = "main", *, id: str | None = None) -> None:  # noqa: A002 - the word for it
+        self._change("POST", value=_ref(name, at), key=id)
 
-    def drop_branch(self, name: str) -> None:
-        self._change("DELETE", "branch", name)
+    def drop_branch(self, name: str, *, id: str | None = None) -> None:  # noqa: A002 - the word for it
+        self._change("DELETE", "branch", name, key=id)
 
-    def create_tag(self, name: str, at: str = "main") -> None:
-        self._change("POST", "tag", value=_ref(name, at))
+    def create_tag(self, name: str, at: str = "main", *, id: str | None = None) -> None:  # noqa: A002 - the word for it
+        self._change("POST", "tag", value=_ref(name, at), key=id)
 
-    def drop_tag(self, name: str) -> None:
-        self._change("DELETE", "tag", name)
+    def drop_tag(self, name: str, *, id: str | None = None) -> None:  # noqa: A002 - the word for it
+        self._change("DELETE", "tag", name, key=id)
 
     def resolve(self, commitish: str = "main") -> str | None:
         return self._reader.optional_id(self._service.read_one("pool", self.id, "revision", commitish), "commit")
@@ -84,6 +84,9 @@ class RemotePool:
         note = make_note(author, message, meta)
         return load(self._service, self.id, branch, data, format, note, id, engine, options or ReadOptions())
 
+    def done(self, id: str, branch: str = "main") -> str | None:  # noqa: A002 - the word for it
+        return find_done(self._service, self.id, branch, id)
+
     def delete(
         self,
         ids: Sequence[str] = (),
@@ -93,12 +96,14 @@ class RemotePool:
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
         engine: str | None = None,
     ) -> str:
         if where is not None and ids:
             raise InvalidInput("delete by ids or by a filter, not both")
         value = _objects(ids) if where is None else record([("where", string(where))])
-        return self._commit(branch, "delete", value=value, note=make_note(author, message, meta), engine=engine)
+        note = make_note(author, message, meta)
+        return self._commit(branch, "delete", value=value, note=note, engine=engine, key=id)
 
     def compact(
         self,
@@ -108,10 +113,11 @@ class RemotePool:
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
         engine: str | None = None,
     ) -> str:
         note = make_note(author, message, meta)
-        return self._commit(branch, "compact", value=_objects(ids), note=note, engine=engine)
+        return self._commit(branch, "compact", value=_objects(ids), note=note, engine=engine, key=id)
 
     def compact_runs(self, branch: str = "main") -> list[list[str]]:
         return [self._reader.ids(run) for run in self._read("branch", branch, "runs")]
@@ -128,8 +134,9 @@ class RemotePool:
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
     ) -> str:
-        return self._commit(branch, "revert", commit, note=make_note(author, message, meta))
+        return self._commit(branch, "revert", commit, note=make_note(author, message, meta), key=id)
 
     def merge(
         self,
@@ -139,11 +146,12 @@ class RemotePool:
         author: str | None = None,
         message: str = "",
         meta: Any = None,
+        id: str | None = None,  # noqa: A002 - the word for it
     ) -> str:
-        return self._commit(into, "merge", child, note=make_note(author, message, meta))
+        return self._commit(into, "merge", child, note=make_note(author, message, meta), key=id)
 
-    def rebase(self, branch: str, onto: str = "main") -> str | None:
-        made = self._change("POST", "branch", branch, "rebase", onto)
+    def rebase(self, branch: str, onto: str = "main", *, id: str | None = None) -> str | None:  # noqa: A002 - the word for it
+        made = self._change("POST", "branch", branch, "rebase", onto, key=id)
         return None if made is None else self._reader.optional_id(made, "commit")
 
     def transaction(
@@ -197,17 +205,23 @@ class RemotePool:
     def _read(self, *names: str, **choices: str | None) -> Iterator[Value]:
         return self._service.read("pool", self.id, *names, **choices)
 
-    def _call(self, method: str, *names: str, **how: Any) -> Call:
-        return Call(method, ("pool", self.id, *names), key=new_key(), **how)
+    def _call(self, method: str, *names: str, key: str | None = None, **how: Any) -> Call:
+        return Call(method, ("pool", self.id, *names), key=make_key(key), **how)
 
     def _change(self, method: str, *names: str, **how: Any) -> Value | None:
         return self._service.change(self._call(method, *names, **how))
 
     def _commit(
-        self, branch: str, *names: str, note: Note, value: Value | None = None, engine: str | None = None
+        self,
+        branch: str,
+        *names: str,
+        note: Note,
+        value: Value | None = None,
+        engine: str | None = None,
+        key: str | None = None,
     ) -> str:
         how = {"value": value, "headers": note.headers(), "choices": {"engine": engine}}
-        return commit_by(self._service, self.id, branch, self._call("POST", "branch", branch, *names, **how))
+        return commit_by(self._service, self.id, branch, self._call("POST", "branch", branch, *names, key=key, **how))
 
 
 def vacuum_choices(grace: float | None, dry_run: bool) -> dict[str, str | None]:

@@ -11,7 +11,7 @@ from shoal.api.results import Results
 from shoal.client.changes import commit_by, make_note
 from shoal.client.infos import Reader
 from shoal.client.questions import ask, question
-from shoal.client.service import Call, Service, new_key
+from shoal.client.service import Call, Service, make_key
 from shoal.client.transport import Access
 from shoal.client.uploads import Upload, load_choices, open_uploads
 from shoal.errors import InvalidInput
@@ -84,7 +84,7 @@ class RemoteTransaction:
     def abandon(self) -> None:
         self._require_undone()
         self.is_done = True
-        self._service.change(Call("DELETE", self._names(), key=new_key()))
+        self._service.change(Call("DELETE", self._names(), key=make_key()))
 
     def _require_undone(self) -> None:
         if self.is_done:
@@ -94,7 +94,7 @@ class RemoteTransaction:
         return ("pool", self._pool, "branch", self._branch, "transaction", self.id, *names)
 
     def _call(self, verb: str, **how: Any) -> Call:
-        return Call("POST", self._names(verb), key=new_key(), **how)
+        return Call("POST", self._names(verb), key=make_key(), **how)
 
 
 def begin(
@@ -105,7 +105,7 @@ def begin(
     if expires is not None:
         fields.append(("expires", Value(t.FLOAT64, float(expires))))
     names = ("pool", pool, "branch", branch, "transaction")
-    told = service.change(Call("POST", names, value=record(fields), key=key or new_key()))
+    told = service.change(Call("POST", names, value=record(fields), key=make_key(key)))
     assert told is not None
     reader = Reader(service.url)
     return RemoteTransaction(service, pool, branch, reader.id(told, "id"), reader.optional_id(told, "base"))

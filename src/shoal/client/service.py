@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from shoal.client.address import make_path, make_query
-from shoal.client.failures import Unsettled
 from shoal.client.transport import Access, Answer, Lost, Request, Transport, Unreached
 from shoal.client.uploads import Upload
-from shoal.errors import StorageFailure
+from shoal.errors import OutcomeUnknown, ShoalError, StorageFailure
 from shoal.formats import zng
-from shoal.ids import new, to_text
+from shoal.ids import new, parse, to_text
 from shoal.model.text import format_value
 from shoal.model.values import Value
 
@@ -126,7 +125,7 @@ class Service:
                 if not answer.is_error:
                     return answer
                 wait, error = answer.retry_after, answer.error()
-                is_open = wait is not None or isinstance(error, Unsettled)
+                is_open = wait is not None or isinstance(error, OutcomeUnknown)
                 if pause is None or not is_open or not call.can_repeat:
                     raise error
                 pause = max(pause, min(wait or 0.0, _LONGEST_PAUSE))
@@ -134,9 +133,9 @@ class Service:
         raise AssertionError("the last try neither returned nor raised")
 
 
-def new_key() -> str:
-    """A key for a change, made once however often it is sent."""
-    return to_text(new())
+def make_key(ident: str | None = None) -> str:
+    """What a change is known by, made once however often it is sent: its id, if it was given one."""
+    return to_text(new() if ident is None else parse(ident))
 
 
 def encode(value: Value) -> bytes:
@@ -178,10 +177,10 @@ def _pauses() -> Iterator[float]:
         longest *= 2
 
 
-def _unsettled(call: Call, lost: Lost) -> StorageFailure | Unsettled:
+def _unsettled(call: Call, lost: Lost) -> ShoalError:
     """A change whose answer is lost may have happened; one of which the body did not get there has not."""
     if call.key is None or (call.upload is not None and not call.upload.is_sent):
         return lost
-    return Unsettled(
+    return OutcomeUnknown(
         f"{lost}; it is not known whether it happened (to ask, or to do it again: id {call.key})", call.key
     )

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 from shoal.api.inputs import Reading, checked_path, is_frame, read_inputs
+from shoal.client.progress import tell_sent
 from shoal.errors import InvalidInput, StorageFailure
 from shoal.formats import registry, zng
 from shoal.formats.options import MAX_VALUE_SIZE, ReadOptions
@@ -61,6 +62,7 @@ class Upload:
         for chunk in self._read():
             if chunk:  # an empty one would be the end
                 yield chunk
+                tell_sent(len(chunk))
         self.is_sent = True
 
     def close(self) -> None:

@@ -58,6 +58,12 @@ def claim_request(store: ObjectStore, caller: str, key: str, digest: bytes, op: 
     return Claimed(found.op, True)
 
 
+def find_request(store: ObjectStore, caller: str, key: str, digest: bytes) -> Id | None:
+    """The operation that the same request began before; None if it did not."""
+    found = _read(store, _place(caller, key))
+    return found.op if found is not None and found.digest == digest else None
+
+
 def _place(caller: str, key: str) -> str:
     name = sha256(b"%d %b %b" % (len(caller.encode()), caller.encode(), key.encode())).hexdigest()
     return f"{REQUESTS}/{name}.zng"

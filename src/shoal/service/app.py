@@ -19,11 +19,13 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shoal.api.access_records import Verb
 from shoal.errors import NotFound, ShoalError
 from shoal.ids import new, to_text
 from shoal.model.values import Value
 from shoal.service import failures, openapi
 from shoal.service.answers import Answer, EventStream, Streaming, Text
+from shoal.service.auth.identity import ANYONE
 from shoal.service.bodies import Body
 from shoal.service.calls import Call
 from shoal.service.media import format_of_answer, media_type, open_writer
@@ -122,21 +124,52 @@ def _request_id(request: Request) -> str:
 async def _answer(service: Service, route: Route, request: Request, ident: str) -> Response:
     body = Body(request.receive, service.settings.largest_body)
     await body.fetch(_SMALL_BODY)
-    call = Call(
-        service,
-        ident,
-        "",
-        {name: unquote(text, errors="strict") for name, text in request.path_params.items()},
-        request.query_params,
-        request.headers,
-        body,
-        format_of_answer(request.headers.get("accept", ""), service.settings.default_format),
-    )
-    return await to_thread.run_sync(partial(_handle, route, call), limiter=service.threads)
+    return await to_thread.run_sync(partial(_handle, service, route, request, ident, body), limiter=service.threads)
 
 
-def _handle(route: Route, call: Call) -> Response:
+def _handle(service: Service, route: Route, request: Request, ident: str, body: Body) -> Response:
+    """A request in its thread: who asks, may they, and what it does."""
+    identity = ANYONE
+    if route.need is not Need.NOTHING:
+        identity = service.authenticator.authenticate(request.headers.get("authorization"))
+    path = {name: unquote(text, errors="strict") for name, text in request.path_params.items()}
+    lake = service.access.view(identity, service.lake)
+    called = f"{request.method} {request.scope['path']}?{request.url.query}"
+    answer_format = format_of_answer(request.headers.get("accept", ""), service.settings.default_format)
+    params, headers = request.query_params, request.headers
+    call = Call(service, ident, identity, lake, called, path, params, headers, body, answer_format)
+    try:
+        _require(call, route)
+    except NotFound:
+        if not _is_done(call, route):
+            raise
+        return Response(status_code=204)
     return _respond(call, route.handler(call))
+
+
+_VERBS: dict[Need, Verb] = {Need.READ: "read", Need.WRITE: "write", Need.ADMIN: "admin"}
+
+
+def _require(call: Call, route: Route) -> None:
+    """Nothing, if the caller may do what the route does."""
+    access = call.service.access
+    if route.need is Need.LAKE:
+        access.require(call.identity, None, "admin")
+    elif route.need in _VERBS:
+        access.require(call.identity, call.pool().id, _VERBS[route.need], call.path["pool"])
+
+
+def _is_done(call: Call, route: Route) -> bool:
+    """Whether the pool that the path names is gone because of this very request, which comes again.
+
+    That its operation was begun says that it was let in then.
+    """
+    keyed = call.keyed() if route.again is not None else None
+    op = None if keyed is None else keyed.begun(call.service.lake.inner.store)
+    if op is None or route.again is None:
+        return False
+    route.again(call, op)
+    return True
 
 
 def _respond(call: Call, answer: Answer) -> Response:
@@ -150,15 +183,19 @@ def _respond(call: Call, answer: Answer) -> Response:
         case Streaming():
             return _streamed(service, answer)
         case EventStream():
-            return StreamingResponse(_events(service), media_type="text/event-stream")
+            return StreamingResponse(_events(call), media_type="text/event-stream")
         case Value() | list():
             return Response(_written(call, answer), media_type=media_type(call.answer_format))
     return _streamed(service, Streaming(partial(_write_all, call, answer), media_type(call.answer_format), _nothing))
 
 
-async def _events(service: Service) -> AsyncIterator[bytes]:
-    async for event in service.events.listen():
-        yield b": still here\n\n" if event is None else event.encode()
+async def _events(call: Call) -> AsyncIterator[bytes]:
+    may = call.service.access.may
+    async for event in call.service.events.listen():
+        if event is None:
+            yield b": still here\n\n"
+        elif await to_thread.run_sync(partial(may, call.identity, event.pool, "read"), limiter=call.service.threads):
+            yield event.encode()
 
 
 def _nothing() -> None:

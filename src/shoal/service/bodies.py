@@ -64,6 +64,11 @@ class Body:
         out, self._ready = self._ready[:end], self._ready[end:]
         return out
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it has arrived."""
+        return self._is_whole
+
     def digest(self) -> bytes:
         """The hash of what has arrived."""
         return self._digest.digest()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from shoal.api.local import LocalLake
 from shoal.api.local_pool import LocalPool
 from shoal.api.python_values import to_python
 from shoal.errors import InvalidInput, TooLarge
@@ -18,8 +19,10 @@ from shoal.ids import parse, to_text
 from shoal.model import types as t
 from shoal.model.parse import parse_value
 from shoal.model.values import NULL, Value
+from shoal.service.auth.identity import Identity
 from shoal.service.bodies import Body, plain
 from shoal.service.media import format_of_body
+from shoal.service.operations import Keyed, check_key
 
 if TYPE_CHECKING:
     from shoal.service.state import Service
@@ -45,8 +48,12 @@ class Call:
     service: Service
     id: str
     """Of the request."""
-    subject: str
+    identity: Identity
     """Who is asking."""
+    lake: LocalLake
+    """The lake as they see it."""
+    request: str
+    """Method, path and parameters."""
     path: Mapping[str, str]
     params: Mapping[str, str]
     headers: Mapping[str, str]
@@ -54,9 +61,24 @@ class Call:
     answer_format: Format
     warnings: list[str] = field(default_factory=list)
 
+    @property
+    def subject(self) -> str:
+        """The name of who is asking."""
+        return self.identity.subject
+
     def pool(self) -> LocalPool:
         """The pool that the path names."""
-        return self.service.lake.pool(self.path["pool"])
+        return self.lake.pool(self.path["pool"])
+
+    def operation(self) -> str | None:
+        """The id of what is to be done, if the request has an idempotency key. All of the body has to have come."""
+        keyed = self.keyed()
+        return None if keyed is None else keyed.operation(self.service.lake.inner.store)
+
+    def keyed(self) -> Keyed | None:
+        """The request, if it has an idempotency key."""
+        key = self.headers.get("idempotency-key")
+        return None if key is None else Keyed(self.subject, check_key(key), self.request, self.body.digest())
 
     # ---- what is asked
 
@@ -110,8 +132,10 @@ class Call:
     def note(self) -> Note:
         """What the header `Zed-Commit` says of the commit to be."""
         text = self.headers.get("zed-commit")
+        # Who is not asked for a name is whoever runs the service.
+        subject = None if self.identity.may_do_all else self.subject
         if text is None:
-            return Note(author=self.subject or None, message="", meta=NULL)
+            return Note(author=subject, message="", meta=NULL)
         try:
             said = json.loads(text)
         except (ValueError, RecursionError):
@@ -121,7 +145,7 @@ class Call:
         ):
             raise InvalidInput("the header Zed-Commit has to be a JSON object of texts: author, body, meta")
         meta = parse_value(said["meta"]) if said.get("meta") else NULL
-        return Note(author=said.get("author") or self.subject or None, message=said.get("body") or "", meta=meta)
+        return Note(author=said.get("author") or subject, message=said.get("body") or "", meta=meta)
 
 
 def id_texts(given: Sequence[Any], what: str = "object_ids") -> list[str]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from shoal.service.answers import Answer
 from shoal.service.calls import Call
-from shoal.service.handlers import about, loads, maintenance, pools, queries, revisions, transactions
+from shoal.service.handlers import about, access, loads, maintenance, pools, queries, revisions, transactions
 
 Handler = Callable[[Call], Answer]
 BodyKind = Literal["none", "record", "data"]
@@ -27,6 +27,7 @@ class Need(Enum):
     WRITE = "write to the pool"
     ADMIN = "administer the pool"
     LAKE = "administer the lake"
+    GRANT = "administer the pool that the body names"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Route:
     is_empty: bool = False
     """Whether it is answered without a body."""
     may_be_empty: bool = False
+    again: Callable[[Call, str], None] | None = None
+    """What to do if the pool is no longer there under its name, and the operation of this id was to see to that."""
     media_types: tuple[str, ...] = ()
     """What it answers, if not values in any format."""
 
@@ -81,7 +84,9 @@ _DATA = (Param("csv.delim", "what is between the cells of a line of CSV"), _FORM
 _VACUUM = (Param("dryrun", "T to remove nothing", "boolean"), Param("grace", "seconds that garbage stays", "number"))
 _VECTORS = (Param("vectors", "accepted for clients that give it", "boolean"),)
 
+_GRANT = (("subject", "string"), ("pool", "string"), ("verb", "string"))
 _TEXT = ("text/plain",)
+_JSON = ("application/json",)
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", "root", Need.NOTHING, about.root, media_types=_TEXT),
@@ -90,12 +95,22 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/metrics", "metrics", Need.IDENTITY, about.metrics, media_types=_TEXT),
     Route("GET", "/lake", "lake", Need.IDENTITY, about.lake),
     Route("GET", "/events", "events", Need.IDENTITY, about.events, media_types=("text/event-stream",)),
+    Route("GET", "/auth/method", "authMethod", Need.NOTHING, access.method, media_types=_JSON),
+    Route("GET", "/auth/identity", "authIdentity", Need.IDENTITY, access.identity, media_types=_JSON),
+    Route("GET", "/auth/grants", "listGrants", Need.IDENTITY, access.grants),
+    Route("POST", "/auth/grants", "grant", Need.GRANT, access.grant, "record", _GRANT),
+    Route("DELETE", "/auth/grants", "revoke", Need.GRANT, access.revoke, "record", _GRANT, is_empty=True),
+    Route("GET", "/auth/tokens", "listTokens", Need.LAKE, access.tokens),
+    Route("POST", "/auth/tokens", "createToken", Need.LAKE, access.create_token, "record",
+          (("name", "string"), ("subject", "string"), ("expires", "number"))),
+    Route("DELETE", "/auth/tokens/{name}", "revokeToken", Need.LAKE, access.revoke_token, is_empty=True),
     Route("GET", "/pool", "listPools", Need.IDENTITY, pools.list_pools),
     Route("POST", "/pool", "createPool", Need.LAKE, pools.create_pool, "record",
           (("name", "string"), ("layout", "object"), ("seek_stride", "integer"), ("thresh", "integer"))),
     Route("GET", _POOL, "showPool", Need.READ, pools.show_pool),
-    Route("PUT", _POOL, "renamePool", Need.ADMIN, pools.rename_pool, "record", (("name", "string"),), is_empty=True),
-    Route("DELETE", _POOL, "dropPool", Need.ADMIN, pools.drop_pool, is_empty=True),
+    Route("PUT", _POOL, "renamePool", Need.ADMIN, pools.rename_pool, "record", (("name", "string"),), is_empty=True,
+          again=pools.rename_again),
+    Route("DELETE", _POOL, "dropPool", Need.ADMIN, pools.drop_pool, is_empty=True, again=pools.drop_again),
     Route("GET", _POOL + "/stats", "poolStats", Need.READ, pools.pool_stats, may_be_empty=True),
     Route("GET", _POOL + "/branch", "listBranches", Need.READ, revisions.list_branches),
     Route("POST", _POOL, "createBranch", Need.WRITE, revisions.create_branch, "record",
@@ -142,12 +157,12 @@ ROUTES: tuple[Route, ...] = (
         Param("ctrl", "T for control messages in ZNG and ZJSON", "boolean"),
         Param("statistics", "T to count what is read", "boolean"))),
     Route("POST", "/query/describe", "describe", Need.IDENTITY, queries.describe, "record", _QUESTION,
-          media_types=("application/json",)),
+          media_types=_JSON),
     Route("POST", "/query/explain", "explain", Need.IDENTITY, queries.explain, "record", _QUESTION),
     Route("POST", "/query/sql", "sql", Need.IDENTITY, queries.sql, "record",
           (("statement", "string"), ("engine", "string")),
           (Param("ctrl", "T for control messages in ZNG and ZJSON", "boolean"),)),
     Route("GET", "/query/status/{request}", "queryStatus", Need.IDENTITY, queries.status),
     Route("POST", "/compile", "compile", Need.IDENTITY, queries.compile_program, "record", (("query", "string"),),
-          media_types=("application/json",)),
+          media_types=_JSON),
 )  # fmt: skip

@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 
 from anyio import CapacityLimiter
 
+from shoal.api.access import LocalAccess
 from shoal.api.local import LocalLake
 from shoal.api.manage import Level, Log
+from shoal.service.auth.access import Access
+from shoal.service.auth.authenticator import Authenticator
+from shoal.service.auth.settings import AuthSettings
 from shoal.service.events import Event, Events
 from shoal.service.metrics import Metrics
 from shoal.service.running import Running
@@ -29,14 +33,22 @@ class Service:
 
     lake: LocalLake
     settings: Settings = field(default_factory=Settings)
+    auth: AuthSettings = field(default_factory=lambda: AuthSettings(enabled=False))
     log: Log = _silent
     events: Events = field(default_factory=Events)
     transactions: Transactions = field(default_factory=Transactions)
     queries: Running = field(default_factory=Running)
     metrics: Metrics = field(default_factory=Metrics)
+    access: Access = field(init=False)
+    authenticator: Authenticator = field(init=False)
     threads: CapacityLimiter = field(init=False)
     query_threads: CapacityLimiter = field(init=False)
     from_thread: Callable[..., object] = field(init=False)
+
+    def __post_init__(self) -> None:
+        store = LocalAccess(self.lake)
+        self.access = Access(store)
+        self.authenticator = Authenticator(self.auth, store)
 
     def publish(self, name: str, pool: str, **fields: str) -> None:
         """Tell, from a thread, what has happened."""

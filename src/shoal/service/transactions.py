@@ -12,6 +12,7 @@ from shoal.api.local_transaction import LocalTransaction
 from shoal.errors import NotFound, TooMany
 from shoal.ids import to_text
 from shoal.lake.branches import as_id
+from shoal.service.operations import Keyed
 
 _MOST = 10_000
 
@@ -23,6 +24,8 @@ class _Open:
     """Who began it: it is nobody else's."""
     turn: Lock = field(default_factory=Lock)
     """A transaction does one thing at a time."""
+    steps: set[Keyed] = field(default_factory=set)
+    """The requests that have been carried out: one that comes again is not."""
 
 
 class Transactions:
@@ -39,6 +42,17 @@ class Transactions:
             if len(self._open) >= _MOST:
                 raise TooMany(f"{_MOST} transactions are open (end some, or try again later)")
             self._open[transaction.id] = _Open(transaction, subject)
+
+    def known(self, ident: str | None, subject: str) -> LocalTransaction | None:
+        """A transaction that a request has begun already."""
+        found = None if ident is None else self._open.get(ident)
+        return found.transaction if found is not None and found.subject == subject else None
+
+    @contextmanager
+    def step(self, ident: str, subject: str) -> Iterator[tuple[LocalTransaction, set[Keyed]]]:
+        """One of them, for a request that stages something, and the requests that did so before."""
+        with self.of(ident, subject) as transaction:
+            yield transaction, self._open[transaction.id].steps
 
     @contextmanager
     def of(self, ident: str, subject: str) -> Iterator[LocalTransaction]:

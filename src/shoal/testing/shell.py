@@ -1,31 +1,46 @@
-"""The command line without a process: what a call prints, and whether it left the lake alone."""
+"""The command line without a process: what a call prints, and whether it left the lake alone.
+
+The lake is reached directly, or through a service, which is a process.
+"""
 
 from __future__ import annotations
 
 import io
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from shoal.api.local import open_local
 from shoal.cli.main import main
 from shoal.storage.local import LocalStore
 from shoal.storage.store import Listed
+from shoal.testing.services import Served
 
 
 class Shell:
     """Calls the command in a directory of its own, which is home as well, with a lake in it."""
 
-    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        served: Served | None = None,
+    ) -> None:
         self.directory = directory
-        self.lake = directory / "lake"
+        self.lake = directory / "lake" if served is None else served.lake
+        self.uri = f"file://{self.lake}" if served is None else served.url
+        """What the lake is called."""
+        self._is_served = served is not None
         self._monkeypatch = monkeypatch
         self._capsys = capsys
-        for name in ("LAKE", "USER", "HEAD_DIR"):
+        for name in ("LAKE", "USER", "HEAD_DIR", "TOKEN"):
             monkeypatch.delenv(f"ZED_{name}", raising=False)
             monkeypatch.delenv(f"SHOAL_{name}", raising=False)
         monkeypatch.setenv("HOME", str(directory))
-        monkeypatch.setenv("SHOAL_LAKE", str(self.lake))
+        monkeypatch.setenv("SHOAL_LAKE", str(self.lake) if served is None else served.url)
         monkeypatch.setenv("SHOAL_USER", "me")
         monkeypatch.chdir(directory)
 
@@ -56,6 +71,14 @@ class Shell:
         assert self.stored() == before, argv
         return err[:-1]
 
-    def stored(self) -> list[Listed]:
-        """All objects of the lake."""
-        return sorted(LocalStore(self.lake).list())
+    def held(self) -> list[Listed]:
+        """All objects of the lake, but for the notes of requests that a service keeps."""
+        return sorted(listed for listed in LocalStore(self.lake).list() if not listed.key.startswith("requests/"))
+
+    def stored(self) -> list[Any]:
+        """All objects of the lake; through a service, where what nobody sees may stay behind, what anybody can see."""
+        if not self._is_served:
+            return self.held()
+        lake = open_local(str(self.lake))
+        pools = [lake.pool(info.id) for info in lake.pools()]
+        return [(pool.info(), pool.branches(), pool.tags()) for pool in pools]

@@ -38,7 +38,7 @@ def root(call: Call) -> Answer:
 
 def lake(call: Call) -> Answer:
     """What the lake says of itself."""
-    status = call.service.lake.status()
+    status = call.lake.status()
     features = array(map(string, status.features)) if status.features else Value(t.array(t.STRING), ())
     return record([
         ("id", id_of(status.id)),

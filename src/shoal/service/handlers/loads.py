@@ -28,7 +28,16 @@ def pieces(call: Call) -> Iterator[Piece]:
 def load(call: Call) -> Answer:
     """Commit the body."""
     pool, branch = call.pool(), call.path["branch"]
-    commit = pool.load(pieces(call), branch=branch, **call.note())
+    if call.params.get("engine") == "spark":
+        raise InvalidInput("Spark loads files and DataFrames (leave the engine out for anything else)")
+    pool.inner.refs().branch(branch)
+    note = call.note()
+    # A body that came whole is known before it is read: what it asked for may have been done.
+    done = call.operation() if call.body.is_whole else None
+    commit = None if done is None else pool.done(done, branch)
+    if commit is None:
+        objects = pool.write(pieces(call))
+        commit = pool.add(objects, branch=branch, **note, id=call.operation())
     call.service.metrics.loaded.inc(call.body.size)
     branch_update(call, pool, branch, commit)
     return load_response(commit, call.warnings)
@@ -38,7 +47,9 @@ def delete(call: Call) -> Answer:
     """Remove data objects, or the records that a filter is true for."""
     pool, branch = call.pool(), call.path["branch"]
     ids, where = deletion(call)
-    commit = pool.delete(ids, where=where, branch=branch, engine=call.params.get("engine"), **call.note())
+    commit = pool.delete(
+        ids, where=where, branch=branch, engine=call.params.get("engine"), **call.note(), id=call.operation()
+    )
     branch_update(call, pool, branch, commit)
     return commit_response(commit, call.warnings)
 
@@ -55,7 +66,7 @@ def compact(call: Call) -> Answer:
     """Rewrite data objects without overlaps."""
     pool, branch = call.pool(), call.path["branch"]
     ids = id_texts(call.record({"object_ids": list}).get("object_ids", []))
-    commit = pool.compact(ids, branch=branch, engine=call.params.get("engine"), **call.note())
+    commit = pool.compact(ids, branch=branch, engine=call.params.get("engine"), **call.note(), id=call.operation())
     branch_update(call, pool, branch, commit)
     return commit_response(commit, call.warnings)
 

@@ -10,7 +10,7 @@ from shoal.service.calls import Call, id_texts
 
 def vacuum_lake(call: Call) -> Answer:
     """Vacuum all pools."""
-    return _vacuumed(call.service.lake.vacuum(grace=call.number("grace"), dry_run=call.is_set("dryrun")))
+    return _vacuumed(call.lake.vacuum(grace=call.number("grace"), dry_run=call.is_set("dryrun")))
 
 
 def vacuum_pool(call: Call) -> Answer:

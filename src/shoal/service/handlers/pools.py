@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shoal.api.local_pool import LocalPool
+from shoal.api.reserved import shown_pools
 from shoal.errors import InvalidInput
 from shoal.ids import to_text
 from shoal.lake import branches
@@ -19,19 +20,20 @@ from shoal.service.calls import Call
 
 def list_pools(call: Call) -> Answer:
     """The pools that the caller may read."""
-    return [show_config(config) for config in call.service.lake.inner.configs()]
+    return [show_config(config) for config in shown_pools(call.lake.inner)]
 
 
 def create_pool(call: Call) -> Answer:
     """A new pool and its branch."""
     asked = call.record({"name": str, "layout": dict, "seek_stride": int, "thresh": int})
     key, order = _sort_key(asked.get("layout"))
-    pool = call.service.lake.create(
+    pool = call.lake.create(
         asked.get("name", ""),
         key=key,
         order=order,
         object_size=asked.get("thresh") or None,
         seek_stride=asked.get("seek_stride") or None,
+        id=call.operation(),
     )
     call.service.publish("pool-new", pool.id)
     main = branches.show_ref(pool.inner.refs().branch(MAIN))
@@ -55,14 +57,25 @@ def show_pool(call: Call) -> Answer:
 
 def rename_pool(call: Call) -> None:
     """Another name."""
-    info = call.service.lake.rename(call.pool().id, call.record({"name": str}).get("name", ""))
+    name = call.record({"name": str}).get("name", "")
+    info = call.lake.rename(call.pool().id, name, id=call.operation())
     call.service.publish("pool-update", info.id)
+
+
+def rename_again(call: Call, op: str) -> None:
+    """NotFound, unless the pool was renamed by this operation."""
+    call.service.lake.rename(call.path["pool"], call.record({"name": str}).get("name", ""), id=op)
+
+
+def drop_again(call: Call, op: str) -> None:
+    """NotFound, unless the pool was dropped by this operation."""
+    call.service.lake.drop(call.path["pool"], id=op)
 
 
 def drop_pool(call: Call) -> None:
     """Remove a pool with all that is in it."""
     pool = call.pool()
-    call.service.lake.drop(pool.id)
+    call.lake.drop(pool.id, id=call.operation())
     call.service.publish("pool-delete", pool.id)
 
 

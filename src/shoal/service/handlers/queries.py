@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +12,8 @@ from shoal.api.describing import Channel
 from shoal.api.heads import parse_head
 from shoal.api.protocol import ScanPlan
 from shoal.api.results import Results
-from shoal.errors import InvalidInput, ShoalError
+from shoal.engines.stopping import Stop
+from shoal.errors import InvalidInput, ShoalError, Stopped
 from shoal.formats.options import WriteOptions
 from shoal.lang.parser import parse_source
 from shoal.lang.source import Part, Source
@@ -31,9 +32,11 @@ _STATUS_SECONDS = 600.0
 def query(call: Call) -> Answer:
     """The results of a program, streamed."""
     asked, head = _question(call)
-    ask = call.service.lake.query
+    ask = call.lake.query
     how: dict[str, Any] = {"head": head, "statistics": call.is_set("statistics"), "engine": asked.get("engine")}
-    return stream(call, lambda warn, debug: ask(asked["query"], on_warning=warn, on_debug=debug, **how))
+    return stream(
+        call, lambda side: ask(asked["query"], on_warning=side.warn, on_debug=side.debug, stop=side.stop, **how)
+    )
 
 
 def sql(call: Call) -> Answer:
@@ -41,8 +44,9 @@ def sql(call: Call) -> Answer:
     asked = call.record({"statement": str, "engine": str})
     if "statement" not in asked:
         raise InvalidInput("the body has to have a statement")
-    ask = call.service.lake.sql
-    return stream(call, lambda warn, _: ask(asked["statement"], engine=asked.get("engine"), on_warning=warn))
+    ask = call.lake.sql
+    engine = asked.get("engine")
+    return stream(call, lambda side: ask(asked["statement"], engine=engine, on_warning=side.warn, stop=side.stop))
 
 
 def _question(call: Call) -> tuple[dict[str, Any], str | None]:
@@ -58,23 +62,25 @@ def _question(call: Call) -> tuple[dict[str, Any], str | None]:
     return asked, head or None
 
 
-Ask = Callable[[Callable[[str], None], Callable[[Value], None]], Results]
-"""Asks a question, and is told where warnings go, and what the operator `debug` sees."""
+Ask = Callable[["Aside"], Results]
+"""Asks a question, and is told where warnings and the like go, and what stops it."""
 
 
 def stream(call: Call, ask: Ask) -> Streaming:
     """The results of a question, which is asked now, so that what is wrong with it is an answer of its own."""
-    service, aside = call.service, _Aside()
-    running = _Answering(call, ask(call.warnings.append, aside.debug), aside)
+    service, aside = call.service, Aside(call.warnings)
+    running = _Answering(call, ask(aside), aside)
     service.queries.begin(call.id, call.subject)
     return Streaming(running.make, media_type(call.answer_format), running.stop)
 
 
-class _Aside:
-    """What leaves a query by the side, as soon as there is a stream that it can go into."""
+class Aside:
+    """What leaves a query by the side, as soon as there is a stream that it can go into; and what stops it."""
 
-    def __init__(self) -> None:
+    def __init__(self, warnings: list[str]) -> None:
         self.writer: Any = None
+        self.warn = warnings.append
+        self.stop = Stop()
 
     def debug(self, value: Value) -> None:
         """A value that the operator `debug` sees; it comes before those that are made of it."""
@@ -87,15 +93,14 @@ class _Aside:
 class _Answering:
     """Results on their way out."""
 
-    def __init__(self, call: Call, results: Results, aside: _Aside) -> None:
+    def __init__(self, call: Call, results: Results, aside: Aside) -> None:
         self._call = call
         self._results = results
         self._aside = aside
-        self._is_stopped = False
 
     def stop(self) -> None:
         """The client has gone away."""
-        self._is_stopped = True
+        self._aside.stop.stop(Stopped("the client has gone away"))
         self._call.service.metrics.stopped.inc()
 
     def make(self, chunks: Chunks) -> None:
@@ -119,7 +124,7 @@ class _Answering:
             return
         writer = open_writer(call.answer_format)(chunks)
         flush = getattr(writer, "flush", None)
-        for value in self._values():
+        for value in self._results:
             writer.write(value)
             if chunks.is_due():
                 if flush is not None:
@@ -127,19 +132,13 @@ class _Answering:
                 chunks.flush()
         writer.close()
 
-    def _values(self) -> Iterator[Value]:
-        for value in self._results:
-            if self._is_stopped:
-                return
-            yield value
-
     def _write_controlled(self, chunks: Chunks) -> None:
         call, began = self._call, time.time_ns()
         writer = self._aside.writer = WRITERS[call.answer_format.name](chunks, WriteOptions())
         try:
             writer.tell("QueryChannelSet", channel="main")
             told = 0
-            for value in self._values():
+            for value in self._results:
                 writer.write(value)
                 if chunks.is_due():
                     told = _tell_warnings(writer, call.warnings, told)
@@ -186,14 +185,14 @@ def status(call: Call) -> Answer:
 def explain(call: Call) -> Answer:
     """What a query would read of each pool, and which engine would do what."""
     asked, head = _question(call)
-    plans = call.service.lake.explain(asked["query"], head=head, engine=asked.get("engine"))
+    plans = call.lake.explain(asked["query"], head=head, engine=asked.get("engine"))
     return [_show_plan(plan) for plan in plans]
 
 
 def describe(call: Call) -> Answer:
     """Where the results of a query come from, and how they are arranged."""
     asked, head = _question(call)
-    found = call.service.lake.describe(asked["query"], head=head)
+    found = call.lake.describe(asked["query"], head=head)
     told = {
         "sources": [
             {"kind": "Pool", "name": each.name, "id": each.id, "inferred": each.is_inferred} for each in found.pools

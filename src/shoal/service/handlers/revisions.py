@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shoal.api.local_pool import LocalPool
-from shoal.errors import InvalidInput, NotFound
+from shoal.errors import InvalidInput
 from shoal.ids import to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN
@@ -31,7 +31,7 @@ def list_tags(call: Call) -> Answer:
 def create_branch(call: Call) -> Answer:
     """A new branch at a commit."""
     pool, name, at = _named_place(call)
-    pool.create_branch(name, at)
+    pool.create_branch(name, at, id=call.operation())
     call.service.publish("branch-update", pool.id, branch=name)
     return branches.show_ref(pool.inner.refs().branch(name))
 
@@ -39,7 +39,7 @@ def create_branch(call: Call) -> Answer:
 def create_tag(call: Call) -> Answer:
     """A new tag at a commit."""
     pool, name, at = _named_place(call)
-    pool.create_tag(name, at)
+    pool.create_tag(name, at, id=call.operation())
     call.service.publish("branch-update", pool.id, branch=name)
     return branches.show_ref(pool.inner.refs().tag(name))
 
@@ -61,14 +61,14 @@ def show_branch(call: Call) -> Answer:
 def drop_branch(call: Call) -> None:
     """Remove a branch."""
     pool = call.pool()
-    pool.drop_branch(call.path["branch"])
+    pool.drop_branch(call.path["branch"], id=call.operation())
     call.service.publish("branch-delete", pool.id, branch=call.path["branch"])
 
 
 def drop_tag(call: Call) -> None:
     """Remove a tag."""
     pool = call.pool()
-    pool.drop_tag(call.path["tag"])
+    pool.drop_tag(call.path["tag"], id=call.operation())
     call.service.publish("branch-delete", pool.id, branch=call.path["tag"])
 
 
@@ -110,7 +110,7 @@ def _sided(found: Iterator[tuple[str, Value]], name: str) -> Iterator[Value]:
 def merge(call: Call) -> Answer:
     """Bring the changes of a branch into another."""
     pool = call.pool()
-    commit = pool.merge(call.path["child"], call.path["branch"], **call.note())
+    commit = pool.merge(call.path["child"], call.path["branch"], **call.note(), id=call.operation())
     branch_update(call, pool, call.path["branch"], commit)
     return commit_response(commit, call.warnings)
 
@@ -118,7 +118,7 @@ def merge(call: Call) -> Answer:
 def revert(call: Call) -> Answer:
     """Take a commit back."""
     pool = call.pool()
-    commit = pool.revert(call.path["commit"], branch=call.path["branch"], **call.note())
+    commit = pool.revert(call.path["commit"], branch=call.path["branch"], **call.note(), id=call.operation())
     branch_update(call, pool, call.path["branch"], commit)
     return commit_response(commit, call.warnings)
 
@@ -126,16 +126,12 @@ def revert(call: Call) -> Answer:
 def rebase(call: Call) -> Answer:
     """Replay the commits of a branch on the tip of another."""
     pool = call.pool()
-    commit = pool.rebase(call.path["branch"], call.path["onto"])
+    commit = pool.rebase(call.path["branch"], call.path["onto"], id=call.operation())
     call.service.publish("branch-update", pool.id, branch=call.path["branch"])
     return record([("commit", id_of(commit))])
 
 
 def commit_status(call: Call) -> Answer:
     """What became of an operation, by its id."""
-    pool, ident = call.pool(), branches.as_id(call.path["id"])
-    if ident is None:
-        raise NotFound(f"{call.path['id']}: no id of an operation")
-    done = pool.inner.done(ident, call.path["branch"])
-    commit = None if done is None else to_text(done)
-    return record([("commit", id_of(commit)), ("is_done", Value(t.BOOL, done is not None))])
+    done = call.pool().done(call.path["id"], call.path["branch"])
+    return record([("commit", id_of(done)), ("is_done", Value(t.BOOL, done is not None))])

@@ -15,18 +15,23 @@ from shoal.service.calls import Call
 from shoal.service.handlers.loads import deletion, pieces
 from shoal.service.handlers.pools import branch_update
 from shoal.service.handlers.queries import stream
+from shoal.service.operations import Keyed
 
 
 def begin(call: Call) -> Answer:
     """A new transaction on a branch."""
     asked = call.record({"isolation": str, "expires": (int, float)})
     seconds = asked.get("expires")
-    transaction = call.pool().begin(
-        call.path["branch"],
-        isolation=asked.get("isolation", "snapshot"),
-        expires=None if seconds is None else float(seconds),
-    )
-    call.service.transactions.add(transaction, call.subject)
+    op, pool = call.operation(), call.pool()
+    transaction = call.service.transactions.known(op, call.subject)
+    if transaction is None:
+        transaction = pool.begin(
+            call.path["branch"],
+            isolation=asked.get("isolation", "snapshot"),
+            expires=None if seconds is None else float(seconds),
+            id=op,
+        )
+        call.service.transactions.add(transaction, call.subject)
     expires = time_value(int(transaction.session.expires * 1e9))
     return record([
         ("id", id_of(transaction.id)),
@@ -38,23 +43,36 @@ def begin(call: Call) -> Answer:
 
 def load(call: Call) -> None:
     """Stage the body."""
-    with _transaction(call) as transaction:
-        transaction.load(pieces(call))
+    with _step(call) as (transaction, steps):
+        if call.body.is_whole and call.keyed() in steps:
+            return
+        objects = call.pool().write(pieces(call))
+        keyed = call.keyed()
+        if keyed in steps:
+            return
+        transaction.add(objects)
+        if keyed is not None:
+            steps.add(keyed)
     call.service.metrics.loaded.inc(call.body.size)
 
 
 def delete(call: Call) -> None:
     """Stage the removal of data objects, or of records."""
     ids, where = deletion(call)
-    with _transaction(call) as transaction:
+    keyed = call.keyed()
+    with _step(call) as (transaction, steps):
+        if keyed in steps:
+            return
         transaction.delete(ids, where=where)
+        if keyed is not None:
+            steps.add(keyed)
 
 
 def query(call: Call) -> Answer:
     """Ask the lake as the transaction sees it."""
     program = call.record({"query": str}).get("query", "")
     with _transaction(call) as transaction:
-        return stream(call, lambda warn, debug: transaction.query(program))
+        return stream(call, lambda side: transaction.query(program))
 
 
 def commit(call: Call) -> Answer:
@@ -80,6 +98,10 @@ def abandon(call: Call) -> None:
     """Drop what was staged."""
     with _transaction(call) as transaction:
         transaction.abandon()
+
+
+def _step(call: Call) -> AbstractContextManager[tuple[LocalTransaction, set[Keyed]]]:
+    return call.service.transactions.step(call.path["id"], call.subject)
 
 
 def _transaction(call: Call) -> AbstractContextManager[LocalTransaction]:
