@@ -17,7 +17,7 @@ from shoal.api.programs import read_part, stands_alone
 from shoal.api.query import emitter
 from shoal.api.results import Results
 from shoal.api.sources import Watch
-from shoal.api.visible import pool_to_load
+from shoal.api.visible import check_plan, pool_to_load
 from shoal.api.writing import write_pieces
 from shoal.engines.interp.engine import compile_source, run_program
 from shoal.engines.interp.environment import Memory, Run
@@ -79,6 +79,7 @@ def _source(question: Question) -> Source:
 def _compile(lake: Lake, source: Source, question: Question) -> tuple[plan.Program, LakeCatalog]:
     catalog = LakeCatalog(lake, question.head, question.views)
     compiled = compile_source(source, catalog)
+    check_plan(lake, compiled)
     if isinstance(compiled.body[0], plan.DefaultScan) and not stands_alone(source, parse_source(source), catalog):
         raise InvalidInput("query must include a 'from' operator")
     return compiled, catalog

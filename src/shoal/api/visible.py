@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from shoal.errors import NotFound
+from shoal.errors import Forbidden, NotFound
 from shoal.ids import Id, to_text
 from shoal.lake.lake import Lake
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
+from shoal.lang import plan
+from shoal.lang.walk import nodes
 from shoal.storage.store import Listed
+
+
+def check_plan(lake: Lake, program: plan.Program) -> None:
+    """Forbidden if a query reads files or URLs, which are those of the service, or loads where it may not."""
+    if isinstance(lake, VisibleLake):
+        for node in nodes(program):
+            if isinstance(node, (plan.FileScan, plan.HttpScan)):
+                raise Forbidden("a query to a service reads pools, no files and no URLs (load them into a pool)")
+            if isinstance(node, plan.Load):
+                pool_to_load(lake, node.pool)
 
 
 def pool_to_load(lake: Lake, name: str) -> Pool:

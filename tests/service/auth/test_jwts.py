@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import json
 import time
 from pathlib import Path
@@ -20,6 +17,7 @@ from shoal.service.auth.identity import Identity
 from shoal.service.auth.jwks import KeySet
 from shoal.service.auth.jwts import LEEWAY, LONGEST, JwtVerifier
 from shoal.testing import identity_provider as idp
+from shoal.testing.identity_provider import encode, forge
 
 
 @pytest.fixture(scope="module")
@@ -35,21 +33,6 @@ def refusal(verifier: JwtVerifier, token: str) -> str:
     assert "\n" not in text
     assert token[:40] not in text or not token
     return text
-
-
-def encode(data: object) -> str:
-    raw = data if isinstance(data, bytes) else json.dumps(data).encode()
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
-def handmade(header: object, claims: object, signature: bytes = b"") -> str:
-    return f"{encode(header)}.{encode(claims)}.{encode(signature)}"
-
-
-def hs256(header: dict[str, Any], secret: bytes) -> str:
-    """A token with a shared secret, as somebody would make it who does not use a library that refuses to."""
-    body = f"{encode(header)}.{encode(idp.claims())}"
-    return f"{body}.{encode(hmac.digest(secret, body.encode(), hashlib.sha256))}"
 
 
 @pytest.mark.parametrize("algorithm", idp.KIDS)
@@ -104,19 +87,19 @@ def test_clocks_may_differ_a_little(verifier: JwtVerifier) -> None:
 @pytest.mark.parametrize("name", ["none", "None", "NONE", ""])
 def test_a_token_without_a_signature_is_refused(verifier: JwtVerifier, name: str) -> None:
     for kid in ({}, {"kid": idp.KIDS["RS256"]}):
-        assert "its algorithm is none of" in refusal(verifier, handmade({"alg": name, **kid}, idp.claims()))
+        assert "its algorithm is none of" in refusal(verifier, forge({"alg": name, **kid}, idp.claims()))
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
 @pytest.mark.parametrize("name", ["HS256", "HS384", "HS512"])
 def test_a_public_key_is_no_shared_secret(verifier: JwtVerifier, algorithm: str, name: str) -> None:
-    token = hs256({"alg": name, "kid": idp.KIDS[algorithm]}, idp.public_pem(algorithm))
+    token = idp.forge_shared(name, idp.KIDS[algorithm], idp.public_pem(algorithm))
     assert "its algorithm is none of" in refusal(verifier, token)
 
 
 @pytest.mark.parametrize("name", ["RS384", "RS512", "PS256", "ES384", "ES512", "ES256K"])
 def test_other_algorithms_are_refused_even_with_a_known_key(verifier: JwtVerifier, name: str) -> None:
-    token = handmade({"alg": name, "kid": idp.KIDS["RS256"]}, idp.claims(), b"x" * 256)
+    token = forge({"alg": name, "kid": idp.KIDS["RS256"]}, idp.claims(), b"x" * 256)
     assert "its algorithm is none of" in refusal(verifier, token)
 
 
@@ -128,8 +111,8 @@ def test_a_key_is_used_with_its_own_algorithm_alone(verifier: JwtVerifier) -> No
 def test_an_unknown_key_and_no_key_at_all_are_refused(verifier: JwtVerifier) -> None:
     assert "its key is not known" in refusal(verifier, idp.sign(headers={"kid": "other"}))
     assert "it does not name its key" in refusal(verifier, idp.sign(headers={"kid": ""}))
-    assert "it does not name its key" in refusal(verifier, handmade({"alg": "RS256"}, idp.claims(), b"x" * 256))
-    refusal(verifier, handmade({"alg": "RS256", "kid": ["rsa-1"]}, idp.claims(), b"x" * 256))
+    assert "it does not name its key" in refusal(verifier, forge({"alg": "RS256"}, idp.claims(), b"x" * 256))
+    refusal(verifier, forge({"alg": "RS256", "kid": ["rsa-1"]}, idp.claims(), b"x" * 256))
 
 
 def test_the_key_of_somebody_else_under_a_known_id_is_refused(verifier: JwtVerifier) -> None:
@@ -194,7 +177,7 @@ HEADER = st.fixed_dictionaries({}, optional={
 def test_any_header_and_claims_without_a_signature_are_refused(
     verifier: JwtVerifier, header: dict[str, Any], claims: dict[str, Any]
 ) -> None:
-    refusal(verifier, handmade(header, claims, b"x" * 64))
+    refusal(verifier, forge(header, claims, b"x" * 64))
 
 
 @given(st.dictionaries(st.sampled_from(["sub", "aud", "iss", "exp", "nbf", "iat", "jti"]), JSON))
