@@ -36,7 +36,13 @@ def error_of_kind(kind: str, text: str) -> ShoalError:
 
 
 def error_of(url: str, status: int, kind: str, body: bytes) -> ShoalError:
-    """The error that an answer tells of."""
+    """The error that an answer tells of; that it is one of a service is in its `status`."""
+    found = _error_of(url, status, kind, body)
+    found.status = status
+    return found
+
+
+def _error_of(url: str, status: int, kind: str, body: bytes) -> ShoalError:
     told = _parse(body)
     text = told.get("error")
     if not isinstance(text, str):
