@@ -115,7 +115,7 @@ class LocalPool:
         if op is not None and (done := pool.done(op, branch)) is not None:
             return to_text(done)
         objects = write_data(pool, data, format, engine, options)
-        return to_text(changes.load(pool, branch, objects, make_note(author, message, meta), op))
+        return to_text(self._lake.loads(pool).load(branch, objects, make_note(author, message, meta), op))
 
     def done(self, id: str, branch: str = "main") -> str | None:  # noqa: A002 - the word for it
         return _text(self.inner.done(parse(id), branch))
