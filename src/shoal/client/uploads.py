@@ -75,7 +75,7 @@ class KeptUpload(Upload):
     def __init__(self, chunks: Iterator[bytes], format_name: str, source: str = "") -> None:
         super().__init__(self._again, format_name, source)
         self._chunks = chunks
-        self._kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is open until the load is done
+        self._kept: tempfile.SpooledTemporaryFile[bytes] | None = None
         self._size = 0
 
     @property
@@ -83,9 +83,12 @@ class KeptUpload(Upload):
         return self._size <= _KEPT
 
     def close(self) -> None:
-        self._kept.close()
+        if self._kept is not None:
+            self._kept.close()
 
     def _again(self) -> Iterator[bytes]:
+        if self._kept is None:
+            self._kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is open until the load is done
         self._kept.seek(0)
         while chunk := self._kept.read(_CHUNK):
             yield chunk
