@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,22 @@ def test_names_of_files_are_in_errors_whatever_letters_they_have(pool: Pool, tmp
     with pytest.raises(NotFound, match="file does not exist"):
         pool.load([bad, tmp_path / "nope"])
     assert pool.resolve() is None
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), ConnectionResetError("lost"), TimeoutError(), KeyError("x")])
+def test_data_that_cannot_be_read_to_its_end_is_not_loaded(error: Exception, lake: Lake, pool: Pool) -> None:
+    def records() -> Iterator[dict[str, object]]:
+        for i in range(50_000):
+            yield {"ts": i, "text": f"{i * 7919:050d}"}
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        pool.load(records())
+    assert caught.value is error
+    with pytest.raises(type(error)), pool.transaction() as tx:
+        tx.load(records())
+    assert pool.resolve() is None
+    assert lake.query("from logs").to_list() == []
 
 
 def test_everything_in_a_list_is_one_commit(lake: Lake, pool: Pool, tmp_path: Path) -> None:
