@@ -15,8 +15,10 @@ import pytest
 import urllib3
 
 import shoal
-from shoal.api.protocol import Lake, Pool
+from shoal.api.protocol import Lake, Pool, Transaction
 from shoal.client.remote_lake import RemoteLake
+from shoal.client.remote_pool import RemotePool
+from shoal.client.remote_transaction import RemoteTransaction
 from shoal.client.transport import Access
 from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure, Unauthenticated, Unsupported
 from shoal.formats.options import ReadOptions
@@ -70,6 +72,26 @@ def test_what_is_no_service_is_told_in_a_line(url: str, error: str) -> None:
         shoal.open(url)
     assert "\n" not in str(caught.value)
     assert "secret@" not in str(caught.value)
+
+
+def test_handles_are_what_the_protocol_says(lake: Lake) -> None:
+    def typed(lake: RemoteLake, pool: RemotePool, tx: RemoteTransaction) -> tuple[Lake, Pool, Transaction]:
+        return lake, pool, tx
+
+    remote = RemoteLake(Access(lake.uri))
+    pool = remote.create("logs")
+    with pool.transaction() as tx:
+        assert typed(remote, pool, tx) == (remote, pool, tx)
+
+
+def test_a_token_that_cannot_be_one_is_refused_here(empty_service: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInput, match="this is no token"):
+        shoal.open(empty_service.url, token="a\nb")
+    monkeypatch.setenv("SHOAL_TOKEN", "a b")
+    with pytest.raises(InvalidInput, match="this is no token"):
+        shoal.open(empty_service.url)
+    monkeypatch.setenv("SHOAL_TOKEN", "")
+    assert shoal.open(empty_service.url).pools() == []
 
 
 def test_importing_the_client_loads_no_engine() -> None:
@@ -217,7 +239,7 @@ def test_options_of_formats_reach_the_service(lake: Lake, pool: Pool) -> None:
 
 
 def test_text_of_any_length_is_said_of_a_commit(pool: Pool) -> None:
-    message, meta = "ü\n" * 500, {"a": ["é", 1.5], "b": None}
+    message, meta = "ü\n" * 100_000, {"a": ["é", 1.5], "b": None}
     pool.load([{"ts": 1}], author="ada ☂", message=message, meta=meta)
     (commit,) = pool.log()
     assert (commit.author, commit.message, shoal.to_python(commit.meta)) == ("ada ☂", message, meta)
