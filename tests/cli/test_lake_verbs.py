@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 
 import pytest
 
+from shoal.cli import lake_flags
 from shoal.ids import new, to_text
+from shoal.testing.services import Served
 from shoal.testing.shell import Shell
 
 ID = r"[0-9A-Za-z]{27}"
@@ -43,6 +46,22 @@ def test_a_lake_is_found_by_flag_by_environment_or_at_home(bare: Shell, monkeypa
     assert bare.run("ls") == ""
     monkeypatch.setenv("XDG_DATA_HOME", str(bare.directory / "data"))
     assert bare.run("init") == f"lake created: file://{bare.directory}/data/shoal\n"
+
+
+def test_without_a_lake_at_home_the_service_of_this_machine_is_asked(
+    bare: Shell, empty_service: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SHOAL_LAKE")
+    monkeypatch.setattr(lake_flags, "DEFAULT_SERVICE", empty_service.url)
+    bare.run("create", "-q", "-lake", empty_service.url, "served")
+    assert bare.run("ls").startswith("served ")
+    assert bare.run("init") == f"lake created: file://{bare.directory}/.local/share/shoal\n"
+    assert bare.run("ls") == ""
+    (bare.directory / ".local/share/shoal/lake.zng").unlink()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for port in (1, silent.getsockname()[1]):
+            monkeypatch.setattr(lake_flags, "DEFAULT_SERVICE", f"http://127.0.0.1:{port}")
+            assert bare.call("ls")[2].endswith("/shoal: lake does not exist (create it with: shoal init)\n")
 
 
 def test_flags_of_all_commands_may_stand_before_the_command(bare: Shell) -> None:
