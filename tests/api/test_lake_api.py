@@ -125,7 +125,6 @@ def test_a_load_that_cannot_be_read_to_its_end_commits_nothing(lake: Lake, pool:
     assert pool.resolve() is None
 
 
-@pytest.mark.direct
 def test_a_load_with_an_id_happens_once(lake: Lake, pool: Pool) -> None:
     ident = to_text(new())
     first = pool.load([{"ts": 1}], id=ident)

@@ -55,6 +55,8 @@ def test_nothing_staged_makes_no_commit_and_what_has_ended_stays_so(pool: Pool) 
     with pool.transaction() as other:
         other.load([{"ts": 3}])
         other.abandon()
+    with pool.transaction() as idle:
+        idle.delete(where="ts > 100")
     assert len(list(pool.log())) == 1
 
 

@@ -163,7 +163,6 @@ def test_the_author_is_taken_from_the_environment(shell: Shell, monkeypatch: pyt
     assert "\nAuthor: zoe\n" in shell.run("log")
 
 
-@pytest.mark.direct
 def test_a_load_that_is_repeated_with_its_id_happens_once(shell: Shell) -> None:
     ident = to_text(new())
     first = shell.load("{ts:1}", "-id", ident)

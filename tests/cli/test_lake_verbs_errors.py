@@ -304,11 +304,13 @@ def test_an_output_that_cannot_be_written_is_one_line(shell: Shell, tmp_path: Pa
     assert shell.fail("ls", "-o", "no/such/x") == "no/such/x: no such file or directory"
 
 
-@pytest.mark.direct
-def test_an_id_of_another_branch_is_not_taken_for_a_repetition(shell: Shell) -> None:
+def test_an_id_of_another_branch_is_not_taken_for_a_repetition(way: str, shell: Shell) -> None:
     ident = to_text(new())
     shell.run("branch", "-q", "b1")
     shell.load("{ts:1}", "-id", ident)
     status, out, err = shell.call("load", "-use", "@b1", "-id", ident, "-", stdin="{ts:1}")
     assert (status, out) == (1, "")
-    assert err == 'this operation was one on another branch than "b1" (use a new id)\n'
+    refused = f"{ident}: this key came with another request before (use a new one)\n"
+    assert err == (
+        refused if way == "service" else 'this operation was one on another branch than "b1" (use a new id)\n'
+    )

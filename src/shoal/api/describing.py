@@ -54,7 +54,7 @@ def describe(lake: Lake, question: Question) -> Description:
     found = [lake.pool(name) for name in pools]
     shown = tuple(ReadPool(pool.config.name, pool.prefix, is_inferred) for pool in found)
     combined: dict[str, Channel] = {}
-    for channel in _follow(program.body, Channel(_MAIN, None, None)):
+    for channel, _ in _follow(program.body, Channel(_MAIN, None, None)):
         known = combined.get(channel.name)
         # Streams that meet in one channel come in no order.
         combined[channel.name] = channel if known is None else replace(channel, order=None)
@@ -66,7 +66,11 @@ def _has_source(text: str) -> bool:
     return any(isinstance(node, ast.From | ast.File | ast.Get | ast.Pool) for node in nodes(tree))
 
 
-def _follow(ops: plan.Seq, before: Channel) -> Iterator[Channel]:
+_End = tuple[Channel, bool]
+"""A channel, and whether it has come to the end of the operators without an `output`: it meets others like it."""
+
+
+def _follow(ops: plan.Seq, before: Channel) -> Iterator[_End]:
     """The channels in which a sequence of operators ends."""
     at = before
     for place, op in enumerate(ops):
@@ -80,19 +84,19 @@ def _follow(ops: plan.Seq, before: Channel) -> Iterator[Channel]:
                 yield from _after_legs(ends, ops[place + 1 :], False)
                 return
             case plan.Output(name):
-                yield replace(at, name=name)
+                yield replace(at, name=name), False
                 return
         at = _after(op, at)
-    yield at
+    yield at, True
 
 
-def _after_legs(ends: list[Channel], rest: plan.Seq, are_sources: bool) -> Iterator[Channel]:
+def _after_legs(ends: list[_End], rest: plan.Seq, are_sources: bool) -> Iterator[_End]:
     """What is left open by legs meets again; what ended in a channel of its own stays there."""
-    main = [each for each in ends if each.name == _MAIN]
-    yield from (each for each in ends if each.name != _MAIN)
-    if main:
-        same = len({each.order for each in main}) == 1 and (are_sources or len(main) == 1)
-        met = main[0] if len(main) == 1 else Channel(_MAIN, None, main[0].order if same else None)
+    yield from (end for end in ends if not end[1])
+    left = [channel for channel, is_open in ends if is_open]
+    if left:
+        is_sorted = len(left) == 1 or (are_sources and len({each.order for each in left}) == 1)
+        met = left[0] if len(left) == 1 else Channel(_MAIN, None, left[0].order if is_sorted else None)
         yield from _follow(rest, met)
 
 
@@ -109,6 +113,8 @@ def _after(op: plan.Op, at: Channel) -> Channel:
             return replace(at, keys=tuple(path for path, _ in keys), order=None)
         case plan.Sort(keys, reverse) | plan.TopK(sort=plan.Sort(keys, reverse)):
             return replace(at, order=None if reverse else _paths(keys))
+        case plan.Yield((plan.This((_,)),)) if at.keys == ():
+            return at  # a lone aggregate comes out as a value
         case plan.Put(args) if at.order is not None:
             changed = [arg.target.path[:1] for arg in args if isinstance(arg.target, plan.This)]
             stays = len(changed) == len(args) and all(path[:1] not in changed for _, path in at.order)

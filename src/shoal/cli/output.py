@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from shoal.cli.flags import Flag, Parsed
-from shoal.errors import InvalidInput, StorageFailure
+from shoal.errors import InvalidInput, ShoalError, StorageFailure
 from shoal.formats import registry
 from shoal.formats.options import WriteOptions
 from shoal.formats.streams import Writer
 from shoal.model.types import Type
 from shoal.model.values import Value
 
+_REFUSED = 400
 _FORMATS = ", ".join(registry.writable())
 _BY_PLACE = " (default zson on a terminal, else zng)"
 _OTHER_FLAGS = (
@@ -219,5 +220,6 @@ class Splitter:
 
 
 def print_error(error: Exception) -> None:
-    """One line on standard error."""
-    print(f"{error}", file=sys.stderr)
+    """One line on standard error, which says so if it is a service that could make no sense of what was asked."""
+    is_refused = isinstance(error, ShoalError) and error.status == _REFUSED
+    print(f"status code {_REFUSED}: {error}" if is_refused else f"{error}", file=sys.stderr)

@@ -17,9 +17,15 @@ def make_note(author: str | None, message: str, meta: Any) -> Note:
     return Note(default_author() if author is None else author, message, None if meta is None else from_python(meta))
 
 
-def commit_by(service: Service, pool: str, branch: str, call: Call, ident: str | None = None) -> str:
-    """The id of the commit that a change of a branch makes; `ident` is what to ask about if that stays unknown."""
-    reader = Reader(service.url)
+def commit_by(service: Service, pool: str, branch: str, call: Call) -> str:
+    """The id of the commit that a change of a branch makes."""
+    made = optional_commit_by(service, pool, branch, call)
+    assert made is not None
+    return made
+
+
+def optional_commit_by(service: Service, pool: str, branch: str, call: Call, ident: str | None = None) -> str | None:
+    """The same for a change that may be none; `ident` is what to ask about if that stays unknown."""
     try:
         made = service.change(call)
     except OutcomeUnknown as e:
@@ -27,8 +33,7 @@ def commit_by(service: Service, pool: str, branch: str, call: Call, ident: str |
         if done is None:
             raise
         return done
-    assert made is not None
-    return reader.id(made, "commit")
+    return None if made is None else Reader(service.url).id(made, "commit")
 
 
 def _ask(service: Service, pool: str, branch: str, ident: str | None) -> str | None:

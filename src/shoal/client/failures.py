@@ -36,8 +36,17 @@ def error_of_kind(kind: str, text: str) -> ShoalError:
 
 
 def error_of(url: str, status: int, kind: str, body: bytes) -> ShoalError:
-    """The error that an answer tells of."""
+    """The error that an answer tells of.
+
+    Its `status` says that it comes from a service, unless it is the program that is wrong: that it is anywhere.
+    """
     told = _parse(body)
+    found = _error_of(url, status, kind, told)
+    found.status = None if "compilation_errors" in told else status
+    return found
+
+
+def _error_of(url: str, status: int, kind: str, told: dict[str, Any]) -> ShoalError:
     text = told.get("error")
     if not isinstance(text, str):
         return _BY_STATUS.get(status, StorageFailure)(f"{url}: {_reason(status)} ({status})")

@@ -53,6 +53,6 @@ def _load_each(
         for upload in uploads:
             transaction.stage(upload, load_choices(upload, engine, options))
     except BaseException:
-        transaction.abandon()
+        transaction.give_up()
         raise
     return transaction.commit(author=note.author, message=note.message, meta=note.meta)

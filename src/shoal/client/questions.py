@@ -11,6 +11,8 @@ from shoal.client.service import Call, Service
 from shoal.client.streams import Stream
 from shoal.engines.interp.environment import Statistics
 from shoal.errors import Unsupported
+from shoal.lang.parser import parse_source
+from shoal.lang.source import Part, Source
 from shoal.model.values import Value, record, string
 
 _MAY_CHANGE = "load"
@@ -18,8 +20,15 @@ _MAY_CHANGE = "load"
 
 
 def full_text(program: str, includes: Sequence[str]) -> str:
-    """The program with the texts of files in front, each on lines of its own."""
-    return "\n".join([*map(read_text, includes), program])
+    """The program with the texts of files in front, each on lines of its own.
+
+    The service knows no names of files: what it could not parse is refused here, where errors have them.
+    """
+    if not includes:
+        return program
+    source = Source([*(Part(path, read_text(path)) for path in includes), Part("", program)])
+    parse_source(source)
+    return source.text
 
 
 def question(text: str, head: tuple[str, str] | None, engine: str | None) -> Value:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from shoal.api.protocol import Isolation
 from shoal.api.results import Results
-from shoal.client.changes import commit_by, make_note
+from shoal.client.changes import make_note, optional_commit_by
 from shoal.client.infos import Reader
 from shoal.client.questions import ask, question
-from shoal.client.service import Call, Service, make_key
+from shoal.client.service import Call, Note, Service, make_key
 from shoal.client.transport import Access
 from shoal.client.uploads import Upload, load_choices, open_uploads
-from shoal.errors import InvalidInput
+from shoal.errors import InvalidInput, NotFound, ShoalError
 from shoal.formats.options import ReadOptions
 from shoal.model import types as t
 from shoal.model.values import Value, array, record, string
@@ -23,18 +23,19 @@ from shoal.model.values import Value, array, record, string
 class RemoteTransaction:
     """A transaction that a service keeps."""
 
-    def __init__(self, service: Service, pool: str, branch: str, ident: str, base: str | None) -> None:
+    def __init__(self, service: Service, pool: str, branch: str, ident: str, base: str | None, position: int) -> None:
         self._service = service
         self._pool = pool
         self._branch = branch
         self._id = ident
         self._base = base
+        self._position = position
+        """Where the service looks for the commit, if it began anew and knows the transaction no more."""
         self.is_done = False
-        self.is_empty = True
-        """Whether nothing was staged here, nor by copies that were taken over."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._service.access, self._pool, self._branch, self._id, self._base, self.is_empty)
+        place = (self._pool, self._branch, self._id, self._base, self._position)
+        return _restore, (self._service.access, place)
 
     @property
     def id(self) -> str:
@@ -53,7 +54,6 @@ class RemoteTransaction:
     def stage(self, upload: Upload, choices: dict[str, str | None]) -> None:
         """Stage one body."""
         self._service.change(self._call("load", upload=upload, choices=choices))
-        self.is_empty = False
 
     def delete(self, ids: Sequence[str] = (), *, where: str | None = None) -> None:
         self._require_undone()
@@ -63,7 +63,6 @@ class RemoteTransaction:
         self._service.change(
             self._call("delete", value=objects if where is None else record([("where", string(where))]))
         )
-        self.is_empty = False
 
     def query(self, program: str) -> Results:
         return ask(self._service, self._names("query"), question(program, None, None), program)
@@ -72,19 +71,35 @@ class RemoteTransaction:
         for other in others:
             if other.id != self.id:
                 raise InvalidInput(f"{other.id} is not a copy of session {self.id}")
-            self.is_empty = self.is_empty and other.is_empty
 
     def commit(self, *, author: str | None = None, message: str = "", meta: Any = None) -> str:
+        commit = self._commit(make_note(author, message, meta), {})
+        assert commit is not None
+        return commit
+
+    def commit_if_changed(self, *, author: str | None, message: str, meta: Any) -> None:
+        """The same, but a transaction that changed nothing just ends."""
+        self._commit(make_note(author, message, meta), {"optional": "T"})
+
+    def _commit(self, note: Note, choices: dict[str, str | None]) -> str | None:
         self._require_undone()
-        call = self._call("commit", headers=make_note(author, message, meta).headers())
-        commit = commit_by(self._service, self._pool, self._branch, call, self.id)
+        choices = {"position": str(self._position), **choices}
+        call = self._call("commit", headers=note.headers(), choices=choices)
+        commit = optional_commit_by(self._service, self._pool, self._branch, call, self.id)
         self.is_done = True
         return commit
 
     def abandon(self) -> None:
         self._require_undone()
         self.is_done = True
-        self._service.change(Call("DELETE", self._names(), key=make_key()))
+        with suppress(NotFound):  # the answer to a first try may have been lost
+            self._service.change(Call("DELETE", self._names(), key=make_key()))
+
+    def give_up(self) -> None:
+        """Abandon it because of an error, which is what matters: the service forgets it in the end by itself."""
+        if not self.is_done:
+            with suppress(ShoalError):
+                self.abandon()
 
     def _require_undone(self) -> None:
         if self.is_done:
@@ -108,13 +123,12 @@ def begin(
     told = service.change(Call("POST", names, value=record(fields), key=make_key(key)))
     assert told is not None
     reader = Reader(service.url)
-    return RemoteTransaction(service, pool, branch, reader.id(told, "id"), reader.optional_id(told, "base"))
+    ident, base = reader.id(told, "id"), reader.optional_id(told, "base")
+    return RemoteTransaction(service, pool, branch, ident, base, reader.data(told, "position"))
 
 
-def _restore(access: Access, pool: str, branch: str, ident: str, base: str | None, is_empty: bool) -> RemoteTransaction:
-    made = RemoteTransaction(Service(access), pool, branch, ident, base)
-    made.is_empty = is_empty
-    return made
+def _restore(access: Access, place: tuple[str, str, str, str | None, int]) -> RemoteTransaction:
+    return RemoteTransaction(Service(access), *place)
 
 
 @contextmanager
@@ -125,12 +139,7 @@ def committed(
     try:
         yield transaction
     except BaseException:
-        if not transaction.is_done:
-            transaction.abandon()
+        transaction.give_up()
         raise
-    if transaction.is_done:
-        return
-    if transaction.is_empty:
-        transaction.abandon()
-    else:
-        transaction.commit(author=author, message=message, meta=meta)
+    if not transaction.is_done:
+        transaction.commit_if_changed(author=author, message=message, meta=meta)

@@ -181,6 +181,5 @@ def _unsettled(call: Call, lost: Lost) -> ShoalError:
     """A change whose answer is lost may have happened; one of which the body did not get there has not."""
     if call.key is None or (call.upload is not None and not call.upload.is_sent):
         return lost
-    return OutcomeUnknown(
-        f"{lost}; it is not known whether it happened (to ask, or to do it again: id {call.key})", call.key
-    )
+    text = f"{lost}; it may have happened (see the log, or do it again with the id {call.key}: it happens once)"
+    return OutcomeUnknown(text, call.key)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from shoal.errors import InvalidInput
 from shoal.ids import to_text
+from shoal.lake.branches import as_id
 from shoal.lake.requests import claim_request, find_request
 from shoal.storage.store import ObjectStore
 
@@ -33,8 +34,11 @@ class Keyed:
     """A hash of that."""
 
     def operation(self, store: ObjectStore) -> str:
-        """The id of the operation; Conflict if the same key came with another request."""
-        return to_text(claim_request(store, self.subject, self.key, self._digest()).op)
+        """The id of the operation; Conflict if the same key came with another request.
+
+        A key that is an id is that of the operation, so that whoever loses the answer knows what to ask about.
+        """
+        return to_text(claim_request(store, self.subject, self.key, self._digest(), as_id(self.key)).op)
 
     def begun(self, store: ObjectStore) -> str | None:
         """The id of the operation, if the same request was let in before."""

@@ -144,7 +144,8 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", _TRANSACTION + "/query", "queryStaged", Need.WRITE, transactions.query, "record",
           (("query", "string"),), (Param("ctrl", "T for control messages in ZNG and ZJSON", "boolean"),)),
     Route("POST", _TRANSACTION + "/commit", "commit", Need.WRITE, transactions.commit, params=(
-        Param("position", "as `begin` gave it: where to look for the commit if the service began anew", "number"),)),
+        Param("position", "as `begin` gave it: where to look for the commit if the service began anew", "number"),
+        Param("optional", "T to end a transaction that changed nothing, without a commit and an answer", "boolean"))),
     Route("DELETE", _TRANSACTION, "abandon", Need.WRITE, transactions.abandon, is_empty=True),
     Route("POST", "/vacuum", "vacuumLake", Need.LAKE, maintenance.vacuum_lake, params=_VACUUM),
     Route("POST", _POOL + "/vacuum", "vacuumPool", Need.ADMIN, maintenance.vacuum_pool, params=_VACUUM),

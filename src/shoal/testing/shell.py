@@ -69,7 +69,7 @@ class Shell:
         assert (status, out) == (1, ""), (argv, out, err)
         assert err.endswith("\n"), (argv, err)
         assert self.stored() == before, argv
-        return err[:-1]
+        return err[:-1].removeprefix("status code 400: ") if self._is_served else err[:-1]
 
     def held(self) -> list[Listed]:
         """All objects of the lake, but for the notes of requests that a service keeps."""

@@ -37,6 +37,8 @@ def load(call: Call) -> Answer:
     commit = None if done is None else pool.done(done, branch)
     if commit is None:
         objects = pool.write(pieces(call))
+        if not objects:
+            raise InvalidInput("no records in request")
         commit = pool.add(objects, branch=branch, **note, id=call.operation())
     call.service.metrics.loaded.inc(call.body.size)
     branch_update(call, pool, branch, commit)

@@ -80,6 +80,9 @@ def commit(call: Call) -> Answer:
     pool, branch = call.pool(), call.path["branch"]
     try:
         with _transaction(call) as transaction:
+            if call.is_set("optional") and transaction.is_empty:
+                transaction.abandon()
+                return None
             done = transaction.commit(**call.note())
     except NotFound:
         # The service may have begun anew after the commit, and before its answer.

@@ -1,0 +1,110 @@
+"""Data on its way to a service takes little memory, and can be sent again."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shoal.client import uploads
+from shoal.client.uploads import Upload, make_uploads
+from shoal.formats import zng
+from shoal.formats.options import ReadOptions
+
+MANY = 64 << 20
+
+
+class Pipe(io.RawIOBase):
+    """Bytes that can be read once, made when they are read."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def read(self, size: int = -1) -> bytes:
+        size = min(size, self._left)
+        self._left -= size
+        return bytes(size)
+
+
+def made(data: object, format_name: str = "auto") -> Upload:
+    (upload,) = make_uploads(data, format_name, ReadOptions())
+    return upload
+
+
+def peak_of(upload: Upload) -> tuple[int, int]:
+    """Bytes that went, and the most memory that was taken meanwhile."""
+    tracemalloc.start()
+    try:
+        size = sum(map(len, upload.open()))
+        return size, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_is_read_while_it_is_sent(tmp_path: Path) -> None:
+    path = tmp_path / "big"
+    with path.open("wb") as file:
+        file.truncate(MANY)
+    upload = made(path)
+    for _ in range(2):
+        assert upload.can_repeat
+        size, peak = peak_of(upload)
+        assert size == MANY
+        assert peak < 4 << 20
+        assert upload.is_sent
+
+
+def test_a_pipe_is_kept_on_disk_and_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    upload = made(Pipe(MANY))
+    first, peak = peak_of(upload)
+    again, peak_again = peak_of(upload)
+    assert first == again == MANY
+    assert max(peak, peak_again) < 24 << 20
+    assert upload.can_repeat
+    upload.close()
+    monkeypatch.setattr(uploads, "_KEPT", MANY - 1)
+    large = made(Pipe(MANY))
+    assert sum(map(len, large.open())) == MANY
+    assert not large.can_repeat
+    large.close()
+
+
+def test_a_pipe_that_broke_off_goes_on_where_it_was() -> None:
+    upload = made(Pipe(3 << 20))
+    begun = upload.open()
+    next(begun)
+    next(begun)
+    del begun
+    assert not upload.is_sent
+    assert sum(map(len, upload.open())) == 3 << 20
+    upload.close()
+
+
+def test_values_of_any_number_are_made_while_they_are_sent() -> None:
+    def records() -> Iterator[dict[str, object]]:
+        for i in range(200_000):
+            yield {"ts": i, "text": f"{i * 7919:050d}"}
+
+    upload = made(records())
+    size, peak = peak_of(upload)
+    assert peak < 32 << 20
+    assert size > 1 << 20
+    data = b"".join(upload.open())
+    assert len(data) == size
+    assert sum(1 for _ in zng.read(io.BytesIO(data))) == 200_000
+    upload.close()
+
+
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [([], 1), ([{"a": 1}, {"a": 2}], 1), ([b"1", b"2"], 2), ([{"a": 1}, b"1", {"a": 2}], 3), (b"", 1)],
+)
+def test_files_go_by_themselves_and_values_together(data: object, count: int) -> None:
+    found = make_uploads(data, "auto", ReadOptions())
+    assert len(found) == count
+    for upload in found:
+        assert b"" not in list(upload.open())
+        upload.close()
