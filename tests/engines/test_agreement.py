@@ -33,8 +33,9 @@ def test_programs_by_chance(lake: LocalLake, seed: int) -> None:
     pool = lake.create(f"chance{seed}", key=KEYS[seed % len(KEYS)])
     for part in range(1 + seed % 3):
         pool.load(Rows(seed * 10 + part).rows(40))
+    lake.create(f"other{seed}", key="id").load(Rows(seed * 10).rows(15))
     for number in range(QUESTIONS):
-        program = f"from chance{seed} | {Questions(seed * QUESTIONS + number).question()}"
+        program = f"from chance{seed} | {Questions(seed * QUESTIONS + number).question(f'other{seed}')}"
         right = outcome(lambda: lake.query(program, engine="interp"))  # noqa: B023 - called at once
         found = outcome(lambda: lake.query(program, engine="duckdb"))  # noqa: B023
         assert difference(right, found, is_ordered(program)) is None, program

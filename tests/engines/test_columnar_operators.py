@@ -29,6 +29,44 @@ SECOND = """
 {k:9,r:{x:"text"}}
 {k:9,r:null({x:string})}
 """
+KEYS = """
+{x:1,v:1}
+{x:2.,v:2}
+{x:2(uint8),v:3}
+{x:9223372036854775807,v:4}
+{x:9223372036854775808.,v:5}
+{x:9223372036854775808(uint64),v:6}
+{x:18446744073709551615(uint64),v:7}
+{x:18446744073709551616.,v:8}
+{x:-0.,v:9}
+{x:0,v:10}
+{x:NaN,v:11}
+{x:NaN,v:12}
+{x:1e300,v:13}
+{x:-Inf,v:14}
+{x:null(int64),v:15}
+{x:null(string),v:16}
+{x:null,v:17}
+{v:18}
+{x:"x",v:19}
+{x:"y"(=name),v:20}
+{x:0x61,v:21}
+{x:10.0.0.1,v:22}
+{x:::1,v:23}
+{x:true,v:24}
+{x:error("bad"),v:25}
+{x:error("bad"),v:26}
+{x:1s,v:27}
+{x:1000000000,v:28}
+{x:9007199254740993,v:29}
+{x:9007199254740992.,v:30}
+{x:"x",v:31}(=named)
+null({x:int64,v:int64})
+null(named={x:int64})
+"no record"
+[1]
+"""
+"""Keys that are equal, or nearly so, though their types are not."""
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +78,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> LocalLake:
         pool.load(parse_values(FIRST))
         pool.load(parse_values(SECOND))
     made.create("one", key="k").load(parse_values(FIRST))
+    made.create("keys", key="id").load(parse_values(KEYS))
     return made
 
 
@@ -180,7 +219,7 @@ def test_legs(lake: LocalLake, pool: str, program: str) -> None:
         "switch (case has(s) => dcount(s) case has(r) => yield r | any(this) default => count())",
         "switch k (case 2 => count() by k case 3 => any(n) default => union(k))",
         "fork (=> sort k | head 3 => sort -r k | head 3) | merge k",
-        "fork (=> sum(n) by k => count() by k) | join on k=k count:=count",
+        "fork (=> sum(n) by k => dcount(n) by k) | join on k=k dcount:=dcount",
     ],
 )
 def test_legs_in_which_rows_come_together_scan_for_themselves(lake: LocalLake, pool: str, program: str) -> None:
@@ -189,6 +228,62 @@ def test_legs_in_which_rows_come_together_scan_for_themselves(lake: LocalLake, p
     assert right
     assert difference(right, list(lake.query(program, engine="duckdb"))) is None
     assert [plan.engine for plan in lake.explain(program, engine="duckdb")] == ["duckdb"] * (2 + ("default" in program))
+
+
+@pytest.mark.parametrize(
+    ("program", "is_ordered"),
+    [
+        *((f"from keys | {style} join (from keys) on x q:=v", True) for style in ("inner", "left", "right", "anti")),
+        ("from up | join (from down) on k s, n", True),
+        ("from up | right join (from keys) on s=x k:=v, k_2:=x", True),
+        ("from keys | left join (from up) on x=n", True),
+        ("from keys | sort -r x | left join (from keys | where v > 2) on x q:=v", True),
+        ("from keys | right join (from keys | sort -r v | head 9) on x q:=v", True),
+        ("from ( pool up pool keys ) | left join on k=x v, w:=quiet(w)", True),
+        ("from up | fork (=> where k > 2 => cut k, x:=r.x) | join on k x", True),
+        ("from up | switch (case k > 3 => pass default => cut k, n) | anti join on (k - 3)=k m:=n", True),
+        ("from up | join (from keys) on k=x v | left join (from one) on k t:=tags | where k > 1 | put z:=v", True),
+        ("from up | right join (from down | left join (from keys) on k=x v) on k v | tail 3", True),
+        ("from up | left join (from keys | where v == 77) on k=x v", True),
+        ("from up | join (from keys | where nothing == 77) on k=x v", True),
+        ("from up | left join (from keys | where nothing == 77) on k=x v", True),
+        ("from keys | left join (from up) on v=k w:=quiet(w)", True),
+        ("from keys | left join (from up | count() by k) on x=k count", True),
+        ("from up | count() by k | join (from keys) on k=x v | sum(v), count() by k", False),
+    ],
+)
+def test_joins(lake: LocalLake, program: str, is_ordered: bool) -> None:
+    right = list(lake.query(program, engine="interp"))
+    assert difference(right, list(lake.query(program, engine="duckdb")), is_ordered) is None
+    first, *others = lake.explain(program, engine="duckdb")
+    assert (first.engine, first.interpreted) == ("duckdb", ())
+    assert [(o.engine, o.why, o.queries, o.interpreted) for o in others] == [
+        ("duckdb", f"joined by the queries of {first.pool}", (), ())
+    ] * len(others)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "from up | join (from keys) on k=x n:=count()",
+        "from up | join (from keys) on r=x v",
+        "from up | join (from keys | shape) on k=x v",
+        "from up | grok('%{WORD:w}', s) | left join (from keys) on w=x v",
+    ],
+)
+def test_a_join_without_sql_is_left_to_the_interpreter(lake: LocalLake, program: str) -> None:
+    right = list(lake.query(program, engine="interp"))
+    assert difference(right, list(lake.query(program, engine="duckdb")), ordered=True) is None
+    first, second = lake.explain(program, engine="duckdb")
+    assert "join" in first.interpreted
+    assert (second.pool, second.engine) == ("keys", "duckdb")
+
+
+@pytest.mark.parametrize(
+    "program", ["sort x", "sort -r x", "sort -nulls first x, v", "sort -r -nulls first x | head 7"]
+)
+def test_keys_of_several_types_are_in_the_order_of_the_interpreter(lake: LocalLake, program: str) -> None:
+    check(lake, f"from keys | {program}", is_ordered=True)
 
 
 @pytest.mark.parametrize("program", ["where n == n", "where r.x > 1", "sort n", "sort -r r.x", "max(n), min(r.x) by k"])

@@ -97,7 +97,7 @@ def test_rows_and_programs_by_chance(lake: LocalLake, seed: int) -> None:
     assert by_tasks(plan_pool(table_of(lake, name), (), None, 3)) == wanted
     assert by_duckdb(lake, name) == wanted
     in_tasks = 0
-    chance = [Questions(seed * QUESTIONS + number).question() for number in range(QUESTIONS)]
+    chance = [Questions(seed * QUESTIONS + number).question(name) for number in range(QUESTIONS)]
     for question in [*ROW_WISE, *chance]:
         text = f"from {name} | {question}"
         try:

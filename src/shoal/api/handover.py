@@ -21,8 +21,9 @@ from shoal.lake.lake import Lake
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Warn
 from shoal.lang import plan
+from shoal.lang.rules.joined_scans import from_left_side, joined_scans
 from shoal.lang.rules.part_legs import part_legs
-from shoal.lang.rules.sequences import rewrite_sequences
+from shoal.lang.rules.sequences import rewrite_from_outside
 from shoal.model.values import Value
 
 Engine = Literal["auto", "interp", "duckdb", "spark"]
@@ -51,6 +52,8 @@ class Part(Protocol):
     """The operators that are left to the interpreter."""
     is_reduced: bool
     """Whether what comes out is less than what was read: groups, or the first rows."""
+    joined: tuple[int, ...]
+    """Which of the other scans that were offered it reads as well, by their places."""
 
     def explain(self) -> tuple[str, ...]:
         """What the engine is told, for each layout."""
@@ -75,13 +78,22 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class _Read:
+    """A scan, and what of its pool it has to read."""
+
+    scan: plan.PoolScan
+    pool: Pool
+    pruned: Pruned
+
+
+@dataclass(frozen=True, slots=True)
 class _Considered:
     """A scan and the operators after it, and what another engine would do of that."""
 
-    pool: Pool
-    scan: plan.PoolScan
+    read: _Read
+    joined: tuple[_Read, ...]
+    """What the other engine joins with it."""
     ops: plan.Seq
-    pruned: Pruned
     part: Part | None
     why: str
 
@@ -113,12 +125,14 @@ class Handover:
         self._explains = explain
 
         def hand_over(seq: plan.Seq) -> plan.Seq:
-            match seq[0] if seq else None:
+            begun = from_left_side(seq)
+            match begun[0] if begun else None:
                 case plan.PoolScan() as scan:
-                    return self._decide(scan, seq[1:], program.funcs, explain)
+                    return self._decide(scan, begun[1:], program.funcs, explain)
             return seq
 
-        return rewrite_sequences(program, hand_over)
+        # A join of two pools may be one part; only if it is none are its sides parts of their own.
+        return rewrite_from_outside(program, hand_over)
 
     def open(self, part: plan.Computed, run: Run) -> Iterator[Value]:
         """What comes out of a part."""
@@ -154,49 +168,69 @@ class Handover:
         return found, parted[1]
 
     def _consider(self, scan: plan.PoolScan, ops: plan.Seq, funcs: tuple[plan.Func, ...]) -> _Considered:
+        read, others = self._read(scan), tuple(map(self._read, joined_scans(ops)))
+        part, why = self._compile(read, others, ops, funcs)
+        return _Considered(read, tuple(others[place] for place in part.joined) if part else (), ops, part, why)
+
+    def _read(self, scan: plan.PoolScan) -> _Read:
         pool = self._lake.pool(scan.pool)
-        pruned = prune(pool, self._commit_of(scan.commit), scan.filter)
-        part, why = self._compile(pool, pruned, scan, ops, funcs)
-        return _Considered(pool, scan, ops, pruned, part, why)
+        return _Read(scan, pool, prune(pool, self._commit_of(scan.commit), scan.filter))
 
     def _take(self, made: _Considered) -> plan.Seq:
         """What stands for a scan and the operators after it from here on."""
-        part, scan = made.part, made.scan
-        engine = "interp" if part is None else type(part).__module__.split(".")[-2]
-        queries = part.explain() if part is not None and self._explains else ()
-        rest = made.ops if part is None else part.rest
-        name = made.pool.config.name
-        self.decisions.append(Decision(name, scan.commit, made.pruned, engine, made.why, queries, rest))
+        part, read = made.part, made.read
         if part is None:
-            return (scan, *made.ops)
+            self._note(read, "interp", made.why, (), made.ops)
+            return (read.scan, *made.ops)
+        engine = type(part).__module__.split(".")[-2]
+        self._note(read, engine, made.why, part.explain() if self._explains else (), part.rest)
+        together = f"joined by the queries of {read.pool.config.name}"
+        for other in made.joined:
+            self._note(other, engine, together, (), ())
         if self._on_read is not None:
-            self._on_read(made.pool.config.id, key_range(scan.filter, made.pool.config.key.paths[0]))
+            for each in (read, *made.joined):
+                self._on_read(each.pool.config.id, key_range(each.scan.filter, each.pool.config.key.paths[0]))
         self._parts.append(part)
-        return (plan.Computed(len(self._parts) - 1), *rest)
+        return (plan.Computed(len(self._parts) - 1), *part.rest)
+
+    def _note(self, read: _Read, engine: str, why: str, queries: tuple[str, ...], rest: plan.Seq) -> None:
+        name, commit = read.pool.config.name, read.scan.commit
+        self.decisions.append(Decision(name, commit, read.pruned, engine, why, queries, rest))
 
     def _compile(
-        self, pool: Pool, pruned: Pruned, scan: plan.PoolScan, ops: plan.Seq, funcs: tuple[plan.Func, ...]
+        self, read: _Read, others: tuple[_Read, ...], ops: plan.Seq, funcs: tuple[plan.Func, ...]
     ) -> tuple[Part | None, str]:
         """What another engine does, if it does anything, and why."""
+        scan, size = read.scan, sum(each.pruned.size for each in (read, *others))
         if self._engine == "interp":
             return None, "as asked"
         if self._engine == "auto" and _takes_few(scan, ops):
             return None, f"no more than the first {FEW} values"
-        if self._engine == "auto" and pruned.size <= SMALL:
+        if self._engine == "auto" and size <= SMALL:
             return None, f"no more than {SMALL >> 20} MiB to read"
         units: Any = import_module("shoal.api.scan_units")
-        found = units.make_scan(pool, pruned.objects, self._warn)
+        found = units.make_scan(read.pool, read.pruned.objects, self._warn)
         if found is None:
             return None, "its shapes are too many to list, or several keys have to be merged"
+        warnings: list[list[str]] = [[] for _ in others]
+        offered = [
+            (each.scan, units.make_scan(each.pool, each.pruned.objects, held.append))
+            for each, held in zip(others, warnings, strict=True)
+        ]
         engine, why = self._engine, "as asked"
         if engine == "auto":
-            engine = "spark" if pruned.size > LARGE else "duckdb"
+            engine = "spark" if size > LARGE else "duckdb"
             why = f"{'more' if engine == 'spark' else 'no more'} than {LARGE >> 30} GiB to read"
         if engine == "spark":
             import_module("shoal.api.spark_frames")  # so that a session that is started knows the source of tables
         runner: Any = import_module(f"shoal.engines.{engine}.runner")
-        made: Part | None = runner.compile_scan(found, scan, ops, funcs)
-        return (None, "no columnar form") if made is None else (made, why)
+        made: Part | None = runner.compile_scan(found, scan, ops, funcs, offered)
+        if made is None:
+            return None, "no columnar form"
+        if self._warn is not None:
+            for warning in (text for place in made.joined for text in warnings[place]):
+                self._warn(warning)
+        return made, why
 
 
 def _takes_few(scan: plan.PoolScan, ops: plan.Seq) -> bool:

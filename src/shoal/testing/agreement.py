@@ -109,9 +109,15 @@ _OF_MORE = (
 class Questions(Programs):
     """Programs whose result is the same whatever the order of groups."""
 
-    def question(self) -> str:
-        """Operators on rows, and one in the end that brings rows together or takes some of them."""
+    def question(self, other: str) -> str:
+        """Operators on rows, now and then a join with another pool, and one in the end that brings rows together or
+        takes some of them.
+        """
         ops = [self._row_op() for _ in range(self._dice.randrange(0, 4))]
+        if self._dice.random() < 0.15:
+            return " | ".join([*ops[:2], self._join(other), *ops[2:], self._last()])
+        if self._dice.random() < 0.05:
+            return " | ".join([*ops[:2], self._join_of_groups(other), *ops[2:], self._of_no_order()])
         if ops and self._dice.random() < 0.1:
             ops.append(self._dice.choice(("uniq", "uniq -c")))
         last = self._last()
@@ -158,6 +164,56 @@ class Questions(Programs):
             lambda: f"switch {self._field()} (case 1 => {op()} case 'x' => pass case null => {op()} default => {op()})",
         )
         return dice.choice(forms)()
+
+    def _join(self, other: str) -> str:
+        """A join with another pool, or of two legs."""
+        e, f, op, dice = self.expr, self._field, self._row_op, self._dice
+        key = dice.choice(("a", "k", "n", "s", f()))
+        keys: tuple[Callable[[], str], ...] = (
+            lambda: key,
+            lambda: key,
+            lambda: f"{key}={dice.choice(('a', 'k', 'n', 's', f()))}",
+            lambda: f"({e(1)})=({e(1)})",
+        )
+        args: tuple[Callable[[], str], ...] = (
+            lambda: "",
+            lambda: f()[:1],
+            lambda: f"z:={e(1)}",
+            lambda: f"k, z:={f()}, k_2:=k",
+        )
+        sides: tuple[Callable[[], str], ...] = (
+            lambda: f"from {other}",
+            lambda: f"from {other} | {op()}",
+            lambda: f"from {other} | sort {dice.choice(('', '-r '))}{key}",
+            lambda: f"from {other} | sort {dice.choice(('', '-r '))}{key}, {f()} | head 6",
+            lambda: f"from {other} | join (from {other}) on {key} z:={f()}",
+        )
+        how = f"{dice.choice(('', 'inner ', 'left ', 'right ', 'anti '))}join"
+        on = f"on {dice.choice(keys)()} {dice.choice(args)()}".rstrip()
+        forms: tuple[Callable[[], str], ...] = (
+            lambda: f"{how} ({dice.choice(sides)()}) {on}",
+            lambda: f"{how} ({dice.choice(sides)()}) {on}",
+            lambda: f"sort {dice.choice(('', '-r '))}{key} | {how} ({dice.choice(sides)()}) {on}",
+            lambda: f"fork (=> head 9 => {op()}) | {how} {on}",
+            lambda: f"fork (=> {op()} | sort {key} | head 9 => where {e(1)}) | {how} {on}",
+            lambda: f"switch (case {e(1)} => pass default => {op()}) | {how} {on}",
+        )
+        return dice.choice(forms)()
+
+    def _join_of_groups(self, other: str) -> str:
+        """A join with groups, which are in no order."""
+        f, dice = self._field, self._dice
+        how = f"{dice.choice(('', 'left ', 'right ', 'anti '))}join"
+        forms: tuple[Callable[[], str], ...] = (
+            lambda: f"{how} (from {other} | count() by k) on k=k z:=count",
+            lambda: f"count() by k | {how} (from {other}) on k z:={f()}",
+            lambda: f"fork (=> count() by k => sum(k) by k) | {how} on k z:=sum",
+        )
+        return dice.choice(forms)()
+
+    def _of_no_order(self) -> str:
+        f, dice = self._field, self._dice
+        return dice.choice(("pass", f"{dice.choice(_UNORDERED)}({f()}) by {f()}"))
 
     def _of_groups(self) -> list[str]:
         """Operators on groups, whatever their order."""

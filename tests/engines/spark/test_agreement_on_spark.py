@@ -59,7 +59,8 @@ def check_all(tmp_path: Path) -> None:
         pool = lake.create(f"p{seed}", key=KEYS[seed % len(KEYS)])
         for part in range(1 + seed % 3):
             pool.load(Rows(seed * 10 + part).rows(40))
-        chance = [Questions(seed * QUESTIONS + i).question() for i in range(QUESTIONS)]
+        lake.create(f"o{seed}", key="id").load(Rows(seed * 10).rows(15))
+        chance = [Questions(seed * QUESTIONS + i).question(f"o{seed}") for i in range(QUESTIONS)]
         for question in [*PLAIN, *chance]:
             program = f"from p{seed} | {question}"
             right = outcome(lambda: lake.query(program, engine="interp"))  # noqa: B023 - called at once

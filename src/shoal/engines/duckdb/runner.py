@@ -17,7 +17,7 @@ from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.interp.reshape import FuseState
-from shoal.engines.sql.fragments import Partials, compile_fragment
+from shoal.engines.sql.fragments import Begun, Partials, compile_fragment
 from shoal.engines.sql.frames import Flat, Frame, ordered_by
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.reductions import Reduction
@@ -30,11 +30,16 @@ from shoal.lang.rules.split_aggregates import split_aggregates
 from shoal.model import types as t
 from shoal.model.values import Value
 
+Scans = Sequence[tuple[plan.PoolScan, Scan | None]]
+"""Scans of a program, and what each of them reads; None if that is not known."""
 
-def compile_scan(scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func]) -> Compiled | None:
-    """A scan and what follows it in SQL; None if there is no columnar form of it."""
+
+def compile_scan(
+    scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func], others: Scans = ()
+) -> Compiled | None:
+    """A scan and what follows it in SQL; None if there is no columnar form of it. `others` may be joined with it."""
     try:
-        return Compiled(scan, source, ops, funcs)
+        return Compiled(scan, source, ops, funcs, others)
     except NotColumnar:
         return None
 
@@ -43,17 +48,22 @@ class Compiled:
     """A scan and the operators after it, as far as they go in SQL."""
 
     def __init__(
-        self, scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func], is_split: bool = False
+        self,
+        scan: Scan,
+        source: plan.PoolScan,
+        ops: plan.Seq,
+        funcs: Sequence[plan.Func],
+        others: Scans = (),
+        is_split: bool = False,
     ) -> None:
         """NotColumnar, if they have no columnar form. Split, it has but some of the rows."""
         self._scan = scan
-        self._groups = _grouped(scan.sources)
-        self._everything: Held = {g.number: (g, g.sources) for g in self._groups}
-        needs_merge = any(len(run) > 1 for run in scan.runs)
-        frames = [group.frame for group in self._groups]
-        key = plan.SortKey(plan.This(scan.key), "desc" if scan.is_descending else "asc") if needs_merge else None
+        self._everything: Held = {}
+        self._groups = self._read(scan)
+        begun = _begun(source, scan, self._groups)
+        joined = [None if found is None else _begun(other, found, self._read(found)) for other, found in others]
         with deep_frames():
-            self._fragment = compile_fragment(source, ops, frames, funcs, key, is_split)
+            self._fragment = compile_fragment(begun, ops, funcs, joined, is_split)
         self.rest = self._fragment.rest
         """The operators that are left to the interpreter."""
         self.limit = self._fragment.limit
@@ -65,9 +75,17 @@ class Compiled:
         """Whether it is the last rows that come out."""
         self.aggregation = None if self._fragment.partials is None else self._fragment.partials.op
         """The operator of which partial results come out, if it is one."""
+        self.joined = self._fragment.joined
+        """Which of the other scans were joined with it, by their places."""
         self.needs_order = self._fragment.partials is not None and self._fragment.partials.is_ordered
         """Whether those depend on the order of rows."""
         self._made: dict[tuple[int, bool], exp.Select] = {}
+
+    def _read(self, scan: Scan) -> list[Group]:
+        """The groups of sources that queries read for a scan, each with a number of its own."""
+        groups = _grouped(scan.sources, len(self._everything))
+        self._everything |= {g.number: (g, g.sources) for g in groups}
+        return groups
 
     def values(self, run: Run) -> Iterator[Value]:
         """What comes out."""
@@ -260,11 +278,17 @@ def first_values(values: Iterator[Value], count: int) -> Iterator[Value]:
         yield value
 
 
-def _grouped(sources: Sequence[Source]) -> list[Group]:
+def _begun(source: plan.PoolScan, scan: Scan, groups: Sequence[Group]) -> Begun:
+    needs_merge = any(len(run) > 1 for run in scan.runs)
+    key = plan.SortKey(plan.This(scan.key), "desc" if scan.is_descending else "asc") if needs_merge else None
+    return Begun(source, [group.frame for group in groups], key)
+
+
+def _grouped(sources: Sequence[Source], first: int) -> list[Group]:
     held: dict[tuple[tuple[t.Type, ...], bool], list[Source]] = {}
     for source in sources:
         held.setdefault((source.shapes, source.file is not None), []).append(source)
-    return [Group(number, same) for number, same in enumerate(held.values())]
+    return [Group(number, same) for number, same in enumerate(held.values(), first)]
 
 
 def _overlap(sources: list[Source], runs: Sequence[tuple[Source, ...]]) -> bool:

@@ -11,7 +11,7 @@ from functools import cmp_to_key, partial
 from typing import Any, NamedTuple
 
 from shoal.engines.duckdb.queries import use_threads
-from shoal.engines.duckdb.runner import Compiled, compare_by, first_values
+from shoal.engines.duckdb.runner import Compiled, Scans, compare_by, first_values
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.spark.exchange import Ranked, SortedRun, sorted_by_tasks, sorted_runs
@@ -32,7 +32,9 @@ Pack = tuple[tuple[Source, ...], ...]
 """Runs of sources that go to one task."""
 
 
-def compile_scan(scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func]) -> OnSpark | None:
+def compile_scan(
+    scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func], others: Scans = ()
+) -> OnSpark | None:
     """A scan and what follows it on Spark; None if there is no columnar form of it."""
     try:
         return OnSpark(scan, source, ops, funcs)
@@ -60,6 +62,7 @@ class OnSpark:
             self._tail.last, plan.Summarize | plan.Head | plan.TopK | plan.Top
         )
         """Whether groups come out, or the first rows."""
+        self.joined: tuple[int, ...] = ()
 
     @property
     def _gives_few(self) -> bool:

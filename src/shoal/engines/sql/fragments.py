@@ -9,6 +9,7 @@ from shoal.engines.sql.expansions import unrolled, yielded
 from shoal.engines.sql.frames import Flat, Frame, Order, flatten
 from shoal.engines.sql.groups import grouped
 from shoal.engines.sql.inlining import inlined
+from shoal.engines.sql.joins import joined
 from shoal.engines.sql.legs import forked, switched
 from shoal.engines.sql.neighbours import uniq
 from shoal.engines.sql.nodes import NotColumnar
@@ -16,8 +17,9 @@ from shoal.engines.sql.operators import apply, filtered, projected
 from shoal.engines.sql.orders import key_order, sort_order
 from shoal.engines.sql.reductions import ALL, Reduction, halves, reductions, row_types
 from shoal.engines.sql.summaries import Summary, summarize
-from shoal.engines.sql.tables import MOST_UNITED, united
+from shoal.engines.sql.tables import MOST_UNITED, first_rows, united
 from shoal.lang import plan
+from shoal.lang.rules.part_legs import legs_of
 from shoal.lang.rules.project_fields import used_fields
 from shoal.lang.walk import has_aggregate
 
@@ -63,6 +65,8 @@ class Fragment:
     """Whether groups come out, or the first rows."""
     fused: tuple[Reduction, ...] | None = None
     """The types of rows, if these are wanted in the one that all fuse to."""
+    joined: tuple[int, ...] = ()
+    """Which of the other scans its joins read, by their places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,49 +79,143 @@ class _Rows:
     is_grouped: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The rows of a scan, as they come."""
+
+    scan: plan.PoolScan
+    frames: Sequence[Frame]
+    key: plan.SortKey | None
+    """What rows have to be merged by, if they have to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What operators may refer to."""
+
+    funcs: Sequence[plan.Func]
+    others: Sequence[Begun | None]
+    """The scans that sides of joins begin with, as far as they are known."""
+    is_split: bool
+
+
 def compile_fragment(
-    scan: plan.PoolScan,
+    begun: Begun,
     ops: plan.Seq,
-    frames: Sequence[Frame],
     funcs: Sequence[plan.Func],
-    key: plan.SortKey | None,
+    others: Sequence[Begun | None] = (),
     is_split: bool = False,
 ) -> Fragment:
-    """The fragment of a scan and what follows it. With a `key`, rows have to be merged by it.
+    """The fragment of a scan and what follows it; `others` are the scans that sides of joins begin with.
 
     Where the work is split, each part with some of the rows, groups are partial and nothing can follow them.
     """
-    left = [inlined(op, funcs) for op in ops]
-    if scan.filter is not None:
-        left.insert(0, inlined(plan.Filter(scan.filter), funcs))
-    rows = _Rows(_in_order_of(key, frames))
-    while left:
-        op, rest = left[0], tuple(left[1:])
-        try:
-            if isinstance(op, plan.Head):
-                return _fragment(rows, rest, op.count)
-            if isinstance(op, plan.Fuse):
+    program = _Program(funcs, [b and replace(b, scan=inlined(b.scan, funcs)) for b in others], is_split)
+    used: list[int] = []
+    rows, rest = _advanced(*_beginning(begun, ops, funcs), program, used)
+    made = _ended(rows, rest, program)
+    return replace(made, joined=tuple(used))
+
+
+def _beginning(begun: Begun, ops: plan.Seq, funcs: Sequence[plan.Func]) -> tuple[_Rows, plan.Seq]:
+    """The rows of a scan, and all that is to be done with them."""
+    before = () if begun.scan.filter is None else (plan.Filter(begun.scan.filter),)
+    return _Rows(_in_order_of(begun.key, begun.frames)), tuple(inlined(op, funcs) for op in (*before, *ops))
+
+
+def _ended(rows: _Rows, left: plan.Seq, program: _Program) -> Fragment:
+    """The fragment that ends with the first of the operators that are left, if that has SQL, or before it."""
+    op, rest = left[0] if left else None, left[1:]
+    try:
+        match op:
+            case plan.Head(count):
+                return _fragment(rows, rest, count)
+            case plan.Fuse():
                 return replace(_fragment(rows, rest), rows=_flat(rows.frames), fused=row_types(rows.frames))
-            if isinstance(op, plan.Tail):
-                return replace(_fragment(_backwards(rows), rest, op.count), is_backwards=True)
-            if isinstance(op, plan.TopK | plan.Top):
-                return _fragment(_sorted(_sort_of(op), rows, funcs), rest, op.count)
-            if isinstance(op, plan.Fork | plan.Switch) and rest and isinstance(rest[0], plan.Merge | plan.Join):
-                break
-            if isinstance(op, plan.Summarize):
-                found = _summarized(op, rows, is_split)
+            case plan.Tail(count):
+                return replace(_fragment(_backwards(rows), rest, count), is_backwards=True)
+            case plan.TopK(count) | plan.Top(count):
+                return _fragment(_sorted(_sort_of(op), rows, program.funcs), rest, count)
+            case plan.Summarize():
+                found = _summarized(op, rows, program.is_split)
                 if isinstance(found, Partials):
                     return Fragment(rest, partials=found, is_reduced=True)
-                rows, remains = found, None
+    except NotColumnar:
+        pass
+    return _fragment(rows, left)
+
+
+def _advanced(rows: _Rows, ops: plan.Seq, program: _Program, used: list[int]) -> tuple[_Rows, plan.Seq]:
+    """Rows after as many operators as make rows of rows, and the operators from there on.
+
+    The scans that joins have brought in are noted by their places.
+    """
+    left = list(ops)
+    while left:
+        op, following = left[0], left[1] if len(left) > 1 else None
+        remains: plan.Op | None = None
+        try:
+            if isinstance(op, _ENDS):
+                break
+            if isinstance(op, plan.Fork | plan.Switch) and isinstance(following, plan.Merge):
+                break
+            if isinstance(op, plan.Fork | plan.Switch) and isinstance(following, plan.Join):
+                rows, found = _joined(op, following, rows, program)
+                used.extend(found)
+                left.pop(0)
+            elif isinstance(op, plan.Summarize):
+                groups = _summarized(op, rows, program.is_split)
+                if isinstance(groups, Partials):
+                    break
+                rows = groups
             else:
-                rows, remains = _step(op, rows, funcs)
+                rows, remains = _step(op, rows, program.funcs)
         except NotColumnar:
             break
         left.pop(0)
         if remains is not None:
             left.insert(0, remains)
             break
-    return _fragment(rows, tuple(left))
+    return rows, tuple(left)
+
+
+_ENDS = (plan.Head, plan.Fuse, plan.Tail, plan.TopK, plan.Top)
+"""Operators that end a fragment."""
+
+
+def _joined(split: plan.Fork | plan.Switch, op: plan.Join, rows: _Rows, program: _Program) -> tuple[_Rows, list[int]]:
+    """The rows of a join, and the scans that its sides begin with."""
+    exprs = (op.left_key, op.right_key, *(arg.expr for arg in op.args))
+    if program.is_split or any(has_aggregate(expr, program.funcs) for expr in exprs):
+        raise NotColumnar("rows that come together, or an aggregate that runs along")
+    used: list[int] = []
+    sides = [_side(leg, rows, program, used) for leg in legs_of(split)]
+    if len(sides) != 2:
+        raise NotColumnar("a join of other than two sides")
+    frames = joined(op, *sides)
+    _flat(frames)
+    return _Rows(tuple(frames), is_plain=False, is_sorted=True), used
+
+
+def _side(leg: plan.Seq, rows: _Rows, program: _Program, used: list[int]) -> Sequence[Frame]:
+    """The rows of one side of a join."""
+    if leg and isinstance(leg[0], plan.PoolScan):
+        place, begun = next(((i, b) for i, b in enumerate(program.others) if b and b.scan == leg[0]), (0, None))
+        if begun is None:
+            raise NotColumnar("a scan of which the data is not known")
+        used.append(place)
+        rows, leg = _beginning(begun, leg[1:], program.funcs)
+    rows, rest = _advanced(rows, leg, program, used)
+    if len(rest) == 1 and isinstance(rest[0], plan.Head | plan.TopK | plan.Top):
+        op = rest[0]
+        return [
+            first_rows(
+                (rows if isinstance(op, plan.Head) else _sorted(_sort_of(op), rows, program.funcs)).frames, op.count
+            )
+        ]
+    if rest:
+        raise NotColumnar("a side of a join that has no columnar form")
+    return rows.frames
 
 
 def _in_order_of(key: plan.SortKey | None, frames: Sequence[Frame]) -> tuple[Frame, ...]:

@@ -39,7 +39,7 @@ def apply(op: plan.Op, frame: Frame) -> Frame:
         case plan.Yield((expr,)):
             return changed(frame, lambda node: value(expr, node))
         case plan.Cut(args):
-            return changed(frame, lambda node: _cut(args, node))
+            return changed(frame, lambda node: cut(args, node))
         case plan.Put(args):
             return changed(frame, lambda node: _put(args, node))
         case plan.Drop(paths):
@@ -79,7 +79,8 @@ def _name(target: plan.Expr) -> str:
     raise NotColumnar("a target that is no field at the top")
 
 
-def _cut(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
+def cut(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
+    """A record of just these fields; quiet if there is none of them."""
     if not args:
         raise NotColumnar("cut of nothing")
     names = [_name(a.target) for a in args]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from shoal.engines.sql import build
-from shoal.engines.sql.build import Cond, Sql
+from shoal.engines.sql.build import both, negated
 from shoal.engines.sql.expressions import value
 from shoal.engines.sql.frames import Case, Frame, Item, Order, merged_column
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, is_known_error
-from shoal.engines.sql.types import physical
+from shoal.engines.sql.keys import Found, is_missing, is_null, key_sql, keys_of
+from shoal.engines.sql.nodes import Const, NotColumnar, Outcome
 from shoal.lang import plan
 from shoal.model import types as t
-from shoal.model.values import MISSING
+from shoal.model.values import NULL
 
 _WHOLE = frozenset((*t.SIGNED, t.DURATION, t.TIME, t.UINT8, t.UINT16, t.UINT32))
 _BYTEWISE = (t.STRING, t.BYTES, t.IP, t.BOOL)
@@ -31,20 +31,26 @@ def sort_order(op: plan.Sort, frames: Sequence[Frame]) -> tuple[Order, ...]:
 
 
 def key_order(expr: plan.Expr, frames: Sequence[Frame], is_descending: bool, nulls_first: bool) -> tuple[Order, ...]:
-    """The items of one key: whether it is null, whether it is NaN, and what it is. A missing key counts as null."""
-    found = [[(case, o) for case in f.cases for o in value(expr, case.node)] for f in frames]
-    kind = _kind({o.node.type.under for held in found for _, o in held if not _is_nothing(o.node)})
-    return tuple(_items(held, kind, is_descending, nulls_first) for held in found)
+    """The items of one key. A missing key counts as null."""
+    found = [[f for case in frame.cases for o in value(expr, case.node) for f in _found(case, o)] for frame in frames]
+    kind = _kind({f.key.type.under for held in found for f in held if not is_null(f.key)})
+    if kind is not None:
+        return tuple(_items(held, kind, is_descending, nulls_first) for held in found)
+    keys = keys_of((f for held in found for f in held), is_descending, nulls_first)
+    return tuple(tuple(Item(sql, is_descending) for _, sql in keys.columns(held)) for held in found)
 
 
-def _is_nothing(node: Node) -> bool:
-    if isinstance(node, Const):
-        return node.value.data is None or is_known_error(node, MISSING)
-    return node.type.under is t.NULL
+def _found(case: Case, outcome: Outcome) -> Iterator[Found]:
+    """A key, or null where it is missing."""
+    when, missing = both(case.when, outcome.when), is_missing(outcome.node)
+    if missing is not False:
+        yield Found(case, both(when, missing), Const(NULL))
+    if missing is not True:
+        yield Found(case, both(when, negated(missing)), outcome.node)
 
 
-def _kind(types: set[t.Type]) -> str:
-    """The type of SQL in which keys of these types are ordered."""
+def _kind(types: set[t.Type]) -> str | None:
+    """The one type of SQL in which keys of these types are ordered, if there is one."""
     if types <= _WHOLE:
         return "BIGINT"
     if types <= t.FLOATS:
@@ -55,18 +61,12 @@ def _kind(types: set[t.Type]) -> str:
             return "UBIGINT"
         if only in _BYTEWISE:
             return {t.STRING: "VARCHAR", t.BOOL: "BOOLEAN"}.get(only, "BLOB")
-    raise NotColumnar("keys of types that SQL orders otherwise")
+    return None
 
 
-def _items(found: Sequence[tuple[Case, Outcome]], kind: str, is_descending: bool, nulls_first: bool) -> Order:
-    entries: list[tuple[Case, Cond, Sql | None]] = []
-    for case, outcome in found:
-        when = build.both(case.when, outcome.when)
-        if _is_nothing(outcome.node):
-            entries.append((case, when, None))
-            continue
-        assert isinstance(outcome.node, Leaf | Const)
-        entries.append((case, when, build.cast(physical(outcome.node), kind)))
+def _items(found: Sequence[Found], kind: str, is_descending: bool, nulls_first: bool) -> Order:
+    """The items of a key of one kind: whether it is null, whether it is NaN, and what it is."""
+    entries = [(f.case, f.when, None if is_null(f.key) else build.cast(key_sql(f.key), kind)) for f in found]
     key = merged_column(entries, build.null(kind))
     items = [Item(build.known(build.is_null(key)), nulls_first)]
     if kind == "DOUBLE":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from sqlglot import exp
 
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
-from shoal.engines.sql.frames import Case, Flat, Frame, Order, flatten, shapes_of, source_case
+from shoal.engines.sql.frames import Case, Flat, Frame, Order, flatten, ordered_by, shapes_of, source_case
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec, is_valid
 from shoal.formats.layouts import SHAPE, Form, RecordForm
 from shoal.model import types as t
@@ -17,6 +18,8 @@ from shoal.model.values import Value
 
 MOST_UNITED = 32
 """Frames that one query reads."""
+Columns: TypeAlias = Sequence[tuple[str, Sql]]
+"""Columns of a query by their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +43,39 @@ def united(frames: Sequence[Frame]) -> Frame:
     return Frame(table.query.subquery("flat", copy=False), table.cases, order=table.order)
 
 
-def table_of(frames: Sequence[Frame]) -> Table:
-    """The rows of all frames in one table."""
+def first_rows(frames: Sequence[Frame], count: int) -> Frame:
+    """So many of the rows of all frames, from the first one on."""
+    if not all(frame.order for frame in frames):
+        raise NotColumnar("the first of rows in no order")
+    table = table_of(frames)
+    source = table.query.subquery("flat", copy=False)
+    query = exp.select(*map(build.column, table.columns()), copy=False).from_(source, copy=False)
+    query = ordered_by(query, table.order).limit(count, copy=False)
+    return Frame(query.subquery("firsts", copy=False), table.cases, order=table.order)
+
+
+def table_of(frames: Sequence[Frame], extra: Sequence[Columns] = (), prefix: str = "") -> Table:
+    """The rows of all frames in one table, with what columns each has beside those of its rows.
+
+    A prefix is what the names of its columns begin with where others will read them.
+    """
     if not 0 < len(frames) <= MOST_UNITED:
         raise NotColumnar("too many layouts for one query")
     shapes = shapes_of([case for frame in frames for case in frame.cases])
     flats = [flatten(frame.cases, shapes, is_exact=True) for frame in frames]
     guarded = {i for flat in flats for i, valid in enumerate(flat.structs) if valid is not None}
-    selects = [_select(frame, flat, guarded) for frame, flat in zip(frames, flats, strict=True)]
+    besides = extra or [()] * len(frames)
+    selects = [_select(*one, guarded) for one in zip(frames, flats, besides, strict=True)]
     query: exp.Query = selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False, copy=False)
     structs = tuple(build.TRUE if i in guarded else None for i in range(len(flats[0].structs)))
     nullable = {case.node.type for frame in frames for case in frame.cases if _may_be_null(case.node)}
-    order = tuple(replace(item, sql=build.column(f"o{i}")) for i, item in enumerate(frames[0].order))
-    return Table(query, replace(flats[0], structs=structs), flat_cases(flats[0], guarded, nullable), order)
+    order = tuple(replace(item, sql=build.column(f"{prefix}o{i}")) for i, item in enumerate(frames[0].order))
+    cases = flat_cases(flats[0], guarded, nullable, prefix)
+    return Table(query, replace(flats[0], structs=structs), cases, order)
 
 
-def _select(frame: Frame, flat: Flat, guarded: set[int]) -> exp.Select:
-    columns = [*flat.columns(), *frame.order_columns()]
+def _select(frame: Frame, flat: Flat, extra: Columns, guarded: set[int]) -> exp.Select:
+    columns = [*flat.columns(), *frame.order_columns(), *extra]
     known = {name for name, _ in columns}
     columns += [(f"v{i}", build.TRUE.copy()) for i in sorted(guarded) if f"v{i}" not in known]
     return frame.select(sorted(columns, key=lambda column: column[0]))
@@ -66,29 +85,30 @@ def _may_be_null(node: Node) -> bool:
     return isinstance(node.type.under, t.Record) and is_valid(node) is not True
 
 
-def flat_cases(flat: Flat, guarded: set[int], nullable: set[t.Type]) -> tuple[Case, ...]:
+def flat_cases(flat: Flat, guarded: set[int], nullable: set[t.Type], prefix: str = "") -> tuple[Case, ...]:
     """The rows of a table of flat columns: `guarded` are the structs that may be null where a shape has them."""
-    code = build.column(SHAPE)
+    code = build.column(prefix + SHAPE)
     layout = flat.layout
     cases: list[Case] = []
     for i, shape in enumerate(layout.shapes):
-        cases.append(source_case(build.among(code, [i]), flat_node(shape, layout.forms[i], guarded)))
+        cases.append(source_case(build.among(code, [i]), flat_node(shape, layout.forms[i], guarded, prefix)))
         if shape in nullable:
             cases.append(source_case(build.among(code, [-1 - i]), Const(Value(shape, None))))
     return (replace(cases[0], when=True),) if len(cases) == 1 else tuple(cases)
 
 
-def flat_node(shape: t.Type, form: Form, guarded: set[int]) -> Node:
+def flat_node(shape: t.Type, form: Form, guarded: set[int], prefix: str = "") -> Node:
     """Where the values of a shape are in flat columns."""
     if form is None:
         return Const(Value(shape, None))
     if isinstance(form, RecordForm):
         under = shape.under
         assert isinstance(under, t.Record)
-        fields = tuple(flat_node(f.type, inner, guarded) for f, inner in zip(under.fields, form.fields, strict=True))
-        valid = build.column(f"v{form.struct.index}") if form.struct.index in guarded else None
+        parts = zip(under.fields, form.fields, strict=True)
+        fields = tuple(flat_node(f.type, inner, guarded, prefix) for f, inner in parts)
+        valid = build.column(f"{prefix}v{form.struct.index}") if form.struct.index in guarded else None
         return Rec(shape, fields, valid)
-    return Leaf(shape, build.column(f"c{form.index}"))
+    return Leaf(shape, build.column(f"{prefix}c{form.index}"))
 
 
 def told_apart(flat: Flat, besides: str | None = None) -> list[Sql]:

@@ -22,14 +22,16 @@ def part_legs(
     if place == len(ops):
         return None
     split, before = ops[place], ops[:place]
-    match split:
-        case plan.Fork(legs):
-            made = legs
-        case plan.Switch(_, cases):
-            made = tuple((_only(split, i), *case.body) for i, case in enumerate(cases))
-        case _:
-            return None
-    return tuple(_pushed(scan, (*before, *leg), funcs) for leg in made), ops[place + 1 :]
+    if not isinstance(split, plan.Fork | plan.Switch):
+        return None
+    return tuple(_pushed(scan, (*before, *leg), funcs) for leg in legs_of(split)), ops[place + 1 :]
+
+
+def legs_of(split: plan.Fork | plan.Switch) -> tuple[plan.Seq, ...]:
+    """What each leg does with all that comes to a fork or switch."""
+    if isinstance(split, plan.Fork):
+        return split.legs
+    return tuple((_only(split, i), *case.body) for i, case in enumerate(split.cases))
 
 
 def _only(switch: plan.Switch, wanted: int) -> plan.Switch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.operators.ordering import Order, sorted_stream
@@ -87,13 +87,19 @@ def splice(left: Value, right: Value) -> Value:
         return structured_error("join: not a record", left)
     if not isinstance(right.type, t.Record):
         return left
-    names = {f.name for f in left.type.fields}
-    fields = [(f.name, f.type) for f in left.type.fields]
-    for f in right.type.fields:
-        name, k = f.name, 2
-        while name in names:
-            name, k = f"{f.name}_{k}", k + 1
-        names.add(name)
-        fields.append((name, f.type))
+    fields = (*left.type.fields, *right.type.fields)
+    names = spliced_names([f.name for f in left.type.fields], [f.name for f in right.type.fields])
+    typ = t.record(zip(names, (f.type for f in fields), strict=True))
     data = (left.data or (None,) * len(left.type.fields)) + (right.data or (None,) * len(right.type.fields))
-    return Value(t.record(fields), data)
+    return Value(typ, data)
+
+
+def spliced_names(left: Sequence[str], right: Sequence[str]) -> list[str]:
+    """The names of the fields of one record made of two; one that is there already gets a number."""
+    names = dict.fromkeys(left)
+    for wanted in right:
+        name, k = wanted, 2
+        while name in names:
+            name, k = f"{wanted}_{k}", k + 1
+        names[name] = None
+    return list(names)

@@ -1,0 +1,179 @@
+"""`join`: both sides as tables that have their keys as columns, brought together in the order of the keys.
+
+Rows with equal keys stay in the order of the left side, then in that of the right one, as the interpreter has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from shoal.engines.interp.operators.join import spliced_names
+from shoal.engines.sql import build
+from shoal.engines.sql.build import Cond, Sql, both, either, negated
+from shoal.engines.sql.expressions import record_node, value
+from shoal.engines.sql.failures import failure
+from shoal.engines.sql.frames import Case, Frame, Item, Order, passing
+from shoal.engines.sql.keys import Found, Keys, is_missing, keys_of
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, Rec, const, fields_of, narrowed
+from shoal.engines.sql.operators import MOST_CASES, cut
+from shoal.engines.sql.tables import Table, table_of
+from shoal.formats.layouts import SHAPE
+from shoal.lang import plan
+from shoal.lang.rules.project_fields import joined as joined_paths
+from shoal.lang.rules.project_fields import paths_in
+from shoal.model import types as t
+from shoal.model.values import NULL, Value
+
+_LEFT, _RIGHT = "l", "r"
+"""The tables; the columns of the right one begin with its name in what comes out."""
+_NOTHING = Value(t.record(()), ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    key: plan.Expr
+    frames: Sequence[Frame]
+    order: plan.Order | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Keyed:
+    """Rows that have a key, and what it may be."""
+
+    frame: Frame
+    found: tuple[Found, ...]
+
+
+def joined(op: plan.Join, left: Sequence[Frame], right: Sequence[Frame]) -> list[Frame]:
+    """The rows of a join. A right join is a left join the other way round."""
+    a, b = _Side(op.left_key, left, op.left_order), _Side(op.right_key, right, op.right_order)
+    if op.style == "right":
+        a, b = b, a
+    ones, others = _having_keys(a), _having_keys(b)
+    found = (f for side in (*ones, *others) for f in side.found)
+    keys = keys_of(found, is_descending=(a.order or b.order or "asc") == "desc")
+    if not ones or (not others and op.style == "inner"):
+        return []
+    table = table_of([side.frame for side in ones], [keys.columns(side.found) for side in ones])
+    if not others:
+        return [Frame(table.query.subquery(_LEFT, copy=False), table.cases, order=(*keys.order(), *table.order))]
+    cuts = [_cut(() if op.style == "anti" else op.args, side) for side in others]
+    cut_table = table_of(cuts, [keys.columns(side.found) for side in others], prefix=_RIGHT)
+    if op.style == "anti":
+        return [_unmatched(table, cut_table, keys)]
+    return [_matched(table, cut_table, keys, with_unmatched=op.style != "inner")]
+
+
+def _having_keys(side: _Side) -> list[_Keyed]:
+    """The rows that have keys, of those frames that have any."""
+    made = [_keyed(side.key, frame) for frame in side.frames]
+    return [keyed for keyed in made if keyed.frame.cases]
+
+
+def _keyed(key: plan.Expr, frame: Frame) -> _Keyed:
+    outcomes = [value(key, case.node) for case in frame.cases]
+    absent = [either(*(both(o.when, is_missing(o.node)) for o in held)) for held in outcomes]
+    found = tuple(
+        Found(case, both(case.when, o.when), o.node)
+        for case, held in zip(frame.cases, outcomes, strict=True)
+        for o in held
+        if is_missing(o.node) is not True
+    )
+    return _Keyed(passing(frame, [negated(verdict) for verdict in absent]), found)
+
+
+def _cut(args: Sequence[plan.Assignment], side: _Keyed) -> Frame:
+    """What the rows of the right side add to those of the left one; those that add nothing are null."""
+    paths: tuple[plan.Path, ...] | None = ()
+    for arg in args:
+        paths = joined_paths(paths, paths_in(arg.expr))
+
+    def made_of(node: Node) -> Outcomes:
+        return cut(args, node if paths is None else narrowed(node, paths)) if args else const(_NOTHING)
+
+    cases = [
+        Case(both(case.when, o.when), o.node if _is_record(o.node) else Const(NULL), case.columns)
+        for case in side.frame.cases
+        for o in made_of(case.node)
+    ]
+    return replace(side.frame, cases=tuple(cases))
+
+
+def _unmatched(table: Table, other: Table, keys: Keys) -> Frame:
+    """The rows of the left side that have no match."""
+    columns = _columns(table, keys, "")
+    return Frame(_join(table, other, keys, columns, "anti"), table.cases, order=(*keys.order(), *table.order))
+
+
+def _matched(table: Table, other: Table, keys: Keys, with_unmatched: bool) -> Frame:
+    """Pairs of rows; with those of the left side that have no match, if they are wanted."""
+    code = build.column(_RIGHT + SHAPE)
+    columns = [*_columns(table, keys, ""), *_columns(other, None, _RIGHT)]
+    everywhere = frozenset(name for name, _ in columns) - {
+        n for case in (*table.cases, *other.cases) for n in case.columns
+    }
+    cases: list[Case] = []
+    for one in table.cases:
+        for two in other.cases:
+            when: Cond = two.when
+            if with_unmatched and when is True:
+                when = build.is_present(code)
+            node = _spliced(one.node, two.node)
+            cases.append(Case(both(one.when, when), node, one.columns | two.columns | everywhere))
+        if with_unmatched:
+            cases.append(Case(both(one.when, build.is_null(code)), one.node, one.columns | everywhere))
+    if len(cases) > MOST_CASES:
+        raise NotColumnar("too many cases")
+    between: Order = (Item(build.is_null(code)),) if with_unmatched else ()
+    source = _join(table, other, keys, columns, "left" if with_unmatched else "inner")
+    return Frame(source, tuple(cases), order=(*keys.order(), *table.order, *between, *other.order))
+
+
+def _columns(table: Table, keys: Keys | None, prefix: str) -> list[tuple[str, Sql]]:
+    """The columns of a table, by the names that they get."""
+    names = [*table.columns(), *(keys.names() if keys else ())]
+    of = _RIGHT if prefix else _LEFT
+    return [(prefix + name, exp.column(exp.to_identifier(name, quoted=True), table=of)) for name in names]
+
+
+def _join(table: Table, other: Table, keys: Keys, columns: Sequence[tuple[str, Sql]], style: str) -> Sql:
+    made = exp.select(*(exp.alias_(sql, name, quoted=True, copy=False) for name, sql in columns), copy=False)
+    made = made.from_(table.query.subquery(_LEFT, copy=False), copy=False)
+    right = other.query.subquery(_RIGHT, copy=False)
+    made = made.join(right, on=keys.equal(_LEFT, _RIGHT), join_type=style, copy=False)
+    return made.subquery("joined", copy=False)
+
+
+# ---- records
+
+
+def _is_record(node: Node) -> bool:
+    return isinstance(node.type.under, t.Record)
+
+
+def _spliced(left: Node, right: Node) -> Node:
+    """One record of two, as the interpreter makes it."""
+    left = _without_names(left)
+    under = left.type.under
+    if not isinstance(under, t.Record):
+        return failure("join: not a record", left)
+    if not isinstance(right.type.under, t.Record):
+        return left
+    names = spliced_names([f.name for f in under.fields], [f.name for f in right.type.under.fields])
+    return record_node(names, [*fields_of(left), *fields_of(right)])
+
+
+def _without_names(node: Node) -> Node:
+    """A value without the names of its type."""
+    match node:
+        case Const(value):
+            return Const(value.under())
+        case Rec(typ, fields, valid):
+            return Rec(typ.under, fields, valid)
+        case Leaf(typ, sql):
+            if isinstance(typ.under, t.Union):
+                raise NotColumnar("a union that is joined")
+            return Leaf(typ.under, sql)

@@ -1,0 +1,159 @@
+"""Keys of several types as columns: equal where the interpreter finds keys equal, and in its order.
+
+The first column tells the kind of a key. All numbers are of one kind, but for NaN, which is less than any; then come
+other types in their order; nulls are equal, and at one end. The other columns hold the keys of each kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from shoal.engines.sql import build
+from shoal.engines.sql.build import Cond, Sql
+from shoal.engines.sql.frames import Case, Item, Order, merged_column
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, is_known_error
+from shoal.engines.sql.tables import Columns
+from shoal.engines.sql.types import physical
+from shoal.model import types as t
+from shoal.model.values import MISSING
+
+_KIND = "kind"
+_NAN, _NUMBER, _OTHERS = 0, 1, 2
+_PLAIN: dict[t.Type, str] = {
+    t.BYTES: "BLOB", t.STRING: "VARCHAR", t.BOOL: "BOOLEAN", t.IP: "BLOB", MISSING.type: "VARCHAR",
+}  # fmt: skip
+"""Types that the engine compares byte by byte, as the interpreter does."""
+_WHOLE = "HUGEINT"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A key of the rows of a case, on a condition."""
+
+    case: Case
+    when: Cond
+    key: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What columns keys have."""
+
+    numbers: tuple[str, ...]
+    """The types of the columns that hold numbers."""
+    others: tuple[t.Type, ...]
+    is_descending: bool
+    nulls_first: bool = False
+
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [_KIND, *self._numbers(), *(f"key{i}" for i in range(len(self.others)))]
+
+    def _numbers(self) -> list[str]:
+        return [f"number{i}" for i in range(len(self.numbers))]
+
+    def order(self) -> Order:
+        """What rows are ordered by that have the columns."""
+        return tuple(Item(build.column(name), self.is_descending) for name in self.names())
+
+    def equal(self, left: str, right: str) -> Sql:
+        """Whether the keys of two tables are equal."""
+
+        def of(table: str, name: str) -> Sql:
+            return exp.column(exp.to_identifier(name, quoted=True), table=table)
+
+        first, *names = self.names()
+        same = [exp.NullSafeEQ(this=of(left, name), expression=of(right, name)) for name in names]
+        return exp.and_(exp.EQ(this=of(left, first), expression=of(right, first)), *same, copy=False)
+
+    def columns(self, found: Sequence[Found]) -> Columns:
+        """The columns for rows with these keys."""
+        kinds = [(f.case, f.when, self._kind(f.key)) for f in found]
+        made = [(_KIND, merged_column(kinds, build.null("INTEGER")))]
+        for place, (name, kind) in enumerate(zip(self._numbers(), self.numbers, strict=True)):
+            entries = [(f.case, f.when, self._number(f.key, place)) for f in found]
+            made.append((name, merged_column(entries, build.null(kind))))
+        for place, typ in enumerate(self.others):
+            entries = [(f.case, f.when, _plain(f.key, typ)) for f in found]
+            made.append((f"key{place}", merged_column(entries, build.null(_PLAIN[typ]))))
+        return made
+
+    def _kind(self, key: Node) -> Sql:
+        """The number of the kind. Where nulls come does not depend on the direction."""
+        is_least = self.is_descending != self.nulls_first
+        null = build.integer(-1 if is_least else _OTHERS + len(self.others))
+        under = key.type.under
+        if is_null(key):
+            return null
+        if not t.is_number(under):
+            kind = build.integer(_OTHERS + self.others.index(under))
+            return build.choose([(build.is_null(key_sql(key)), null)], kind)
+        cases = [(build.is_null(key_sql(key)), null)]
+        if under in t.FLOATS:
+            cases.append((build.is_nan(key_sql(key)), build.integer(_NAN)))
+        return build.choose(cases, build.integer(_NUMBER))
+
+    def _number(self, key: Node, place: int) -> Sql | None:
+        """A number in one of the columns for numbers; a NaN has none."""
+        under = key.type.under
+        if is_null(key) or not t.is_number(under):
+            return None
+        kind, sql = self.numbers[place], key_sql(key)
+        if under not in t.FLOATS:
+            return build.cast(sql, kind)
+        if kind == _WHOLE:
+            return build.try_cast(build.call("trunc", sql), kind)
+        fraction = build.cast(sql, kind)
+        is_zero = build.binary("=", fraction, build.integer(0))  # of either sign
+        return build.choose(
+            [(build.is_nan(sql), build.null(kind)), (is_zero, build.cast(build.integer(0), kind))], fraction
+        )
+
+
+def keys_of(found: Iterable[Found], is_descending: bool, nulls_first: bool = False) -> Keys:
+    """The columns for keys of all the types that there are."""
+    types = {f.key.type.under for f in found if not is_null(f.key)}
+    numbers = {typ for typ in types if t.is_number(typ)}
+    others = types - numbers
+    if not others <= _PLAIN.keys():
+        raise NotColumnar("keys of types that SQL orders otherwise")
+    return Keys(_columns_for(numbers), tuple(t.unique_types(others)), is_descending, nulls_first)
+
+
+def _columns_for(numbers: set[t.Type]) -> tuple[str, ...]:
+    """The types of SQL that order these numbers exactly."""
+    if not numbers:
+        return ()
+    if numbers <= t.FLOATS:
+        return ("DOUBLE",)
+    if numbers & t.FLOATS:
+        # Numbers that are one as fractions are told apart by what is whole of them.
+        return ("DOUBLE", _WHOLE)
+    if t.UINT64 not in numbers:
+        return ("BIGINT",)
+    return (_WHOLE,) if len(numbers) > 1 else ("UBIGINT",)
+
+
+def is_missing(node: Node) -> Cond:
+    """Whether there is no key. A column of errors may hold this one among others."""
+    if isinstance(node, Leaf) and node.type is MISSING.type:
+        return build.binary("=", node.sql, build.text(MISSING.data))
+    return is_known_error(node, MISSING)
+
+
+def is_null(node: Node) -> bool:
+    """Whether a key is null for certain."""
+    return node.value.data is None if isinstance(node, Const) else node.type.under is t.NULL
+
+
+def _plain(key: Node, typ: t.Type) -> Sql | None:
+    return None if is_null(key) or key.type.under is not typ else key_sql(key)
+
+
+def key_sql(key: Node) -> Sql:
+    """A key in its physical form."""
+    assert isinstance(key, Leaf | Const)
+    return physical(key)
