@@ -203,10 +203,10 @@ class Pool:
             if found is None or found.modified * 1e9 <= mark.until:
                 raise Conflict(f"{to_text(o.id)}: a vacuum has removed this data before its commit (write it again)")
 
-    def writer(self, as_one_run: bool = False) -> ObjectWriter:
-        """Writes data objects, which nobody sees before a commit adds them; `as_one_run` sorts all of it together."""
+    def writer(self) -> ObjectWriter:
+        """Writes data objects, which nobody sees before a commit adds them."""
         module = import_module("shoal.lake.object_writer")
-        made: ObjectWriter = module.ObjectWriter(self.store, self.prefix, self.config, as_one_run)
+        made: ObjectWriter = module.ObjectWriter(self.store, self.prefix, self.config)
         return made
 
     def under(self, op: Id) -> Pool:
