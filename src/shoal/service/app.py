@@ -25,6 +25,7 @@ from shoal.ids import new, to_text
 from shoal.model.values import Value
 from shoal.service import failures, openapi
 from shoal.service.answers import Answer, EventStream, Streaming, Text
+from shoal.service.auth.browsers import require_own
 from shoal.service.auth.identity import ANYONE
 from shoal.service.bodies import Body
 from shoal.service.calls import Call
@@ -132,6 +133,8 @@ def _handle(service: Service, route: Route, request: Request, ident: str, body: 
     identity = ANYONE
     if route.need is not Need.NOTHING:
         identity = service.authenticator.authenticate(request.headers.get("authorization"))
+        if identity.may_do_all:
+            require_own(request.headers, service.settings.origins)
     path = {name: unquote(text, errors="strict") for name, text in request.path_params.items()}
     lake = service.access.view(identity, service.lake)
     called = f"{request.method} {request.scope['path']}?{request.url.query}"
