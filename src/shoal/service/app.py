@@ -189,7 +189,7 @@ def _respond(call: Call, answer: Answer) -> Response:
             return StreamingResponse(_events(call), media_type="text/event-stream")
         case Value() | list():
             return Response(_written(call, answer), media_type=media_type(call.answer_format))
-    return _streamed(service, Streaming(partial(_write_all, call, answer), media_type(call.answer_format), _nothing))
+    return _streamed(service, Streaming(partial(_write_all, call, answer), media_type(call.answer_format)))
 
 
 async def _events(call: Call) -> AsyncIterator[bytes]:
@@ -201,12 +201,8 @@ async def _events(call: Call) -> AsyncIterator[bytes]:
             yield event.encode()
 
 
-def _nothing() -> None:
-    """There is nothing to stop but the writing, which ends when nobody takes its bytes."""
-
-
 def _streamed(service: Service, answer: Streaming) -> Response:
-    plan = Plan(answer.make, answer.media_type, service.query_threads, answer.stop, _as_answer)
+    plan = Plan(answer.make, answer.media_type, service.query_threads, answer.stop, answer.end, _as_answer)
     return Streamed(plan, {})
 
 
