@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from shoal.api.source_policy import NO_SOURCES, SourcePolicy
 from shoal.errors import NotFound
 from shoal.ids import Id, to_text
+from shoal.lake.group_commit import GroupCommits
 from shoal.lake.lake import Lake
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
@@ -71,6 +72,10 @@ class VisibleLake(Lake):
 
     def position(self) -> int:
         return self._whole.position()
+
+    def loads(self, pool: Pool) -> GroupCommits:
+        """Those of the whole lake: callers who see it differently still come together."""
+        return self._whole.loads(pool)
 
     def create_pool(self, config: PoolConfig, op: Id | None = None) -> Pool:
         return self._whole.create_pool(config, op)

@@ -24,6 +24,7 @@ VERB = Verb(
         Flag("cors.origin", str, [], "an origin whose pages may call the service; may be given several times", "O"),
         Flag("defaultfmt", str, "zson", "format of answers to those who accept anything", "FORMAT"),
         Flag("manage", "duration", None, "compact what is worth it, again and again after this time"),
+        Flag("spark", bool, False, "start Spark along with the service, not with the first query that needs it"),
         Flag("rootcontentfile", str, None, "a file to show at /", "FILE"),
         Flag("tls.cert", str, None, "a certificate, or chain of them, in PEM: the service speaks https", "FILE"),
         Flag("tls.key", str, None, "the key of the certificate", "FILE"),
@@ -82,6 +83,7 @@ def _serve(args: Parsed) -> None:
             args["tls.cert"],
             args["tls.key"],
             args["brimfd"],
+            args["spark"],
             args["manage"],
         )
         serve(Service(_open(lake_location(args)), settings, auth, log), how)

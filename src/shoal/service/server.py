@@ -16,6 +16,7 @@ from shoal.api.manage import Policy, monitor
 from shoal.errors import StorageFailure
 from shoal.service.app import make_app
 from shoal.service.state import Service
+from shoal.service.warmth import warm_up
 
 _BACKLOG = 2048
 _GRACE_SECONDS = 10
@@ -33,6 +34,8 @@ class Listening:
     key: str | None = None
     parent: int | None = None
     """A file descriptor that ends with the process that started this one."""
+    with_spark: bool = False
+    """Whether to start Spark along with the service, and not with the first query that needs it."""
     manage_every: float | None = None
     """Seconds between two rounds of maintenance; None is no maintenance."""
 
@@ -59,6 +62,7 @@ def serve(service: Service, how: Listening) -> None:
         service.log("info", "listening", addr=f"{how.host}:{port}", lake=service.lake.uri)
         if how.port_file is not None:
             _write_whole(how.port_file, str(port))
+        warm_up(service, how.with_spark)
         server.run([listener])
     service.log("info", "ended")
 

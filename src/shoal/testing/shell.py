@@ -33,7 +33,7 @@ class Shell:
         self.lake = directory / "lake" if served is None else served.lake
         self.uri = f"file://{self.lake}" if served is None else served.url
         """What the lake is called."""
-        self._is_served = served is not None
+        self.is_served = served is not None
         self._monkeypatch = monkeypatch
         self._capsys = capsys
         for name in ("LAKE", "USER", "HEAD_DIR", "TOKEN"):
@@ -69,7 +69,7 @@ class Shell:
         assert (status, out) == (1, ""), (argv, out, err)
         assert err.endswith("\n"), (argv, err)
         assert self.stored() == before, argv
-        return err[:-1].removeprefix("status code 400: ") if self._is_served else err[:-1]
+        return err[:-1].removeprefix("status code 400: ") if self.is_served else err[:-1]
 
     def held(self) -> list[Listed]:
         """All objects of the lake, but for the notes of requests that a service keeps."""
@@ -77,7 +77,7 @@ class Shell:
 
     def stored(self) -> list[Any]:
         """All objects of the lake; through a service, where what nobody sees may stay behind, what anybody can see."""
-        if not self._is_served:
+        if not self.is_served:
             return self.held()
         lake = open_local(str(self.lake))
         pools = [lake.pool(info.id) for info in lake.pools()]
