@@ -238,6 +238,12 @@ def test_log_tells_commits_newest_first_and_which_branches_are_there(shell: Shel
     assert shell.run("log", "-use", "@b1").startswith(f"commit {first} (HEAD -> b1)\n")
     assert shell.run("log", "-use", f"logs@{first}").startswith(f"commit {first} (b1)\n")
     assert shell.run("log", "-z").count("\n") == 4
+    shell.run("tag", "-q", "v1")
+    shell.run("tag", "-q", "-use", "@b1", "v0")
+    log = shell.run("log")
+    assert log.startswith(f"commit {second} (HEAD -> main, tag: v1)\n")
+    assert f"commit {first} (b1, tag: v0)\n" in log
+    assert shell.run("log", "-z").count("\n") == 4
 
 
 def test_merge_and_rebase(shell: Shell) -> None:
@@ -267,8 +273,11 @@ def test_delete_by_id_and_by_filter(shell: Shell) -> None:
     shell.load("{ts:2} {ts:3}")
     assert is_like(f"{ID} delete committed\n", shell.run("delete", first))
     assert shell.run("query", "-z", "*") == "{ts:3}\n{ts:2}\n"
-    assert is_like(f"{ID} delete committed\n", shell.run("delete", "-where", "ts < 3"))
+    assert is_like(f"{ID} delete committed\n1 record deleted\n", shell.run("delete", "-where", "ts < 3"))
     assert shell.run("query", "-z", "*") == "{ts:3}\n"
+    shell.load("{ts:4} {ts:5} {ts:6}")
+    assert is_like(f"{ID} delete committed\n3 records deleted\n", shell.run("delete", "-where", "ts < 4 or ts > 4"))
+    assert shell.run("delete", "-q", "-where", "ts == 4") == ""
 
 
 def test_compact_rewrites_objects(shell: Shell) -> None:

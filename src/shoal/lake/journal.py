@@ -70,7 +70,10 @@ EMPTY = State(0, 0, {})
 
 
 class Journal:
-    """One journal of a lake. A handle remembers how far it has read; handles need not know of each other."""
+    """One journal of a lake. A handle remembers how far it has read; handles need not know of each other.
+
+    Threads may share one: what it remembers is where to go on reading from, and never the answer itself.
+    """
 
     def __init__(self, store: ObjectStore, prefix: str, patience: Patience = Patience()) -> None:
         self._store = store
@@ -82,9 +85,13 @@ class Journal:
 
     def read(self) -> State:
         """The newest state."""
-        if self._known.position == 0:
-            self._known = self._open_at(self._find_end())
-        state = self._known = self._follow(self._known)
+        known = self._known
+        return self._learn(self._follow(known if known.position else self._open_at(self._find_end())))
+
+    def _learn(self, state: State) -> State:
+        """Remember a state, if it is the newest; other threads may have come further meanwhile."""
+        if state.position > self._known.position:
+            self._known = state
         return state
 
     def at_position(self, position: int) -> State:
@@ -218,7 +225,7 @@ class Journal:
         while True:
             seen: list[Entry] = []
             with turn(self._store, self._prefix):
-                state = self._known = self._follow(state, op, seen.append)
+                state = self._learn(self._follow(state, op, seen.append))
                 if seen:
                     return self._confirmed(seen[0], op)
                 entry = _proposed(state, op, plan(state))
@@ -289,11 +296,11 @@ class Journal:
         """Keep the new state; now and then leave hints for others. Failing to leave one is no error."""
         entries = dict(state.entries)
         _apply(entries, entry.changes)
-        self._known = State(entry.position, entry.at, entries)
+        made = self._learn(State(entry.position, entry.at, entries))
         with suppress(ShoalError):
             if entry.position % SNAPSHOT_EVERY == 0:
                 place = self._snapshot(entry.position)
-                self._store.put(place, _format_snapshot(self._known, place))
+                self._store.put(place, _format_snapshot(made, place))
             if entry.position % HEAD_EVERY == 0:
                 head = record([("position", uint64(entry.position))])
                 self._store.put(self._head, seal([head], self._head))
