@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from shoal.api.describing import Channel
 from shoal.api.heads import parse_head
+from shoal.api.limits import limited
 from shoal.api.protocol import ScanPlan
 from shoal.api.results import Results
 from shoal.engines.stopping import Stop
@@ -69,7 +70,10 @@ Ask = Callable[["Aside"], Results]
 def stream(call: Call, ask: Ask) -> Streaming:
     """The results of a question, which is asked now, so that what is wrong with it is an answer of its own."""
     service, aside = call.service, Aside(call.warnings)
-    running = _Answering(call, ask(aside), aside)
+    with ExitStack() as place:
+        place.enter_context(service.gate.enter(call.subject))
+        results = limited(service.settings.limits.query, aside.stop, lambda: ask(aside))
+        running = _Answering(call, results, aside, place.pop_all())
     service.queries.begin(call.id, call.subject)
     return Streaming(running.make, media_type(call.answer_format), running.stop, running.end)
 
@@ -93,10 +97,11 @@ class Aside:
 class _Answering:
     """Results on their way out."""
 
-    def __init__(self, call: Call, results: Results, aside: Aside) -> None:
+    def __init__(self, call: Call, results: Results, aside: Aside, place: ExitStack) -> None:
         self._call = call
         self._results = results
         self._aside = aside
+        self._place = place
         self._error = ""
 
     def stop(self) -> None:
@@ -117,6 +122,7 @@ class _Answering:
 
     def end(self) -> None:
         """The answer is over, or never began."""
+        self._place.close()
         self._call.service.queries.end(self._call.id, self._error)
 
     def _write(self, chunks: Chunks) -> None:
