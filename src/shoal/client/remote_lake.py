@@ -12,7 +12,7 @@ from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
 from shoal.api.results import Results
 from shoal.api.sources import Watch
 from shoal.client.address import service_url
-from shoal.client.credentials import find_token
+from shoal.client.credentials import check_token, find_token
 from shoal.client.infos import Reader
 from shoal.client.questions import ask, full_text, question
 from shoal.client.remote_pool import RemotePool, vacuum_choices
@@ -28,7 +28,7 @@ _PATHS = t.array(t.array(t.STRING))
 def open_remote(uri: str, token: str | None, config: str | PathLike[str] | None) -> RemoteLake:
     """The lake behind the service at a URL, which has to answer."""
     url = service_url(uri)
-    lake = RemoteLake(Access(url, find_token(url, config) if token is None else token))
+    lake = RemoteLake(Access(url, find_token(url, config) if token is None else check_token(token)))
     lake.status()
     return lake
 

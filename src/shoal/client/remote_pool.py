@@ -182,8 +182,9 @@ class RemotePool:
         return Diff(tuple(sides["+"]), tuple(sides["-"]))
 
     def diff_values(self, old: str, new: str) -> Iterator[tuple[str, Value]]:
-        for value in self._read("diff", old=old, new=new, values="T"):
-            yield self._reader.data(value, "side"), self._reader.field(value, "value")
+        choices = {"old": old, "new": new, "values": "T"}
+        answer = self._service.send(Call("GET", ("pool", self.id, "diff"), choices, is_safe=True))
+        return ((self._reader.data(value, "side"), self._reader.field(value, "value")) for value in decode(answer))
 
     # ---- maintenance
 

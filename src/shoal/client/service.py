@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from shoal.client.address import make_path, make_query
 from shoal.client.transport import Access, Answer, Lost, Request, Transport, Unreached
-from shoal.client.uploads import Upload
+from shoal.client.uploads import Unreadable, Upload
 from shoal.errors import OutcomeUnknown, ShoalError, StorageFailure
 from shoal.formats import zng
 from shoal.ids import new, parse, to_text
@@ -115,6 +115,8 @@ class Service:
         for pause in (*_pauses(), None):
             try:
                 answer = self._transport.send(call.request())
+            except Unreadable as e:
+                raise e.cause from None
             except Unreached:
                 if pause is None or not self._transport.has_answered or not call.can_repeat:
                     raise

@@ -27,8 +27,10 @@ class Streaming:
 
     make: Make
     media_type: str
-    stop: Callable[[], None]
-    """Called when the client has gone away."""
+    stop: Callable[[], None] = lambda: None
+    """Called when the client has gone away. What only writes ends anyway, when nobody takes its bytes."""
+    end: Callable[[], None] = lambda: None
+    """Called at last, in any case."""
 
 
 class EventStream:

@@ -25,6 +25,7 @@ from shoal.ids import new, to_text
 from shoal.model.values import Value
 from shoal.service import failures, openapi
 from shoal.service.answers import Answer, EventStream, Streaming, Text
+from shoal.service.auth.browsers import require_own
 from shoal.service.auth.identity import ANYONE
 from shoal.service.bodies import Body
 from shoal.service.calls import Call
@@ -132,6 +133,8 @@ def _handle(service: Service, route: Route, request: Request, ident: str, body: 
     identity = ANYONE
     if route.need is not Need.NOTHING:
         identity = service.authenticator.authenticate(request.headers.get("authorization"))
+        if identity.may_do_all:
+            require_own(request.headers, service.settings.origins)
     path = {name: unquote(text, errors="strict") for name, text in request.path_params.items()}
     lake = service.access.view(identity, service.lake)
     called = f"{request.method} {request.scope['path']}?{request.url.query}"
@@ -186,7 +189,7 @@ def _respond(call: Call, answer: Answer) -> Response:
             return StreamingResponse(_events(call), media_type="text/event-stream")
         case Value() | list():
             return Response(_written(call, answer), media_type=media_type(call.answer_format))
-    return _streamed(service, Streaming(partial(_write_all, call, answer), media_type(call.answer_format), _nothing))
+    return _streamed(service, Streaming(partial(_write_all, call, answer), media_type(call.answer_format)))
 
 
 async def _events(call: Call) -> AsyncIterator[bytes]:
@@ -198,12 +201,8 @@ async def _events(call: Call) -> AsyncIterator[bytes]:
             yield event.encode()
 
 
-def _nothing() -> None:
-    """There is nothing to stop but the writing, which ends when nobody takes its bytes."""
-
-
 def _streamed(service: Service, answer: Streaming) -> Response:
-    plan = Plan(answer.make, answer.media_type, service.query_threads, answer.stop, _as_answer)
+    plan = Plan(answer.make, answer.media_type, service.query_threads, answer.stop, answer.end, _as_answer)
     return Streamed(plan, {})
 
 

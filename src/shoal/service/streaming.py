@@ -80,6 +80,8 @@ class Plan:
     threads: CapacityLimiter
     on_gone: Callable[[], None] = lambda: None
     """Called when the client has gone away, from another thread than that which makes the answer."""
+    on_end: Callable[[], None] = lambda: None
+    """Called at last, in any case: also if nothing was made."""
     on_failure: Callable[[Exception], Response | None] = lambda e: None
     """The answer instead, if something goes wrong before the first byte; None if there is none."""
 
@@ -94,6 +96,12 @@ class Streamed(Response):
         self._is_over = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            self._plan.on_end()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         put, take = create_memory_object_stream[bytes](_AHEAD)
         failure: list[Exception] = []
         async with create_task_group() as tasks:

@@ -35,9 +35,9 @@ class Access:
         rights = self.store.rights()
         if _may(rights, identity, pool_id, verb):
             return
-        name = asked or pool_id or EVERYTHING
         if pool_id is not None and not _may(rights, identity, pool_id, "read"):
-            raise NotFound(f"{name}: pool not found")
+            raise NotFound(f"{asked or pool_id}: pool not found")
+        name = EVERYTHING if pool_id is None else self.store.pool_name(pool_id)
         if pool_id is not None and pool_id == rights.pool:
             raise Forbidden(f"{name}: this is changed by shoal grant, revoke and tokens alone")
         way_out = f"an admin may change that: shoal grant {identity.subject} {verb} {name!r}"

@@ -71,7 +71,7 @@ def stream(call: Call, ask: Ask) -> Streaming:
     service, aside = call.service, Aside(call.warnings)
     running = _Answering(call, ask(aside), aside)
     service.queries.begin(call.id, call.subject)
-    return Streaming(running.make, media_type(call.answer_format), running.stop)
+    return Streaming(running.make, media_type(call.answer_format), running.stop, running.end)
 
 
 class Aside:
@@ -97,6 +97,7 @@ class _Answering:
         self._call = call
         self._results = results
         self._aside = aside
+        self._error = ""
 
     def stop(self) -> None:
         """The client has gone away."""
@@ -106,16 +107,17 @@ class _Answering:
     def make(self, chunks: Chunks) -> None:
         """Write the results."""
         call, service = self._call, self._call.service
-        error = ""
         try:
             with service.metrics.queries.track_inprogress(), self._results:
                 self._write(chunks)
         except ShoalError as e:
-            error = str(e)
-            service.log("warn", "Error writing batch", request_id=call.id, error=error)
+            self._error = str(e)
+            service.log("warn", "Error writing batch", request_id=call.id, error=self._error)
             raise
-        finally:
-            service.queries.end(call.id, error)
+
+    def end(self) -> None:
+        """The answer is over, or never began."""
+        self._call.service.queries.end(self._call.id, self._error)
 
     def _write(self, chunks: Chunks) -> None:
         call = self._call
@@ -150,7 +152,7 @@ class _Answering:
         except ShoalError as e:
             # The stream has begun: the error is its last message, and the client raises it.
             writer.tell("QueryError", error=str(e), kind=e.kind)
-            call.service.queries.end(call.id, str(e))
+            self._error = str(e)
         with suppress(ShoalError):
             writer.close()
 
