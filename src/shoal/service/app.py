@@ -36,6 +36,8 @@ from shoal.service.streaming import Chunks, Plan, Streamed
 
 _SMALL_BODY = 1 << 20
 """Bodies up to this size are taken in before a thread is needed."""
+_OF_BODIES = ("content-length", "transfer-encoding")
+"""Headers of which a request with a body has one."""
 _REQUEST_ID = re.compile(r"[\w.:/=+-]{1,200}")
 _EXPOSED = ("X-Request-ID", "Shoal-Error", "Retry-After")
 
@@ -137,7 +139,8 @@ def _request_id(request: Request) -> str:
 
 
 async def _answer(service: Service, route: Route, request: Request, ident: str) -> Response:
-    body = Body(request.receive, service.settings.largest_body)
+    is_empty = not any(name in request.headers for name in _OF_BODIES)
+    body = Body(request.receive, service.settings.largest_body, is_empty)
     await body.fetch(_SMALL_BODY)
     return await to_thread.run_sync(partial(_handle, service, route, request, ident, body), limiter=service.threads)
 
