@@ -164,6 +164,11 @@ def _handle(service: Service, route: Route, request: Request, ident: str, body: 
         if not _is_done(call, route):
             raise
         return Response(status_code=204)
+    if route.mutates:
+        # A commit names the author that its client gave; who it was is here.
+        service.log(
+            "info", "change", request_id=ident, operation=route.name, subject=call.subject, path=request.url.path
+        )
     return _respond(call, route.handler(call))
 
 

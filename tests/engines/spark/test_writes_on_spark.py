@@ -25,6 +25,7 @@ from shoal.lake import shares
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.model.text import format_value
+from shoal.testing.services import serving
 
 
 def test_tasks_write_what_this_process_would_have_written(tmp_path: Path) -> None:
@@ -39,9 +40,11 @@ def check_all(root: Path) -> None:
     lake = shoal.create(root / "lake")
     check_files(lake, root)
     check_bad_files(lake, root)
-    check_frames(lake)
+    check_frames(lake, objects=3)
     check_rewriting(lake)
     check_pieces(lake, root)
+    with serving(root / "served", root, ["-log.level", "warn"]) as served:
+        check_frames(shoal.open(served.url), objects=1)
 
 
 def texts(lake: Lake, program: str) -> Counter[str]:
@@ -100,14 +103,14 @@ def check_bad_files(lake: Lake, root: Path) -> None:
         pool.load([{"ts": 1}], engine="spark")
 
 
-def check_frames(lake: Lake) -> None:
+def check_frames(lake: Lake, objects: int) -> None:
     session = spark_session()
     frame = session.range(0, 500, 1, 3).selectExpr("id as ts", "concat('u', id) as name", "array(id, 2) as list")
     pool = lake.create("frames", key="ts")
     pool.load(frame)
     assert texts(lake, "from frames") == Counter(f'{{ts:{i},name:"u{i}",list:[{i},2]}}' for i in range(500))
     assert len(list(pool.log())) == 1
-    assert sum(1 for _ in pool.objects()) == 3
+    assert sum(1 for _ in pool.objects()) == objects
 
 
 def check_rewriting(lake: Lake) -> None:

@@ -20,7 +20,7 @@ class Access:
 
     def __init__(self, store: LocalAccess) -> None:
         self.store = store
-        self._views: OrderedDict[tuple[Identity, str | None], LocalLake] = OrderedDict()
+        self._views: OrderedDict[tuple[Identity, str | None, str | None], LocalLake] = OrderedDict()
         self._lock = Lock()
 
     def may(self, identity: Identity, pool_id: str | None, verb: Verb) -> bool:
@@ -49,7 +49,7 @@ class Access:
         It is the same object as long as no grant changes, so that queries that were compiled before are found again.
         """
         rights = self.store.rights()
-        key = identity, rights.tip
+        key = identity, rights.pool, rights.tip
         with self._lock:
             if key not in self._views:
                 self._views[key] = LocalLake(
