@@ -15,7 +15,7 @@ from shoal.lake.branches import MAIN, as_id
 from shoal.lake.claims import Patience, claim
 from shoal.lake.fields import get_data, get_id, get_or, id_value, time_value, uint64
 from shoal.lake.group_commit import GroupCommits
-from shoal.lake.journal import Changes, Entry, Journal, State
+from shoal.lake.journal import EMPTY, Changes, Entry, Journal, State
 from shoal.lake.pool_config import PoolConfig, check_config, parse_config, show_config
 from shoal.lake.pools import Pool
 from shoal.lake.requests import REQUESTS
@@ -80,6 +80,8 @@ class Lake:
         self.info = info
         self._journal = Journal(store, "pools")
         self._pools: dict[Id, Pool] = {}
+        self._configured: tuple[State, list[PoolConfig]] = EMPTY, []
+        """What the journal said when it was last read."""
         self._may_write = False
         self._loads: dict[Id, GroupCommits] = {}
         self._lock = threading.Lock()
@@ -109,7 +111,12 @@ class Lake:
 
     def configs(self) -> list[PoolConfig]:
         """All pools, by name."""
-        return sorted(_configs(self._journal.read()), key=lambda config: config.name)
+        state = self._journal.read()
+        known, found = self._configured
+        if known is not state:
+            found = sorted(_configs(state), key=lambda config: config.name)
+            self._configured = state, found
+        return list(found)
 
     def pool(self, name: str) -> Pool:
         """A pool by its name or id."""

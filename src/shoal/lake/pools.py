@@ -232,11 +232,14 @@ class Pool:
 
         The commit of the first attempt has the id of the operation and says where the journal stood. So whoever
         repeats an operation finds out where to look for its entry; if there is no such commit, there is none.
+        `after` is where whoever does it knows that it stood before, which need not be before the first attempt.
         """
         op = self._op if op is None else op
         ident = new() if op is None else op
+        is_first = True
         if op is not None and after is None:
             after = self.began_after(op)
+            is_first = after is None
         written: list[tuple[Commit, VacuumMark | None]] = []
 
         def plan(state: State) -> Changes:
@@ -253,7 +256,7 @@ class Pool:
             self.check_adds(patch.adds, state, is_fresh)
             made = self.new_commit(tip, patch, note, merged)
             commit = replace(made, op=ident, retries=len(written), position=state.position)
-            if not written and after is None:
+            if not written and is_first:
                 commit = replace(commit, id=ident)
                 if not self.commits.create(commit):
                     raise _AlreadyBegun
@@ -265,8 +268,9 @@ class Pool:
         try:
             entry = self.journal.change(ident, plan, after)
         except _AlreadyBegun:
-            # Somebody else does the same operation at this moment: whoever comes first does it for both.
-            after = self.began_after(ident)
+            # Somebody else does the same operation, or has begun it before: whoever comes first does it for all.
+            began = self.began_after(ident)
+            after, is_first = began if after is None or began is None else min(after, began), False
             entry = self.journal.change(ident, plan, after)
         landed = branches.commit_made(entry, ident, branch)
         if not any(commit.id == landed for commit, _ in written):

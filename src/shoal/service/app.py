@@ -36,6 +36,8 @@ from shoal.service.streaming import Chunks, Plan, Streamed
 
 _SMALL_BODY = 1 << 20
 """Bodies up to this size are taken in before a thread is needed."""
+_OF_BODIES = ("content-length", "transfer-encoding")
+"""Headers of which a request with a body has one."""
 _REQUEST_ID = re.compile(r"[\w.:/=+-]{1,200}")
 _EXPOSED = ("X-Request-ID", "Shoal-Error", "Retry-After")
 
@@ -103,18 +105,32 @@ async def _serve(service: Service, route: Route, request: Request) -> Response:
     ident = _request_id(request)
     try:
         response = await _answer(service, route, request, ident)
-    except ShoalError as e:
-        response = failures.respond(e)
     except ClientDisconnect:
         response = Response(status_code=400)  # nobody is there to read it
     except Exception as e:
-        service.log("error", "request failed", request_id=ident, operation=route.name, error=repr(e))
-        response = failures.respond(ShoalError(failures.UNEXPECTED))
+        response = _failed(service, ident, e)
     response.headers["X-Request-ID"] = ident
-    service.metrics.requests.labels(route.name, str(response.status_code)).inc()
-    service.metrics.seconds.labels(route.name).observe(time.monotonic() - began)
-    service.log("debug", "request", request_id=ident, operation=route.name, status=response.status_code)
+    begun = partial(_count, service, route, ident, began)
+    if isinstance(response, Streamed):
+        response.on_begin = begun
+    else:
+        begun(response.status_code)
     return response
+
+
+def _count(service: Service, route: Route, ident: str, began: float, status: int) -> None:
+    """Note that a request is being answered."""
+    service.metrics.requests.labels(route.name, str(status)).inc()
+    service.metrics.seconds.labels(route.name).observe(time.monotonic() - began)
+    service.log("debug", "request", request_id=ident, operation=route.name, status=status)
+
+
+def _failed(service: Service, ident: str, failure: Exception) -> Response:
+    """The answer where something went wrong, whether it was to be expected or not."""
+    if isinstance(failure, ShoalError):
+        return failures.respond(failure)
+    service.log("error", "request failed", request_id=ident, error=repr(failure))
+    return failures.respond(ShoalError(failures.UNEXPECTED))
 
 
 def _request_id(request: Request) -> str:
@@ -123,7 +139,8 @@ def _request_id(request: Request) -> str:
 
 
 async def _answer(service: Service, route: Route, request: Request, ident: str) -> Response:
-    body = Body(request.receive, service.settings.largest_body)
+    is_empty = not any(name in request.headers for name in _OF_BODIES)
+    body = Body(request.receive, service.settings.largest_body, is_empty)
     await body.fetch(_SMALL_BODY)
     return await to_thread.run_sync(partial(_handle, service, route, request, ident, body), limiter=service.threads)
 
@@ -182,19 +199,18 @@ def _is_done(call: Call, route: Route) -> bool:
 
 def _respond(call: Call, answer: Answer) -> Response:
     """What a handler gave, as an answer of HTTP."""
-    service = call.service
     match answer:
         case None:
             return Response(status_code=204)
         case Text():
             return Response(answer.content, media_type=answer.media_type)
         case Streaming():
-            return _streamed(service, answer)
+            return _streamed(call, answer)
         case EventStream():
             return StreamingResponse(_events(call), media_type="text/event-stream")
         case Value() | list():
             return Response(_written(call, answer), media_type=media_type(call.answer_format))
-    return _streamed(service, Streaming(partial(_write_all, call, answer), media_type(call.answer_format)))
+    return _streamed(call, Streaming(partial(_write_all, call, answer), media_type(call.answer_format)))
 
 
 async def _events(call: Call) -> AsyncIterator[bytes]:
@@ -206,13 +222,9 @@ async def _events(call: Call) -> AsyncIterator[bytes]:
             yield event.encode()
 
 
-def _streamed(service: Service, answer: Streaming) -> Response:
-    plan = Plan(answer.make, answer.media_type, service.query_threads, answer.stop, answer.end, _as_answer)
-    return Streamed(plan, {})
-
-
-def _as_answer(failure: Exception) -> Response | None:
-    return failures.respond(failure) if isinstance(failure, ShoalError) else None
+def _streamed(call: Call, answer: Streaming) -> Response:
+    threads, on_failure = call.service.query_threads, partial(_failed, call.service, call.id)
+    return Streamed(Plan(answer.make, answer.media_type, threads, answer.stop, answer.end, on_failure), {})
 
 
 def _written(call: Call, answer: Value | list[Value]) -> bytes:

@@ -82,8 +82,8 @@ class Plan:
     """Called when the client has gone away, from another thread than that which makes the answer."""
     on_end: Callable[[], None] = lambda: None
     """Called at last, in any case: also if nothing was made."""
-    on_failure: Callable[[Exception], Response | None] = lambda e: None
-    """The answer instead, if something goes wrong before the first byte; None if there is none."""
+    on_failure: Callable[[Exception], Response] = lambda e: Response(status_code=500)
+    """The answer instead, if something goes wrong before the first byte."""
 
 
 class Streamed(Response):
@@ -94,6 +94,8 @@ class Streamed(Response):
         del self.headers["content-length"]
         self._plan = plan
         self._is_over = False
+        self.on_begin: Callable[[int], None] = lambda status: None
+        """Called with the status, when that is known."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -112,6 +114,7 @@ class Streamed(Response):
             tasks.cancel_scope.cancel()
         if answer is not None:
             answer.headers["X-Request-ID"] = self.headers["X-Request-ID"]
+            self.on_begin(answer.status_code)
             await answer(scope, receive, send)
 
     async def _send(
@@ -129,8 +132,8 @@ class Streamed(Response):
                     await self._begin(send)
                     has_begun = True
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        if failure and not has_begun and (answer := self._plan.on_failure(failure[0])) is not None:
-            return answer
+        if failure and not has_begun:
+            return self._plan.on_failure(failure[0])
         if failure:
             raise Cut from failure[0]
         if not has_begun:
@@ -139,6 +142,7 @@ class Streamed(Response):
         return None
 
     async def _begin(self, send: Send) -> None:
+        self.on_begin(self.status_code)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
 
     async def _listen(self, receive: Receive) -> None:

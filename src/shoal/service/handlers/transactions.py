@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from functools import partial
 
 from shoal.api.local_transaction import LocalTransaction
 from shoal.api.results import Results
@@ -74,13 +73,12 @@ def delete(call: Call) -> None:
 def query(call: Call) -> Answer:
     """Ask the lake as the transaction sees it."""
     program = call.record({"query": str}).get("query", "")
-    with _transaction(call) as transaction:
-        return stream(call, partial(_ask, transaction, program))
 
+    def ask(aside: Aside) -> Results:
+        with _transaction(call) as transaction, stopped_by(aside.stop):
+            return transaction.query(program)
 
-def _ask(transaction: LocalTransaction, program: str, aside: Aside) -> Results:
-    with stopped_by(aside.stop):
-        return transaction.query(program)
+    return stream(call, ask)
 
 
 def commit(call: Call) -> Answer:
