@@ -115,7 +115,7 @@ class _Answering:
             service.log("warn", "Error writing batch", request_id=call.id, error=error)
             raise
         finally:
-            service.queries.end(call.id, error)
+            service.queries.end(call.id, call.subject, error)
 
     def _write(self, chunks: Chunks) -> None:
         call = self._call
@@ -150,7 +150,7 @@ class _Answering:
         except ShoalError as e:
             # The stream has begun: the error is its last message, and the client raises it.
             writer.tell("QueryError", error=str(e), kind=e.kind)
-            call.service.queries.end(call.id, str(e))
+            call.service.queries.end(call.id, call.subject, str(e))
         with suppress(ShoalError):
             writer.close()
 
