@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import commits, engines, interpreter, logs, rates, results
+from bench import commits, engines, interpreter, logs, rates, results, service
 from bench.tables import Table
 
 ROUNDS = 3
@@ -78,7 +78,7 @@ def columns(records: int, rounds: int) -> list[Table]:
     return tables
 
 
-PARTS = ("ndjson", "formats", "language", "lake", "engines")
+PARTS = ("ndjson", "formats", "language", "lake", "engines", "service")
 
 
 def numbers(text: str) -> list[int]:
@@ -91,6 +91,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("--records", type=numbers, default=[1_000_000], help="how many; several with commas between")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the part engines")
+    parser.add_argument("--seconds", type=float, default=service.SECONDS, help="of the part service")
+    parser.add_argument("--one-by-one", action="store_true", help="in the part service, loads without groups as well")
     parser.add_argument("--write", action="store_true", help=f"write the part engines to {results.FILE.name}")
     parser.add_argument("parts", nargs="*", default=PARTS, help=", ".join(PARTS))
     args = parser.parse_args()
@@ -102,6 +104,7 @@ def main() -> None:
         "formats": lambda: formats(source),
         "language": lambda: language(first),
         "lake": lake,
+        "service": lambda: print(f"\n{service.measure(args.seconds, args.one_by_one)}"),
     }
     for part in args.parts:
         if part != "engines":

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 
 import pytest
 
+from shoal.cli import lake_flags
 from shoal.ids import new, to_text
+from shoal.testing.services import Served
 from shoal.testing.shell import Shell
 
 ID = r"[0-9A-Za-z]{27}"
@@ -43,6 +46,22 @@ def test_a_lake_is_found_by_flag_by_environment_or_at_home(bare: Shell, monkeypa
     assert bare.run("ls") == ""
     monkeypatch.setenv("XDG_DATA_HOME", str(bare.directory / "data"))
     assert bare.run("init") == f"lake created: file://{bare.directory}/data/shoal\n"
+
+
+def test_without_a_lake_at_home_the_service_of_this_machine_is_asked(
+    bare: Shell, empty_service: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SHOAL_LAKE")
+    monkeypatch.setattr(lake_flags, "DEFAULT_SERVICE", empty_service.url)
+    bare.run("create", "-q", "-lake", empty_service.url, "served")
+    assert bare.run("ls").startswith("served ")
+    assert bare.run("init") == f"lake created: file://{bare.directory}/.local/share/shoal\n"
+    assert bare.run("ls") == ""
+    (bare.directory / ".local/share/shoal/lake.zng").unlink()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for port in (1, silent.getsockname()[1]):
+            monkeypatch.setattr(lake_flags, "DEFAULT_SERVICE", f"http://127.0.0.1:{port}")
+            assert bare.call("ls")[2].endswith("/shoal: lake does not exist (create it with: shoal init)\n")
 
 
 def test_flags_of_all_commands_may_stand_before_the_command(bare: Shell) -> None:
@@ -219,6 +238,12 @@ def test_log_tells_commits_newest_first_and_which_branches_are_there(shell: Shel
     assert shell.run("log", "-use", "@b1").startswith(f"commit {first} (HEAD -> b1)\n")
     assert shell.run("log", "-use", f"logs@{first}").startswith(f"commit {first} (b1)\n")
     assert shell.run("log", "-z").count("\n") == 4
+    shell.run("tag", "-q", "v1")
+    shell.run("tag", "-q", "-use", "@b1", "v0")
+    log = shell.run("log")
+    assert log.startswith(f"commit {second} (HEAD -> main, tag: v1)\n")
+    assert f"commit {first} (b1, tag: v0)\n" in log
+    assert shell.run("log", "-z").count("\n") == 4
 
 
 def test_merge_and_rebase(shell: Shell) -> None:
@@ -248,8 +273,11 @@ def test_delete_by_id_and_by_filter(shell: Shell) -> None:
     shell.load("{ts:2} {ts:3}")
     assert is_like(f"{ID} delete committed\n", shell.run("delete", first))
     assert shell.run("query", "-z", "*") == "{ts:3}\n{ts:2}\n"
-    assert is_like(f"{ID} delete committed\n", shell.run("delete", "-where", "ts < 3"))
+    assert is_like(f"{ID} delete committed\n1 record deleted\n", shell.run("delete", "-where", "ts < 3"))
     assert shell.run("query", "-z", "*") == "{ts:3}\n"
+    shell.load("{ts:4} {ts:5} {ts:6}")
+    assert is_like(f"{ID} delete committed\n3 records deleted\n", shell.run("delete", "-where", "ts < 4 or ts > 4"))
+    assert shell.run("delete", "-q", "-where", "ts == 4") == ""
 
 
 def test_compact_rewrites_objects(shell: Shell) -> None:

@@ -76,7 +76,6 @@ CASES = [
     (["load", "-meta", "{{", "good.zson"], "-meta: expected a field name, found the end"),
     (["load", "-id", "xx", "good.zson"], BAD_ID),
     (["load", "-sortmem", "0", "good.zson"], "sortmem value must be greater than zero"),
-    (["load", "-"], "empty transaction"),
     (["query", "-use", "nope", "count()"], NO_POOL),
     (["query", "-use", "@nope", "count()"], NO_BRANCH),
     (["query", "from", "logs"], "too many arguments: 'logs' is one too many"),
@@ -181,6 +180,10 @@ def test_without_a_pool_in_use_commands_tell_how_to_name_one(argv: list[str], sh
     assert shell.fail("use") == "default pool and branch unset"
     assert shell.fail("use", "@main") == shell.fail("log", "-use", "@main") == "default pool unset"
     assert shell.fail("query", "count()") == "query must include a 'from' operator"
+
+
+def test_a_load_of_nothing_makes_no_commit(way: str, shell: Shell) -> None:
+    assert shell.fail("load", "-") == ("no records in request" if way == "service" else "empty transaction")
 
 
 def test_a_lake_is_created_once_and_not_by_a_service(way: str, shell: Shell) -> None:

@@ -8,14 +8,17 @@ import pickle
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import urllib3
 
 import shoal
-from shoal.api.protocol import Lake, Pool
+from shoal.api.protocol import Lake, Pool, Transaction
 from shoal.client.remote_lake import RemoteLake
+from shoal.client.remote_pool import RemotePool
+from shoal.client.remote_transaction import RemoteTransaction
 from shoal.client.transport import Access
 from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure, Unauthenticated, Unsupported
 from shoal.formats.options import ReadOptions
@@ -69,6 +72,26 @@ def test_what_is_no_service_is_told_in_a_line(url: str, error: str) -> None:
         shoal.open(url)
     assert "\n" not in str(caught.value)
     assert "secret@" not in str(caught.value)
+
+
+def test_handles_are_what_the_protocol_says(lake: Lake) -> None:
+    def typed(lake: RemoteLake, pool: RemotePool, tx: RemoteTransaction) -> tuple[Lake, Pool, Transaction]:
+        return lake, pool, tx
+
+    remote = RemoteLake(Access(lake.uri))
+    pool = remote.create("logs")
+    with pool.transaction() as tx:
+        assert typed(remote, pool, tx) == (remote, pool, tx)
+
+
+def test_a_token_that_cannot_be_one_is_refused_here(empty_service: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInput, match="this is no token"):
+        shoal.open(empty_service.url, token="a\nb")
+    monkeypatch.setenv("SHOAL_TOKEN", "a b")
+    with pytest.raises(InvalidInput, match="this is no token"):
+        shoal.open(empty_service.url)
+    monkeypatch.setenv("SHOAL_TOKEN", "")
+    assert shoal.open(empty_service.url).pools() == []
 
 
 def test_importing_the_client_loads_no_engine() -> None:
@@ -181,6 +204,22 @@ def test_names_of_files_are_in_errors_whatever_letters_they_have(pool: Pool, tmp
     assert pool.resolve() is None
 
 
+@pytest.mark.parametrize("error", [OSError("gone"), ConnectionResetError("lost"), TimeoutError(), KeyError("x")])
+def test_data_that_cannot_be_read_to_its_end_is_not_loaded(error: Exception, lake: Lake, pool: Pool) -> None:
+    def records() -> Iterator[dict[str, object]]:
+        for i in range(50_000):
+            yield {"ts": i, "text": f"{i * 7919:050d}"}
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        pool.load(records())
+    assert caught.value is error
+    with pytest.raises(type(error)), pool.transaction() as tx:
+        tx.load(records())
+    assert pool.resolve() is None
+    assert lake.query("from logs").to_list() == []
+
+
 def test_everything_in_a_list_is_one_commit(lake: Lake, pool: Pool, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("ts,x\n1,a\n")
     pool.load([
@@ -200,7 +239,7 @@ def test_options_of_formats_reach_the_service(lake: Lake, pool: Pool) -> None:
 
 
 def test_text_of_any_length_is_said_of_a_commit(pool: Pool) -> None:
-    message, meta = "ü\n" * 500, {"a": ["é", 1.5], "b": None}
+    message, meta = "ü\n" * 100_000, {"a": ["é", 1.5], "b": None}
     pool.load([{"ts": 1}], author="ada ☂", message=message, meta=meta)
     (commit,) = pool.log()
     assert (commit.author, commit.message, shoal.to_python(commit.meta)) == ("ada ☂", message, meta)

@@ -62,9 +62,7 @@ def test_a_certificate_is_trusted_if_a_file_says_so(tmp_path: Path, monkeypatch:
         monkeypatch.setenv("SHOAL_CA_FILE", str(tmp_path / "nope"))
         with pytest.raises(InvalidInput, match="no file with certificates"):
             shoal.open(served.url)
-        with pytest.raises(StorageFailure, match="http://localhost"):
-            monkeypatch.delenv("SHOAL_CA_FILE")
-            shoal.open(served.url.replace("https", "http"))
+        del lake  # a service that ends waits for connections that are still open
 
 
 class Other(BaseHTTPRequestHandler):

@@ -61,6 +61,9 @@ def test_a_commit_tells_the_branches_that_point_at_it() -> None:
     assert written(*tips, COMMIT) == block.format(" (b1, main)")
     assert written(*tips, COMMIT, head="main") == block.format(" (b1, HEAD -> main)")
     assert written(COMMIT, head=TEXT) == block.format(" (HEAD)")
+    tags = [f'{{Name:"{name}",Commit:{ID}}}(=lake.TagTip)' for name in ("v1", "v2")]
+    assert written(*tags, COMMIT) == block.format(" (tag: v1, tag: v2)")
+    assert written(*tags[:1], *tips, COMMIT, head="main") == block.format(" (b1, HEAD -> main, tag: v1)")
     assert written(COMMIT, color=True).startswith(f"\x1b[33mcommit {TEXT}\x1b[0m\n")
 
 

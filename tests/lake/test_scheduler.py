@@ -6,11 +6,12 @@ model: so each operation had its effect once, at one moment, or none. `SHOAL_SEE
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -19,10 +20,10 @@ import pytest
 
 from shoal.errors import OutcomeUnknown, ShoalError, StorageFailure
 from shoal.ids import Id, new, parse, to_text
-from shoal.lake import changes, journal, rewriting
+from shoal.lake import changes, group_commit, journal, rewriting
 from shoal.lake.branches import Refs
 from shoal.lake.claims import Patience
-from shoal.lake.commits import Commit, Note
+from shoal.lake.commits import Commit, Commits, Note
 from shoal.lake.fields import NO_ID
 from shoal.lake.journal import Entry, Journal
 from shoal.lake.keys import parse_sort_key
@@ -83,6 +84,11 @@ class Deed:
     def note(self) -> Note:
         return Note("tester", self.label)
 
+    @property
+    def may_join(self) -> bool:
+        """Whether it goes together with others like it."""
+        return self.verb == "load" and self.op is not None and not self.keeps_position
+
 
 def _load(pool: Pool, deed: Deed, random: Random) -> Id:
     if deed.keeps_position and deed.after is None:
@@ -91,6 +97,23 @@ def _load(pool: Pool, deed: Deed, random: Random) -> Id:
     for value in deed.values:
         writer.write(value)
     return changes.load(pool, deed.branch, writer.close(), deed.note, deed.op, deed.after)
+
+
+def _load_all(pool: Pool, deeds: list[Deed]) -> list[Id | ShoalError]:
+    loads = []
+    for deed in deeds:
+        writer = pool.writer()
+        for value in deed.values:
+            writer.write(value)
+        assert deed.op is not None
+        loads.append(group_commit.Load(tuple(writer.close()), deed.note, deed.op))
+    return group_commit.commit_group(pool, deeds[0].branch, loads)
+
+
+def groups(deeds: list[Deed]) -> Iterator[list[Deed]]:
+    """Deeds one by one, but for loads to one branch that follow each other."""
+    keys = itertools.groupby(enumerate(deeds), lambda item: item[1].branch if item[1].may_join else item[0])
+    return ([deed for _, deed in found] for _, found in keys)
 
 
 def _some(pool: Pool, branch: str, random: Random, most: int) -> list[Id]:
@@ -142,28 +165,41 @@ class Client:
         self.deeds = deeds
 
     def work(self) -> None:
-        for deed in self.deeds:
-            while not self._attempt(deed):
-                pass
+        for together in groups(self.deeds):
+            while together:
+                outcomes = self._attempt(together)
+                together = [
+                    deed for deed, outcome in zip(together, outcomes, strict=True) if not self._is_over(deed, outcome)
+                ]
 
-    def _attempt(self, deed: Deed) -> bool:
-        """Whether there is nothing more to do about a deed."""
+    def _attempt(self, deeds: list[Deed]) -> list[Id | BaseException | None]:
+        """What became of deeds, of which several are loads that go together."""
         try:
-            deed.commit = VERBS[deed.verb](self._open(), deed, self._random)
-        except Crash:
-            self._pool = None
-            deed.may_be_done = True
-        except OutcomeUnknown:
-            deed.may_be_done = True
-        except StorageFailure as e:  # certainly not done
-            deed.why = str(e)
-            if self._random.random() < 0.3:
+            if len(deeds) > 1:
+                return [*_load_all(self._open(), deeds)]
+            return [VERBS[deeds[0].verb](self._open(), deeds[0], self._random)]
+        except (Crash, ShoalError) as e:
+            return [e for _ in deeds]
+
+    def _is_over(self, deed: Deed, outcome: Id | BaseException | None) -> bool:
+        """Whether there is nothing more to do about a deed."""
+        match outcome:
+            case Crash():
+                self._pool = None
+                deed.may_be_done = True
+            case OutcomeUnknown():
+                deed.may_be_done = True
+                assert deed.op is None or outcome.commit == to_text(deed.op)
+            case StorageFailure():  # certainly not done
+                deed.why = str(outcome)
+                if self._random.random() < 0.3:
+                    return True
+            case BaseException():
+                deed.why = str(outcome)
                 return True
-        except ShoalError as e:
-            deed.why = str(e)
-            return True
-        else:
-            deed.is_done = True
+            case _:
+                deed.is_done = True
+                deed.commit = outcome
         return deed.is_done or (deed.op is None and deed.may_be_done)
 
     def _open(self) -> Pool:
@@ -176,8 +212,9 @@ class Client:
 def deeds_of(client: int, random: Random) -> list[Deed]:
     """Up to three deeds, of which half are loads."""
     out = []
+    is_group = random.random() < 0.3
     for i in range(random.randint(1, 3)):
-        label, verb = f"{client}-{i}", random.choice(OFTEN)
+        label, verb = f"{client}-{i}", "load" if is_group else random.choice(OFTEN)
         branch, other = random.choice((("main", "b"), ("main", "b"), ("b", "main")))
         if verb == "load":
             values = [number(random.randint(0, 9), 100 * client + 10 * i + n) for n in range(random.randint(1, 2))]
@@ -217,6 +254,14 @@ class Replay:
         """How often each label is in the journal."""
 
     def apply(self, entry: Entry) -> None:
+        if entry.group:
+            ((key, value),) = entry.changes.items()
+            for ident in entry.group.values():
+                commit = self.pool.commits.read(ident)
+                assert text(commit.parent) == self.model.branches[key.partition("/")[2]], "a group is no chain"
+                self._land(key.partition("/")[2], commit)
+            assert changes_commit(entry, key.partition("/")[2]) == [*entry.group.values()][-1]
+            return
         for key, value in entry.changes.items():
             kind, _, name = key.partition("/")
             assert kind == "branch"
@@ -299,7 +344,7 @@ def check(store: ObjectStore, deeds: list[Deed]) -> None:
     entries = list(pool.journal.entries())
     slots = sorted(key for key in (listed.key for listed in store.list()) if re.search(r"/branches/\d{20}\.zng$", key))
     assert slots == [f"{pool.prefix}/branches/{n:020d}.zng" for n in range(1, len(entries) + 1)], "gaps"
-    ops = Counter(entry.op for entry in entries)
+    ops = Counter(op for entry in entries for op in (entry.op, *entry.group))
     assert max(ops.values()) == 1, "an operation is in the journal twice"
     replay = Replay(pool, {deed.label: deed for deed in deeds})
     for entry in entries:
@@ -313,7 +358,11 @@ def check(store: ObjectStore, deeds: list[Deed]) -> None:
 
 def _check_deed(deed: Deed, entries: list[Entry], replay: Replay, possible: set[str]) -> None:
     """Acknowledged: there once, with the commit that the client was told. Refused by all who tried: not there."""
-    ours = [changes_commit(entry, deed.branch) for entry in entries if entry.op == deed.op]
+    ours = [
+        entry.group.get(deed.op, changes_commit(entry, deed.branch))
+        for entry in entries
+        if deed.op is not None and deed.op in (entry.op, *entry.group)
+    ]
     if deed.is_done and deed.op is not None:
         assert ours == [deed.commit], f"{deed.label} was told of another commit than is in the journal"
     if deed.verb in ("rebase", "branch"):
@@ -368,6 +417,7 @@ def scheduler(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     monkeypatch.setattr("shoal.lake.journal.SNAPSHOT_EVERY", 4)
     monkeypatch.setattr("shoal.lake.snapshots.CHECKPOINT_EVERY", 3)
     monkeypatch.setattr("shoal.lake.checkpoints.PAGE", 2)
+    monkeypatch.setattr("shoal.lake.group_commit.AT_ONCE", 1)
     made = Scheduler(MOST_CLIENTS)
     made.install(monkeypatch)
     return made
@@ -470,7 +520,8 @@ def _no_own_ids(patch: pytest.MonkeyPatch) -> None:
 
     def parse_strange(data: bytes, position: int, where: str) -> Entry:
         entry = parse_entry(data, position, where)
-        return replace(entry, op=Id(Stranger(entry.op)))
+        group = {Id(Stranger(op)): made for op, made in entry.group.items()}
+        return replace(entry, op=Id(Stranger(entry.op)), group=group)
 
     patch.setattr(journal, "_parse_entry", parse_strange)
 
@@ -483,7 +534,7 @@ def _no_looking_back(patch: pytest.MonkeyPatch) -> None:
 
 def _no_checks(patch: pytest.MonkeyPatch) -> None:
     """What a change removes need not be there."""
-    patch.setattr(Pool, "checked", lambda self, change, base, tip, what: change)
+    patch.setattr(Pool, "checked", lambda self, change, base, tip, what, fits_base=True: change)
 
 
 def _told_too_early(patch: pytest.MonkeyPatch) -> None:
@@ -505,7 +556,26 @@ def _blind_overwrites(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "create", lambda self, key, data: self.put(key, data) or Created.LANDED)
 
 
-PLANTED = [_no_own_ids, _no_looking_back, _no_checks, _told_too_early, _blind_overwrites]
+def _no_looking_into_groups(patch: pytest.MonkeyPatch) -> None:
+    """An operation is looked for as that of an entry alone."""
+    patch.setattr(Entry, "has", lambda self, op: self.op == op)
+
+
+def _joins_again(patch: pytest.MonkeyPatch) -> None:
+    """Who has been begun before stays in the group."""
+    patch.setattr(Commits, "create", lambda self, commit: self.write(commit) or True)
+    patch.setattr(Pool, "began_after", lambda self, op: None)
+
+
+PLANTED = [
+    _no_looking_into_groups,
+    _joins_again,
+    _no_own_ids,
+    _no_looking_back,
+    _no_checks,
+    _told_too_early,
+    _blind_overwrites,
+]
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__.strip("_"))

@@ -50,6 +50,26 @@ def test_a_commit_that_is_repeated_happens_once(pool: Pool, read: Read) -> None:
     assert read() == ["{k:2}"]
 
 
+def test_what_became_of_a_session_is_known_by_its_id_alone(pool: Pool, load: Load) -> None:
+    session = staged(pool, sessions.begin(pool, "main"), "{k:2}")
+    assert pool.done(session.id, "main") is None
+    load("{k:1}")
+    commit = sessions.commit(pool, session, ME)
+    load("{k:3}")
+    assert Pool(pool.store, pool.config).done(session.id, "main") == commit
+
+
+def test_a_session_that_is_begun_anew_under_its_id_is_committed_once(pool: Pool, load: Load, read: Read) -> None:
+    first = staged(pool, sessions.begin(pool, "main"), "{k:1}")
+    commit = sessions.commit(pool, first, ME)
+    load("{k:2}")
+    again = staged(pool, sessions.begin(pool, "main", op=first.id), "{k:1}")
+    assert again.position > first.position
+    assert sessions.commit(pool, again, ME) == commit
+    assert journal_ops(pool).count(first.id) == 1
+    assert read() == ["{k:1}", "{k:2}"]
+
+
 def test_additions_go_onto_what_others_did(pool: Pool, load: Load, read: Read) -> None:
     session = staged(pool, sessions.begin(pool, "main"), "{k:2}")
     load("{k:1}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -12,19 +14,35 @@ from hypothesis import strategies as st
 import shoal
 from shoal.api.local import LocalLake
 from shoal.api.local_pool import LocalPool
+from shoal.formats.columns import Batch
 from shoal.ids import to_text
 from shoal.lake import shares
 from shoal.lake.keys import compare_in
-from shoal.lake.objects import DataObject
+from shoal.lake.lake import create
+from shoal.lake.objects import DataObject, Form, key_of
+from shoal.lake.pieces import Piece, Slicing, slice_objects
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value
+from shoal.storage.memory import MemoryStore
 
 KEYS = st.sampled_from((
     "1", "2", "3", "7", "-4", "9223372036854775807", "null(int64)", "null", "2.5", "NaN", "-0.", "0.", '"a"', '"b"',
     '""', "3(uint8)", "18446744073709551615(uint64)", "2020-01-01T00:00:00Z", "1s", "10.0.0.1", "::1", "0x0aff", "true",
     "80(port=uint16)", "5((int64,string))", '"z"((int64,string))', "[1]", "{x:1}", 'error("no")', "<int64>",
 ))  # fmt: skip
+
+
+class CountingStore(MemoryStore):
+    """Objects in memory, and how often each was read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: Counter[str] = Counter()
+
+    def get(self, key: str) -> bytes:
+        self.reads[key] += 1
+        return super().get(key)
 
 
 def value(key: str | None, number: int) -> Value:
@@ -56,7 +74,7 @@ def test_shares_hold_every_value_once(order: str, loads: list[list[str | None]],
     if len(objects(pool)) < 2:
         return
     cut = shares.cut
-    with patch.object(shares, "cut", lambda pool, held: cut(pool, held, size)):
+    with patch.object(shares, "cut", lambda pool, held, _: cut(pool, held, size)):
         pool.compact([to_text(o.id) for o in objects(pool)])
     assert Counter(map(format_value, lake.query(f"from '{pool.name}'"))) == before
     keyed = [o for o in objects(pool) if o.has_key]
@@ -73,7 +91,66 @@ def test_large_runs_are_cut_by_the_keys_of_row_groups() -> None:
     assert isinstance(pool, LocalPool)
     held = objects(pool)
     made = shares.cut(pool.inner, held, sum(o.value_size for o in held) // 6)
-    assert len(made) >= 5
-    counts = [sum(batch.length for batch in shares.read_share(share)) for share in made]
+    assert not made.sliced
+    assert len(made.shares) >= 5
+    counts = [sum(batch.length for batch in shares.read_share(share)) for share in made.shares]
     assert sum(counts) == 16_000
-    assert max(counts) < 2 * 16_000 / len(made)
+    assert max(counts) < 2 * 16_000 / len(counts)
+
+
+def overlapping(lake: LocalLake, count: int) -> LocalPool:
+    """A pool of objects that all span the same keys, each in one row group."""
+    pool = lake.create("p", key="k")
+    for part in range(count):
+        pool.load([{"k": (i * 7919 + part) % 10_000, "part": part, "s": f"text {i}"} for i in range(1000)])
+    return pool
+
+
+def test_objects_that_span_all_shares_are_read_once_to_be_sampled_and_once_to_be_cut() -> None:
+    store = CountingStore()
+    lake = LocalLake(create(store))
+    pool = overlapping(lake, 40)
+    held = objects(pool)
+    before = [format_value(v) for v in lake.query("from p | sort k")]
+    size = sum(o.value_size for o in held) // 10
+    sizes: list[int] = []
+
+    def noted(share: shares.Share, pieces: Iterable[Piece] = ()) -> list[list[DataObject]]:
+        made = write(share, pieces)
+        sizes.extend(sum(o.value_size for o in found) for found in made)
+        return made
+
+    cut, write = shares.cut, shares.write_share
+    store.reads.clear()
+    with (
+        patch.object(shares, "cut", lambda pool, held, _: cut(pool, held, size)),
+        patch.object(shares, "write_share", noted),
+    ):
+        pool.compact([to_text(o.id) for o in held])
+    assert len(sizes) >= 8
+    assert max(sizes) < 1.5 * size
+    assert {store.reads[key_of(pool.inner.prefix, o)] for o in held} == {2}
+    assert [format_value(v) for v in lake.query("from p | sort k")] == before
+
+
+def test_pieces_come_in_the_order_of_their_objects() -> None:
+    lake = shoal.create("memory://")
+    assert isinstance(lake, LocalLake)
+    pool = lake.create("p", key="k")
+    for part in range(12):
+        width = 2000 if part % 5 == 4 else 1  # too many fields for columns: an object in row form
+        pool.load([{"k": i % 50, "n": 100 * part + i, **{f"f{j}": j for j in range(width)}} for i in range(100)])
+    held = objects(pool)
+    assert {o.form for o in held} == set(Form)
+    made = shares.cut(pool.inner, held, 4000)
+    pieces: dict[int, list[Piece]] = defaultdict(list)
+    for place, piece in slice_objects(Slicing(pool.inner, made.sliced, made.edges)):
+        pieces[place].append(piece)
+    for place, share in enumerate(made.shares):
+        assert share.in_pieces
+        by_itself = replace(share, in_pieces=frozenset())
+        assert values(shares.read_share(share, pieces[place])) == values(shares.read_share(by_itself))
+
+
+def values(found: Iterable[Batch]) -> list[str]:
+    return [format_value(v) for batch in found for v in batch.values()]

@@ -52,7 +52,6 @@ ROWS: dict[str, Row] = {
     "root": Row(Level.OPEN),
     "version": Row(Level.OPEN),
     "status": Row(Level.OPEN),
-    "description": Row(Level.OPEN),
     "authMethod": Row(Level.OPEN),
     "authIdentity": Row(Level.KNOWN),
     "listGrants": Row(Level.KNOWN),
@@ -218,8 +217,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def test_every_route_has_a_row_and_every_row_a_route() -> None:
-    assert {route.name for route in ROUTES} | {"description"} == set(ROWS) | {"description"}
+    assert {route.name for route in ROUTES} == set(ROWS)
     assert len({route.name for route in ROUTES}) == len(ROUTES)
+
+
+def test_the_description_is_open_and_nothing_else_is_beside_the_table(world: World) -> None:
+    assert world.call(None, "GET", "/openapi.json").status == 200
+    for path in ("/debug/pprof", "/auth", "/pool/logs/nothing", "/docs"):
+        assert world.call(None, "GET", path).status == 404
 
 
 def pool_routes(*levels: Level) -> list[Route]:

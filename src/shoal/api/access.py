@@ -175,6 +175,10 @@ class LocalAccess:
         is_proven = token_secrets.proves(secret, None if kept is None else kept.hash)
         return _token(kept) if kept is not None and is_proven else None
 
+    def pool_name(self, pool_id: str) -> str:
+        """The name of a pool by its id."""
+        return self._lake.pool(pool_id).name
+
     def place(self, pool: str) -> tuple[str, str]:
         """The id that grants keep for a pool that is given by its name or id, and its name; `*` is both for `*`."""
         if pool == EVERYTHING:

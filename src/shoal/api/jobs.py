@@ -26,7 +26,8 @@ def on_spark() -> Workers:
     """Tasks of Spark, a few for each core."""
     try:
         jobs: Any = import_module("shoal.engines.spark.jobs")
-        return Workers(jobs.run_tasks, jobs.task_count(), is_elsewhere=True)
+        piles: Any = import_module("shoal.engines.spark.piles")
+        return Workers(jobs.run_tasks, piles.regroup, jobs.task_count(), is_elsewhere=True)
     except ModuleNotFoundError as e:
         if e.name is None or e.name.split(".")[0] not in ("pyspark", "py4j"):
             raise

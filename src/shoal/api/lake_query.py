@@ -16,11 +16,12 @@ from shoal.api.prepared import Prepared, Text
 from shoal.api.programs import read_part, stands_alone
 from shoal.api.query import emitter
 from shoal.api.results import Results
+from shoal.api.source_policy import SourcePolicy
 from shoal.api.sources import Watch
-from shoal.api.visible import check_plan, pool_to_load
+from shoal.api.visible import check_plan, policy_of, pool_to_load
 from shoal.api.writing import write_pieces
 from shoal.engines.interp.engine import compile_source, run_program
-from shoal.engines.interp.environment import Memory, Run
+from shoal.engines.interp.environment import Memory, Run, memory_within
 from shoal.engines.stopping import Stop, current, results_stopped_by, stopped_by
 from shoal.errors import InvalidInput
 from shoal.formats.options import ReadOptions
@@ -58,6 +59,8 @@ class Question:
     """Which engine reads pools; None is the one of the environment, or whichever is faster."""
     stop: Stop = field(default_factory=current)
     """What stops it."""
+    policy: SourcePolicy | None = None
+    """What it may read beside pools; None is what the lake says, and that is anything unless it is behind a service."""
 
 
 def explain(lake: Lake, question: Question) -> list[Decision]:
@@ -79,7 +82,7 @@ def _source(question: Question) -> Source:
 def _compile(lake: Lake, source: Source, question: Question) -> tuple[plan.Program, LakeCatalog]:
     catalog = LakeCatalog(lake, question.head, question.views)
     compiled = compile_source(source, catalog)
-    check_plan(lake, compiled)
+    check_plan(lake, compiled, question.policy)
     if isinstance(compiled.body[0], plan.DefaultScan) and not stands_alone(source, parse_source(source), catalog):
         raise InvalidInput("query must include a 'from' operator")
     return compiled, catalog
@@ -93,6 +96,8 @@ def _prepare(lake: Lake, question: Question) -> Prepared:
     # What a transaction sees is its own, and it has to be told what is read.
     is_common = question.views is None and question.on_read is None
     found = prepared.find(lake, text) if is_common else None
+    if found is not None:
+        check_plan(lake, found.program, question.policy)
     if found is None:
         compiled, catalog = _compile(lake, source, question)
         handover = Handover(lake, engine, question.on_warning, question.on_read, commit_of)
@@ -124,13 +129,14 @@ def run_compiled(lake: Lake, question: Question, compiled: plan.Program) -> Resu
 
 
 def _run(lake: Lake, question: Question, compiled: plan.Program, handover: Handover) -> Results:
-    open_other = lake_opener(lake, question.options, question.on_warning, question.on_read, question.watch)
+    policy = question.policy or policy_of(lake)
+    open_other = lake_opener(lake, question.options, question.on_warning, question.on_read, question.watch, policy)
 
     def open_scan(scan: plan.Scan) -> Iterator[Value]:
         return handover.open(scan, run) if isinstance(scan, plan.Computed) else open_other(scan)
 
     run = Run(
-        memory=question.memory or Memory(),
+        memory=_memory(question, compiled),
         open_scan=open_scan,
         load=lambda op, values: _load(lake, op, values),
         emit=emitter(question.on_debug),
@@ -139,6 +145,11 @@ def _run(lake: Lake, question: Question, compiled: plan.Program, handover: Hando
     )
     values = run_program(compiled, iter((NULL,)), run)
     return Results(question.program, results_stopped_by(question.stop, values), run.statistics)
+
+
+def _memory(question: Question, program: plan.Program) -> Memory:
+    limit = question.stop.memory
+    return (question.memory or Memory()) if limit is None else memory_within(limit, program)
 
 
 def _load(lake: Lake, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:

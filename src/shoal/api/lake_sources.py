@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from shoal.api.metas import COMMIT_METAS, LAKE_METAS, POOL_METAS
 from shoal.api.pruning import key_range
+from shoal.api.source_policy import SourcePolicy
 from shoal.api.sources import Watch, scan_opener
 from shoal.formats.options import ReadOptions
 from shoal.ids import Id, parse
@@ -23,10 +24,15 @@ OnRead = Callable[[Id, KeyRange], None]
 
 
 def lake_opener(
-    lake: Lake, options: ReadOptions, warn: Warn | None, on_read: OnRead | None = None, watch: Watch | None = None
+    lake: Lake,
+    options: ReadOptions,
+    warn: Warn | None,
+    on_read: OnRead | None = None,
+    watch: Watch | None = None,
+    policy: SourcePolicy | None = None,
 ) -> Callable[[plan.Scan], Iterator[Value]]:
     """Opens scans on behalf of a query."""
-    open_other = scan_opener(options, watch)
+    open_other = scan_opener(options, watch, policy)
 
     def open_scan(source: plan.Scan) -> Iterator[Value]:
         match source:

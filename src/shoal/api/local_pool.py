@@ -139,7 +139,7 @@ class LocalPool:
     ) -> str:
         """Commit objects that were just written."""
         note = make_note(author, message, meta)
-        return to_text(changes.load(self.writable(), branch, objects, note, _operation(id)))
+        return to_text(self._lake.loads(self.writable()).load(branch, objects, note, _operation(id)))
 
     def done(self, id: str, branch: str = "main") -> str | None:  # noqa: A002 - the word for it
         return _text(self.inner.done(parse(id), branch))

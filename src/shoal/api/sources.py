@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Protocol, TypeVar
 
+from shoal.api.source_policy import SourcePolicy
 from shoal.errors import InvalidInput, ShoalError, StorageFailure, Unsupported
 from shoal.formats import registry
 from shoal.formats.files import Piece, read_pieces, read_source
@@ -67,9 +68,11 @@ def read_request(
     headers: tuple[tuple[str, str], ...] = (),
     body: bytes = b"",
     watch: Watch | None = None,
+    policy: SourcePolicy | None = None,
 ) -> Iterator[Value]:
     """The values in the answer to an HTTP request."""
-    return _read(read_source, lambda: open_request(url, method, headers, body), format_name, options, watch)
+    request = open_request if policy is None else policy.request
+    return _read(read_source, lambda: request(url, method, headers, body), format_name, options, watch)
 
 
 def _read(
@@ -114,15 +117,18 @@ def _warned(values: Iterator[Value], warn: Warn) -> Iterator[Value]:
         warn(str(e))
 
 
-def scan_opener(options: ReadOptions, watch: Watch | None = None) -> Callable[[plan.Scan], Iterator[Value]]:
-    """Opens the sources that a program names itself."""
+def scan_opener(
+    options: ReadOptions, watch: Watch | None = None, policy: SourcePolicy | None = None
+) -> Callable[[plan.Scan], Iterator[Value]]:
+    """Opens the sources that a program names itself; with a policy, those that it allows."""
+    open_file = open_input if policy is None else policy.file
 
     def open_scan(scan: plan.Scan) -> Iterator[Value]:
         match scan:
             case plan.FileScan(path, format_name):
-                return read_file(path, format_name, options, watch)
+                return _read(read_source, lambda: open_file(path), format_name, options, watch)
             case plan.HttpScan(url, format_name, method, headers, body):
-                return read_request(url, format_name, options, method, headers, body.encode(), watch)
+                return read_request(url, format_name, options, method, headers, body.encode(), watch, policy)
         raise Unsupported('"from pool" cannot be used without a lake')
 
     return open_scan

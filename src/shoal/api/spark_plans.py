@@ -20,7 +20,9 @@ from shoal.api.lake_sources import commit_of
 from shoal.api.pool_tables import PoolTable
 from shoal.api.pruned import prune
 from shoal.api.scan_units import sources_of
+from shoal.api.source_policy import SourcePolicy
 from shoal.api.stores import open_lake
+from shoal.api.visible import policy_of
 from shoal.engines.duckdb.runner import Compiled
 from shoal.engines.interp.type_names import needs_names
 from shoal.engines.spark.runner import packed
@@ -97,7 +99,7 @@ def plan_program(lake: Lake, question: Question, program: plan.Program, style: S
     if made is not None:
         return made
     form = _found_form(lake, question, program, style)
-    return SparkPlan(form, (RunProgram(form, lake.store.uri, program),))
+    return SparkPlan(form, (RunProgram(form, lake.store.uri, program, question.policy or policy_of(lake)),))
 
 
 def _in_tasks(lake: Lake, question: Question, program: plan.Program, style: Style, count: int) -> SparkPlan | None:
@@ -150,8 +152,9 @@ class RunProgram:
     form: TableForm
     lake: str
     program: plan.Program
+    policy: SourcePolicy | None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the form of the table."""
-        with run_compiled(open_lake(self.lake), Question(""), self.program) as results:
+        with run_compiled(open_lake(self.lake), Question("", policy=self.policy), self.program) as results:
             yield from rows_in_form(self.form, results)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from shoal.errors import Forbidden, NotFound
+from shoal.api.source_policy import NO_SOURCES, SourcePolicy
+from shoal.errors import NotFound
 from shoal.ids import Id, to_text
+from shoal.lake.group_commit import GroupCommits
 from shoal.lake.lake import Lake
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
@@ -14,12 +16,13 @@ from shoal.lang.walk import nodes
 from shoal.storage.store import Listed
 
 
-def check_plan(lake: Lake, program: plan.Program) -> None:
-    """Forbidden if a query reads files or URLs, which are those of the service, or loads where it may not."""
+def check_plan(lake: Lake, program: plan.Program, policy: SourcePolicy | None = None) -> None:
+    """Forbidden if a query reads files or URLs that it may not, or loads where it may not."""
+    allowed = policy or policy_of(lake)
+    if allowed is not None:
+        allowed.require(program)
     if isinstance(lake, VisibleLake):
         for node in nodes(program):
-            if isinstance(node, (plan.FileScan, plan.HttpScan)):
-                raise Forbidden("a query to a service reads pools, no files and no URLs (load them into a pool)")
             if isinstance(node, plan.Load):
                 pool_to_load(lake, node.pool)
 
@@ -32,17 +35,28 @@ def pool_to_load(lake: Lake, name: str) -> Pool:
     return found
 
 
+def policy_of(lake: Lake) -> SourcePolicy | None:
+    """What queries of a lake may read beside its pools; None if that is anything."""
+    return lake.sources if isinstance(lake, VisibleLake) else None
+
+
 class VisibleLake(Lake):
     """A lake behind two questions: is the pool of this id to be seen, and may a query load into it?"""
 
     def __init__(
-        self, whole: Lake, is_visible: Callable[[str], bool], require_load: Callable[[str, str], None]
+        self,
+        whole: Lake,
+        is_visible: Callable[[str], bool],
+        require_load: Callable[[str, str], None],
+        sources: SourcePolicy = NO_SOURCES,
     ) -> None:
         super().__init__(whole.store, whole.info)
         self._whole = whole
         self._is_visible = is_visible
         self.require_load = require_load
         """Is given the id of a pool and the name by which it was asked for; raises if nothing may be loaded there."""
+        self.sources = sources
+        """What queries may read beside pools."""
 
     def configs(self) -> list[PoolConfig]:
         return [config for config in self._whole.configs() if self._is_visible(to_text(config.id))]
@@ -58,6 +72,10 @@ class VisibleLake(Lake):
 
     def position(self) -> int:
         return self._whole.position()
+
+    def loads(self, pool: Pool) -> GroupCommits:
+        """Those of the whole lake: callers who see it differently still come together."""
+        return self._whole.loads(pool)
 
     def create_pool(self, config: PoolConfig, op: Id | None = None) -> Pool:
         return self._whole.create_pool(config, op)

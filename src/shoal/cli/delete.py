@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
+from shoal.api.protocol import Pool
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.lake import open_pool, read_note
 from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
 from shoal.cli.query_flags import WORK_FLAGS
-from shoal.cli.verbs import Verb, say
+from shoal.cli.verbs import Verb, plural, say
 from shoal.errors import InvalidInput
 
 SUMMARY = "remove data from a branch: data objects, or records that a filter is true for"
@@ -23,7 +25,7 @@ VERB = Verb(
         *LAKE_FLAGS,
     ),
     "The id of a commit stands for the data objects that it added. History keeps what was deleted: revert brings it\n"
-    "back, purge takes it away for good.",
+    "back, purge takes it away for good. With -where a second line tells how many records went.",
     ("shoal delete 2Z8NPvEDsqN6ZWjNUWxv9PzxvzV", "shoal delete -where 'ts < 2024-01-01T00:00:00Z'"),
 )
 
@@ -43,3 +45,14 @@ def _delete(args: Parsed) -> None:
     pool, branch = open_pool(args)
     commit = pool.delete(args.words, where=where, branch=branch, engine=args["engine"], **note)
     say(args, f"{commit} delete committed")
+    if where is not None and not args["q"]:
+        say(args, f"{plural(_records_gone(pool, commit), 'record')} deleted")
+
+
+def _records_gone(pool: Pool, commit: str) -> int:
+    """How many records a commit has less than its parent, by the objects that came and went."""
+    (parent,) = (made.parent for made in islice(pool.log(commit), 1))
+    if parent is None:
+        return 0
+    found = pool.diff(parent, commit)
+    return sum(o.count for o in found.removed) - sum(o.count for o in found.added)

@@ -58,4 +58,5 @@ def lake_location(args: Parsed, opens: bool = True) -> str:
 def _default_location(opens: bool) -> str:
     data = os.environ.get("XDG_DATA_HOME")
     path = Path(data) / "shoal" if data else Path.home() / ".local" / "share" / "shoal"
-    return DEFAULT_SERVICE if opens and not path.exists() and answers(DEFAULT_SERVICE) else str(path)
+    is_there = (path / "lake.zng").exists()
+    return DEFAULT_SERVICE if opens and not is_there and answers(DEFAULT_SERVICE) else str(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from shoal.api.limits import Limits
 from shoal.api.local import LocalLake, create_local, open_local
 from shoal.cli.auth_flags import AUTH_FLAGS, auth_settings
 from shoal.cli.flags import Flag, Parsed
@@ -24,6 +25,7 @@ VERB = Verb(
         Flag("cors.origin", str, [], "an origin whose pages may call the service; may be given several times", "O"),
         Flag("defaultfmt", str, "zson", "format of answers to those who accept anything", "FORMAT"),
         Flag("manage", "duration", None, "compact what is worth it, again and again after this time"),
+        Flag("spark", bool, False, "start Spark along with the service, not with the first query that needs it"),
         Flag("rootcontentfile", str, None, "a file to show at /", "FILE"),
         Flag("tls.cert", str, None, "a certificate, or chain of them, in PEM: the service speaks https", "FILE"),
         Flag("tls.key", str, None, "the key of the certificate", "FILE"),
@@ -59,9 +61,7 @@ def _serve(args: Parsed) -> None:
     host, port = parse_address(args["l"])
     auth = auth_settings(args, host)
     limits = QueryLimits(
-        seconds=args["limit.time"] or None,
-        rows=args["limit.rows"] or None,
-        memory=args["limit.memory"],
+        Limits(args["limit.time"] or None, args["limit.rows"] or None, args["limit.memory"] or None),
         at_once=max(1, args["limit.queries"]),
         per_caller=max(1, args["limit.caller"]),
     )
@@ -82,6 +82,7 @@ def _serve(args: Parsed) -> None:
             args["tls.cert"],
             args["tls.key"],
             args["brimfd"],
+            args["spark"],
             args["manage"],
         )
         serve(Service(_open(lake_location(args)), settings, auth, log), how)

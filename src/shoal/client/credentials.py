@@ -16,7 +16,15 @@ _FILE = "credentials.json"
 
 def find_token(location: str, directory: str | os.PathLike[str] | None) -> str | None:
     """The token for a service, from the environment or from the file; None if there is none."""
-    return os.environ.get(VARIABLE) or Credentials(directory).token(location)
+    given = os.environ.get(VARIABLE, "").strip()
+    return check_token(given) if given else Credentials(directory).token(location)
+
+
+def check_token(token: str) -> str:
+    """The token itself, if it may be one."""
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise InvalidInput("this is no token (give the text that shoal tokens create, or your provider, gave you)")
+    return token
 
 
 class Credentials:
@@ -32,9 +40,7 @@ class Credentials:
 
     def store(self, location: str, token: str) -> None:
         """Keep a token for a service, in place of another one."""
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
-            raise InvalidInput("this is no token (give the text that shoal tokens create, or your provider, gave you)")
-        self._write({**self._read(), service_url(location): {"access": token}})
+        self._write({**self._read(), service_url(location): {"access": check_token(token)}})
 
     def remove(self, location: str) -> bool:
         """Forget the token for a service; whether there was one."""

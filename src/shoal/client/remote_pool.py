@@ -46,10 +46,10 @@ class RemotePool:
     # ---- names
 
     def branches(self) -> list[RefInfo]:
-        return [self._reader.ref(value) for value in self._read("branch")]
+        return [self._reader.ref(value) for value in self._service.read_list("pool", self.id, "branch")]
 
     def tags(self) -> list[RefInfo]:
-        return [self._reader.ref(value) for value in self._read("tag")]
+        return [self._reader.ref(value) for value in self._service.read_list("pool", self.id, "tag")]
 
     def create_branch(self, name: str, at: str = "main", *, id: str | None = None) -> None:  # noqa: A002 - the word for it
         self._change("POST", value=_ref(name, at), key=id)
@@ -120,7 +120,7 @@ class RemotePool:
         return self._commit(branch, "compact", value=_objects(ids), note=note, engine=engine, key=id)
 
     def compact_runs(self, branch: str = "main") -> list[list[str]]:
-        return [self._reader.ids(run) for run in self._read("branch", branch, "runs")]
+        return [self._reader.ids(run) for run in self._service.read_list("pool", self.id, "branch", branch, "runs")]
 
     def compact_all(self, branch: str = "main", *, engine: str | None = None) -> Iterator[Compaction]:
         call = self._call("POST", "branch", branch, "manage", choices={"engine": engine})
@@ -182,8 +182,9 @@ class RemotePool:
         return Diff(tuple(sides["+"]), tuple(sides["-"]))
 
     def diff_values(self, old: str, new: str) -> Iterator[tuple[str, Value]]:
-        for value in self._read("diff", old=old, new=new, values="T"):
-            yield self._reader.data(value, "side"), self._reader.field(value, "value")
+        choices = {"old": old, "new": new, "values": "T"}
+        answer = self._service.send(Call("GET", ("pool", self.id, "diff"), choices, is_safe=True))
+        return ((self._reader.data(value, "side"), self._reader.field(value, "value")) for value in decode(answer))
 
     # ---- maintenance
 

@@ -100,7 +100,7 @@ class Transport:
                 preload_content=False,
                 decode_content=False,
             )
-        except (HTTPError, OSError, ValueError) as e:
+        except (HTTPError, OSError) as e:
             raise _failure(self.access.url, e) from None
         self.has_answered = True
         return Answer(self.access.url, response)

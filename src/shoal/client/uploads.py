@@ -36,6 +36,14 @@ _SAFE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 _BYTES = (bytes, bytearray, memoryview)
 
 
+class Unreadable(Exception):
+    """What is sent cannot be read: not to be taken for a failure of the connection, after which it is sent again."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
 class Upload:
     """Data as chunks of bytes, which can be had again as often as they are sent."""
 
@@ -57,12 +65,15 @@ class Upload:
         return {"Shoal-Source": quote(self.source, safe=_SAFE)} if self.source else {}
 
     def open(self) -> Iterator[bytes]:
-        """All of it, from the beginning."""
+        """All of it, from the beginning; Unreadable if something is wrong with it."""
         self.is_sent = False
-        for chunk in self._read():
-            if chunk:  # an empty one would be the end
-                yield chunk
-                tell_sent(len(chunk))
+        try:
+            for chunk in self._read():
+                if chunk:  # an empty one would be the end
+                    yield chunk
+                    tell_sent(len(chunk))
+        except Exception as e:
+            raise Unreadable(e) from e
         self.is_sent = True
 
     def close(self) -> None:
@@ -75,27 +86,39 @@ class KeptUpload(Upload):
     def __init__(self, chunks: Iterator[bytes], format_name: str, source: str = "") -> None:
         super().__init__(self._again, format_name, source)
         self._chunks = chunks
-        self._kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is open until the load is done
+        self._kept: tempfile.SpooledTemporaryFile[bytes] | None = None
         self._size = 0
+        self._is_kept = True
 
     @property
     def can_repeat(self) -> bool:
-        return self._size <= _KEPT
+        return self._is_kept
 
     def close(self) -> None:
-        self._kept.close()
+        if self._kept is not None:
+            self._kept.close()
 
     def _again(self) -> Iterator[bytes]:
+        if self._kept is None:
+            self._kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is open until the load is done
         self._kept.seek(0)
         while chunk := self._kept.read(_CHUNK):
             yield chunk
         for chunk in self._chunks:
-            self._size += len(chunk)
-            if self.can_repeat:
-                self._kept.write(chunk)
-            else:
-                self._kept.close()
+            self._keep(self._kept, chunk)
             yield chunk
+
+    def _keep(self, kept: tempfile.SpooledTemporaryFile[bytes], chunk: bytes) -> None:
+        """Keep a chunk, unless there is no room for it: then it is sent only once."""
+        self._size += len(chunk)
+        self._is_kept = self._is_kept and self._size <= _KEPT
+        try:
+            if self._is_kept:
+                kept.write(chunk)
+        except OSError:
+            self._is_kept = False
+        if not self._is_kept:
+            kept.close()
 
 
 def load_choices(upload: Upload, engine: str | None, options: ReadOptions) -> dict[str, str | None]:

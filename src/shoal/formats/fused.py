@@ -99,7 +99,8 @@ class _Gatherer:
     def __init__(self, fuser: Fuser, rows: Rows) -> None:
         self._lengths, self._layout = fuser.lengths, fuser.layout
         self._leaves, self._structs, self._joined = fuser.leaves, fuser.structs, fuser.joined
-        self._rows = rows
+        # Places of rows are kept for each set of shapes: half as many bytes are read in less time, too.
+        self._rows = rows.astype(np.int32) if int(self._lengths.sum()) < 1 << 31 else rows
         ends = np.cumsum(self._lengths)
         self._starts = ends - self._lengths
         self._shapes: Codes = np.zeros(len(rows), np.int32)
@@ -165,7 +166,7 @@ class _Gatherer:
     def _find(self, shapes: tuple[int, ...]) -> tuple[pa.Array, Mask | None]:
         if len(shapes) == len(self._lengths):
             return pa.array(self._rows), None
-        moves = np.zeros(len(self._lengths), np.int64)
+        moves = np.zeros(len(self._lengths), self._rows.dtype)
         absent = np.ones(len(self._lengths), bool)
         start = 0
         for shape in shapes:

@@ -38,6 +38,7 @@ class Writer:
         self._head = options.head
         self._has_color = options.color
         self._tips: dict[str, list[str]] = {}
+        self._tags: dict[str, list[str]] = {}
         self._actions: dict[str, list[str]] = {}
 
     def write(self, value: Value) -> None:
@@ -98,6 +99,11 @@ class Writer:
         self._tips.setdefault(_id(value, "Commit"), []).append(_data(value, "Name"))
         return ""
 
+    def tag_tip(self, value: Value) -> str:
+        """Nothing yet: the commit will say that it has a tag."""
+        self._tags.setdefault(_id(value, "Commit"), []).append(_data(value, "Name"))
+        return ""
+
     def add(self, value: Value) -> str:
         """Nothing yet: the commit will list what it added."""
         o = _get(value, "object")
@@ -122,10 +128,11 @@ class Writer:
         return f"{header}\nAuthor: {_data(value, 'author')}\nDate:   {date}\n\n{blocks}"
 
     def _names(self, ident: str) -> str:
-        """The branches that point at a commit, the one in use marked."""
+        """The branches that point at a commit, the one in use marked, and its tags."""
         names = [f"HEAD -> {name}" if name == self._head else name for name in self._tips.get(ident, ())]
         if not names and ident == self._head:
             names = ["HEAD"]
+        names += [f"tag: {name}" for name in self._tags.get(ident, ())]
         return f" ({', '.join(names)})" if names else ""
 
     def _painted(self, text: str) -> str:
@@ -137,6 +144,7 @@ KINDS: dict[str, Callable[[Writer, Value], str]] = {
     "lake.BranchMeta": Writer.branch,
     "lake.TagMeta": Writer.tag,
     "lake.BranchTip": Writer.tip,
+    "lake.TagTip": Writer.tag_tip,
     "lake.Change": Writer.change,
     "data.Object": Writer.data_object,
     "meta.Partition": Writer.partition,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from shoal.errors import AlreadyExists, InvalidInput, NotFound
 from shoal.ids import TEXT_SIZE, Id, parse, to_text
 from shoal.lake.fields import NO_ID, get_data, get_id, id_value, named, time_value, uint64
-from shoal.lake.journal import Changes, State
+from shoal.lake.journal import Changes, Entry, State
 from shoal.model.literals import parse_time
 from shoal.model.values import Value, record, string
 
@@ -107,6 +107,11 @@ def require_set(changes: Changes, wanted: Changes) -> None:
     """InvalidInput if an entry of the journal, found by its id, is not one that sets, or takes away, these keys."""
     if {key: value is None for key, value in changes.items()} != {key: value is None for key, value in wanted.items()}:
         raise InvalidInput("this id is that of another operation (use a new one)")
+
+
+def commit_made(entry: Entry, op: Id, branch: str) -> Id:
+    """The commit that an operation, which an entry has, put onto a branch."""
+    return entry.group.get(op, commit_set(entry.changes, branch))
 
 
 class Refs:

@@ -11,7 +11,8 @@ import io
 import json
 import mmap
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -36,6 +37,8 @@ from shoal.storage.store import ObjectStore
 GROUP_STRIDES = 128
 """A row group, which is what a seek has to read at least, has so many times the bytes of the pool's seek stride."""
 _MOST_GROUP_ROWS = 122_880
+_MANY_GROUPS = 16
+"""From so many row groups on, their statistics tell well enough how keys are spread."""
 _COMPRESSION = "zstd"
 _LEVEL = 1
 _SHAPES = b"shoal.shapes"
@@ -158,6 +161,11 @@ def _extent(leaf: Leaf, column: pa.ChunkedArray) -> Extent | None:
 # ---- reading
 
 
+def object_layout(o: DataObject) -> Layout:
+    """The layout of an object, which follows from its shapes."""
+    return layout_of(tuple(shape for shape, _ in o.shapes or ()))
+
+
 def read(store: ObjectStore, pool: str, key: SortKey, o: DataObject, wanted: KeyRange = EVERYTHING) -> Iterator[Value]:
     """The values of an object, in its order: those of the row groups that may hold something in the range."""
     for batch in read_batches(store, pool, key, o, wanted):
@@ -169,7 +177,7 @@ def read_batches(
 ) -> Iterator[Batch]:
     """The rows of an object by row groups: of those that may hold something in the range."""
     name = key_of(pool, o)
-    layout = layout_of(tuple(shape for shape, _ in o.shapes or ()))
+    layout = object_layout(o)
     with _Checked(name):
         file = _open(store, name, o)
         for group in _groups(file, layout, key, o, wanted):
@@ -179,7 +187,7 @@ def read_batches(
 def read_stretch(store: ObjectStore, pool: str, key: SortKey, o: DataObject, stretch: Stretch) -> Iterator[Batch]:
     """The rows of the row groups that may have a key in a stretch, nulls included."""
     name = key_of(pool, o)
-    layout = layout_of(tuple(shape for shape, _ in o.shapes or ()))
+    layout = object_layout(o)
     with _Checked(name):
         file = _open(store, name, o)
         for group, ends in enumerate(_group_ends(file, layout, key)):
@@ -187,15 +195,49 @@ def read_stretch(store: ObjectStore, pool: str, key: SortKey, o: DataObject, str
                 yield to_batch(layout, TableColumns(file.read_row_group(group, use_threads=False)))
 
 
-def group_keys(store: ObjectStore, pool: str, key: SortKey, o: DataObject) -> list[tuple[Value, int]]:
-    """The first key of each row group, as far as it is known without reading it, and its rows."""
+def read_tables(store: ObjectStore, pool: str, o: DataObject) -> Iterator[pa.Table]:
+    """The rows of an object by row groups, each as a table in its layout."""
     name = key_of(pool, o)
-    layout = layout_of(tuple(shape for shape, _ in o.shapes or ()))
     with _Checked(name):
         file = _open(store, name, o)
-        counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-        firsts = [o.first(key) if ends is None else ends[0] for ends in _group_ends(file, layout, key)]
-        return list(zip(firsts, counts, strict=True))
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group, use_threads=False)
+
+
+def sample_keys(
+    store: ObjectStore, pool: str, key: SortKey, o: DataObject, phase: float, most: int
+) -> tuple[list[tuple[Value, int]], int]:
+    """Keys of an object with the rows that each stands for, and in how many row groups they are: 0 if that is unknown.
+
+    Where groups are few a key is taken at a phase, from 0 to 1, of each of their parts of so many rows at most: the
+    first ones would tell little, if there are many objects that all span the same.
+    """
+    name = key_of(pool, o)
+    layout = object_layout(o)
+    leaf = key_leaf(layout, key)
+    if leaf is None or leaf.type not in ORDERED:
+        return [(o.first(key), o.count)], 0
+    with _Checked(name):
+        file = _open(store, name, o)
+        if file.num_row_groups >= _MANY_GROUPS:
+            counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+            firsts = [o.first(key) if ends is None else ends[0] for ends in _group_ends(file, layout, key)]
+            return list(zip(firsts, counts, strict=True)), file.num_row_groups
+        found: list[tuple[Value, int]] = []
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=[leaf.column[0]], use_threads=False)
+            key_at, parts = key_reader(layout, table, key), -(-table.num_rows // most)
+            edges = [table.num_rows * i // parts for i in range(parts + 1)]
+            found += [(key_at(int(start + phase * (end - start))), end - start) for start, end in pairwise(edges)]
+        return found, file.num_row_groups
+
+
+def key_reader(layout: Layout, table: pa.Table, key: SortKey) -> Callable[[int], Value]:
+    """What gives the first key of a row of a table, in a layout with one column for it."""
+    leaf = key_leaf(layout, key)
+    assert leaf is not None
+    column = _leaf_column(table, leaf)
+    return lambda row: Value(leaf.type, from_arrow(leaf.type, column.slice(row, 1))[0])
 
 
 def _group_ends(file: Any, layout: Layout, key: SortKey) -> list[tuple[Value, Value] | None]:

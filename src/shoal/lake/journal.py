@@ -11,13 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shoal.errors import CorruptData, NotFound, OutcomeUnknown, ShoalError
 from shoal.ids import Id, new, to_text
 from shoal.lake.claims import Patience, claim, confirm, pauses, unknown
-from shoal.lake.fields import get_data, get_id, id_value, named, time_value, uint64
+from shoal.lake.fields import get_data, get_id, get_or, id_value, named, time_value, uint64
 from shoal.lake.sealed import seal, unseal
+from shoal.model import types as t
 from shoal.model.values import NULL, Value, record, string
 from shoal.storage.store import ObjectStore
 from shoal.storage.turns import turn
@@ -27,7 +28,7 @@ SNAPSHOT_EVERY = 16
 
 Changes = Mapping[str, Value | None]
 """New values by key; None takes a key away."""
-Plan = Callable[["State"], Changes]
+Plan = Callable[["State"], "Changes | Group"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,15 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """Changes that several operations make together, by one entry."""
+
+    changes: Changes
+    commits: Mapping[Id, Id]
+    """The commit of each operation."""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One entry: which operation, when, and what it changed."""
 
@@ -48,13 +58,22 @@ class Entry:
     op: Id
     at: int
     changes: Changes
+    group: Mapping[Id, Id] = field(default_factory=dict)
+    """The operations that came together as this one, each with its commit."""
+
+    def has(self, op: Id) -> bool:
+        """Whether it is the entry of an operation."""
+        return self.op == op or op in self.group
 
 
 EMPTY = State(0, 0, {})
 
 
 class Journal:
-    """One journal of a lake. A handle remembers how far it has read; handles need not know of each other."""
+    """One journal of a lake. A handle remembers how far it has read; handles need not know of each other.
+
+    Threads may share one: what it remembers is where to go on reading from, and never the answer itself.
+    """
 
     def __init__(self, store: ObjectStore, prefix: str, patience: Patience = Patience()) -> None:
         self._store = store
@@ -66,9 +85,13 @@ class Journal:
 
     def read(self) -> State:
         """The newest state."""
-        if self._known.position == 0:
-            self._known = self._open_at(self._find_end())
-        state = self._known = self._follow(self._known)
+        known = self._known
+        return self._learn(self._follow(known if known.position else self._open_at(self._find_end())))
+
+    def _learn(self, state: State) -> State:
+        """Remember a state, if it is the newest; other threads may have come further meanwhile."""
+        if state.position > self._known.position:
+            self._known = state
         return state
 
     def at_position(self, position: int) -> State:
@@ -179,7 +202,7 @@ class Journal:
             entries = dict(state.entries) if entries is None else entries
             _apply(entries, entry.changes)
             position, at = entry.position, entry.at
-            if entry.op == op and found is not None:
+            if found is not None and op is not None and entry.has(op):
                 found(entry)
         return state if entries is None else State(position, at, entries)
 
@@ -196,16 +219,16 @@ class Journal:
         if after is not None:
             # Up to the state and no further: what lands later takes the slot that is claimed next, and is met there.
             for position in range(after + 1, state.position + 1):
-                if (earlier := self.entry(position)).op == op:
-                    return self._confirmed(earlier)
+                if (earlier := self.entry(position)).has(op):
+                    return self._confirmed(earlier, op)
         waits = pauses()
         while True:
             seen: list[Entry] = []
             with turn(self._store, self._prefix):
-                state = self._known = self._follow(state, op, seen.append)
+                state = self._learn(self._follow(state, op, seen.append))
                 if seen:
-                    return self._confirmed(seen[0])
-                entry = Entry(state.position + 1, op, max(time.time_ns(), state.at), plan(state))
+                    return self._confirmed(seen[0], op)
+                entry = _proposed(state, op, plan(state))
                 is_ours = self._claim(entry)
             if is_ours:
                 self._remember(state, entry)
@@ -234,7 +257,7 @@ class Journal:
     def done(self, op: Id) -> Entry | None:
         """The entry of an operation that has left a mark; None if it has none."""
         after = self.began(op)
-        return None if after is None else next((entry for entry in self.entries(after) if entry.op == op), None)
+        return None if after is None else next((entry for entry in self.entries(after) if entry.has(op)), None)
 
     def _begin(self, op: Id) -> int:
         """Leave the mark of an operation; where the journal stood when its first attempt did."""
@@ -260,27 +283,37 @@ class Journal:
         except OutcomeUnknown as e:
             raise unknown(entry.op, e) from e
 
-    def _confirmed(self, entry: Entry) -> Entry:
-        """An own entry that was found by reading, once the store says that the slot is taken for good."""
+    def _confirmed(self, entry: Entry, op: Id) -> Entry:
+        """The entry of an operation that was found by reading, once the store says that the slot is taken for good."""
         try:
             slot = self._slot(entry.position)
             confirm(self._store, slot, _format_entry(entry, slot))
         except OutcomeUnknown as e:
-            raise unknown(entry.op, e) from e
+            raise unknown(op, e) from e
         return entry
 
     def _remember(self, state: State, entry: Entry) -> None:
         """Keep the new state; now and then leave hints for others. Failing to leave one is no error."""
         entries = dict(state.entries)
         _apply(entries, entry.changes)
-        self._known = State(entry.position, entry.at, entries)
+        made = self._learn(State(entry.position, entry.at, entries))
         with suppress(ShoalError):
             if entry.position % SNAPSHOT_EVERY == 0:
                 place = self._snapshot(entry.position)
-                self._store.put(place, _format_snapshot(self._known, place))
+                self._store.put(place, _format_snapshot(made, place))
             if entry.position % HEAD_EVERY == 0:
                 head = record([("position", uint64(entry.position))])
                 self._store.put(self._head, seal([head], self._head))
+
+
+def _proposed(state: State, op: Id, wanted: Changes | Group) -> Entry:
+    """The entry that is to come next. It is no earlier than the last one."""
+    position, at = state.position + 1, max(time.time_ns(), state.at)
+    if not isinstance(wanted, Group):
+        return Entry(position, op, at, wanted)
+    if len(wanted.commits) == 1:
+        return Entry(position, next(iter(wanted.commits)), at, wanted.changes)  # a group of one is none
+    return Entry(position, op, at, wanted.changes, wanted.commits)
 
 
 def _apply(entries: dict[str, Value], changes: Changes) -> None:
@@ -295,7 +328,9 @@ def _apply(entries: dict[str, Value], changes: Changes) -> None:
 
 
 def _format_entry(entry: Entry, slot: str) -> bytes:
-    head = named("Entry", ("op", id_value(entry.op)), ("at", time_value(entry.at)))
+    members = [record([("op", id_value(op)), ("commit", id_value(made))]) for op, made in entry.group.items()]
+    group = [("group", Value(t.array(members[0].type), tuple(each.data for each in members)))] if members else []
+    head = named("Entry", ("op", id_value(entry.op)), ("at", time_value(entry.at)), *group)
     return seal([head, *(_change(key, value) for key, value in entry.changes.items())], slot)
 
 
@@ -308,7 +343,9 @@ def _parse_entry(data: bytes, position: int, where: str) -> Entry:
     if not values:
         raise CorruptData(f"{where}: an entry without a head")
     changes = dict(_parse_change(v, where) for v in values[1:])
-    return Entry(position, get_id(values[0], "op", where), get_data(values[0], "at", where), changes)
+    head = values[0]
+    group = {Id(op): Id(made) for op, made in get_or(head, "group", ())}
+    return Entry(position, get_id(head, "op", where), get_data(head, "at", where), changes, group)
 
 
 def _parse_change(value: Value, where: str) -> tuple[str, Value | None]:

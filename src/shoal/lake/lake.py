@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,7 +14,8 @@ from shoal.lake import branches
 from shoal.lake.branches import MAIN, as_id
 from shoal.lake.claims import Patience, claim
 from shoal.lake.fields import get_data, get_id, get_or, id_value, time_value, uint64
-from shoal.lake.journal import Changes, Entry, Journal, State
+from shoal.lake.group_commit import GroupCommits
+from shoal.lake.journal import EMPTY, Changes, Entry, Journal, State
 from shoal.lake.pool_config import PoolConfig, check_config, parse_config, show_config
 from shoal.lake.pools import Pool
 from shoal.lake.requests import REQUESTS
@@ -78,7 +80,11 @@ class Lake:
         self.info = info
         self._journal = Journal(store, "pools")
         self._pools: dict[Id, Pool] = {}
+        self._configured: tuple[State, list[PoolConfig]] = EMPTY, []
+        """What the journal said when it was last read."""
         self._may_write = False
+        self._loads: dict[Id, GroupCommits] = {}
+        self._lock = threading.Lock()
 
     def require_writable(self, to_free: bool = False) -> None:
         """ReadOnly if the lake has features that are not known; Unsupported, once, if the store cannot be trusted.
@@ -105,7 +111,12 @@ class Lake:
 
     def configs(self) -> list[PoolConfig]:
         """All pools, by name."""
-        return sorted(_configs(self._journal.read()), key=lambda config: config.name)
+        state = self._journal.read()
+        known, found = self._configured
+        if known is not state:
+            found = sorted(_configs(state), key=lambda config: config.name)
+            self._configured = state, found
+        return list(found)
 
     def pool(self, name: str) -> Pool:
         """A pool by its name or id."""
@@ -116,13 +127,19 @@ class Lake:
         raise NotFound(f"{name}: pool not found")
 
     def _handle(self, config: PoolConfig) -> Pool:
-        known = self._pools.get(config.id)
-        if known is None:
-            known = self._pools[config.id] = Pool(self.store, config)
+        with self._lock:
+            known = self._pools.get(config.id)
+            if known is None:
+                known = self._pools[config.id] = Pool(self.store, config)
         known.config = config
         return known
 
     # ---- pools that come, go and change their names; under the id of an operation once
+
+    def loads(self, pool: Pool) -> GroupCommits:
+        """Commits what the threads of this process load into a pool, together where they come together."""
+        with self._lock:
+            return self._loads.setdefault(pool.config.id, GroupCommits(pool))
 
     def create_pool(self, config: PoolConfig, op: Id | None = None) -> Pool:
         """A new pool with an empty branch `main`. If the operation has an id, it is that of the pool."""
@@ -162,7 +179,9 @@ class Lake:
         self.require_writable(to_free=True)
         entry = self._journal.once(op, lambda state: {to_text(_find(state, name).id): None})
         config = self._dropped(entry)
-        pool = self._pools.pop(config.id, None) or Pool(self.store, config)
+        with self._lock:
+            pool = self._pools.pop(config.id, None) or Pool(self.store, config)
+            self._loads.pop(config.id, None)
         # The journal stays, until a vacuum, and says so: whoever still holds on to the pool cannot commit to it.
         state = pool.journal.read()
         if state.position and not branches.is_dropped(state):

@@ -203,10 +203,10 @@ class Pool:
             if found is None or found.modified * 1e9 <= mark.until:
                 raise Conflict(f"{to_text(o.id)}: a vacuum has removed this data before its commit (write it again)")
 
-    def writer(self, as_one_run: bool = False) -> ObjectWriter:
-        """Writes data objects, which nobody sees before a commit adds them; `as_one_run` sorts all of it together."""
+    def writer(self) -> ObjectWriter:
+        """Writes data objects, which nobody sees before a commit adds them."""
         module = import_module("shoal.lake.object_writer")
-        made: ObjectWriter = module.ObjectWriter(self.store, self.prefix, self.config, as_one_run)
+        made: ObjectWriter = module.ObjectWriter(self.store, self.prefix, self.config)
         return made
 
     def under(self, op: Id) -> Pool:
@@ -232,11 +232,14 @@ class Pool:
 
         The commit of the first attempt has the id of the operation and says where the journal stood. So whoever
         repeats an operation finds out where to look for its entry; if there is no such commit, there is none.
+        `after` is where whoever does it knows that it stood before, which need not be before the first attempt.
         """
         op = self._op if op is None else op
         ident = new() if op is None else op
+        is_first = True
         if op is not None and after is None:
-            after = self._began_after(op)
+            after = self.began_after(op)
+            is_first = after is None
         written: list[tuple[Commit, VacuumMark | None]] = []
 
         def plan(state: State) -> Changes:
@@ -247,13 +250,13 @@ class Pool:
             if written and written[-1][0].parent == tip and written[-1][1] == refs.vacuum:
                 # Just another branch of the pool moved: the commit is good as it is, if its data is.
                 commit = written[-1][0]
-                self._check_adds(commit.adds, state, is_fresh)
+                self.check_adds(commit.adds, state, is_fresh)
                 return branches.set_branch(branch, commit.id, commit.date)
             patch = build(tip)
-            self._check_adds(patch.adds, state, is_fresh)
+            self.check_adds(patch.adds, state, is_fresh)
             made = self.new_commit(tip, patch, note, merged)
             commit = replace(made, op=ident, retries=len(written), position=state.position)
-            if not written and after is None:
+            if not written and is_first:
                 commit = replace(commit, id=ident)
                 if not self.commits.create(commit):
                     raise _AlreadyBegun
@@ -265,10 +268,11 @@ class Pool:
         try:
             entry = self.journal.change(ident, plan, after)
         except _AlreadyBegun:
-            # Somebody else does the same operation at this moment: whoever comes first does it for both.
-            after = self._began_after(ident)
+            # Somebody else does the same operation, or has begun it before: whoever comes first does it for all.
+            began = self.began_after(ident)
+            after, is_first = began if after is None or began is None else min(after, began), False
             entry = self.journal.change(ident, plan, after)
-        landed = branches.commit_set(entry.changes, branch)
+        landed = branches.commit_made(entry, ident, branch)
         if not any(commit.id == landed for commit, _ in written):
             self._require_in(branch, landed)
         with suppress(ShoalError):
@@ -287,7 +291,7 @@ class Pool:
         if not is_in:
             raise Conflict(f'this operation was done as commit {to_text(landed)}, which is no longer in "{branch}"')
 
-    def _check_adds(self, adds: Sequence[DataObject], state: State, is_fresh: bool) -> None:
+    def check_adds(self, adds: Sequence[DataObject], state: State, is_fresh: bool) -> None:
         """Conflict if the data of what a commit adds is not there, or is about to go."""
         if is_fresh:
             self.require_data(adds, state)
@@ -298,17 +302,17 @@ class Pool:
 
     def done(self, op: Id, branch: str, after: int | None = None) -> Id | None:
         """The commit that an operation made on a branch; None if it has not."""
-        after = self._began_after(op) if after is None else after
+        after = self.began_after(op) if after is None else after
         if after is None:
             return None
-        entry = next((e for e in self.journal.entries(after) if e.op == op), None)
+        entry = next((e for e in self.journal.entries(after) if e.has(op)), None)
         if entry is None:
             return None
-        landed = branches.commit_set(entry.changes, branch)
+        landed = branches.commit_made(entry, op, branch)
         self._require_in(branch, landed)
         return landed
 
-    def _began_after(self, op: Id) -> int | None:
+    def began_after(self, op: Id) -> int | None:
         """The position of the journal before an operation that was tried already; None if it was not.
 
         What a vacuum may have taken says nothing any more: an id from before it is refused.

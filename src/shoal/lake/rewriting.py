@@ -18,7 +18,7 @@ from shoal.lake.objects import LARGE, DataObject, in_order, key_of
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Partition, partitions
 from shoal.lake.snapshots import Patch
-from shoal.lake.workers import Choose, here
+from shoal.lake.workers import Choose, here, in_packs
 
 if TYPE_CHECKING:
     from shoal.lake.record_deletion import Matches
@@ -46,11 +46,10 @@ def compact_runs(
         return
     shares: Any = import_module("shoal.lake.shares")
     by = choose(sum(o.size for run in runs for o in run))
-    cuts = [shares.cut(pool, run) for run in runs]
-    results = by.run(shares.write_share, [share for cut in cuts for share in cut])
-    with closing(results):
+    cuts = [shares.cut(pool, run, shares.TASK_SHARE if by.is_elsewhere else shares.SHARE) for run in runs]
+    with closing(shares.write_cuts(cuts, by)) as results:
         for run, cut in zip(runs, cuts, strict=True):
-            made = gathered(pool, islice(results, len(cut)))
+            made = gathered(pool, islice(results, len(cut.shares)))
             try:
                 yield run, _replace(pool, branch, base, run, made, note)
             except (Conflict, InvalidInput) as e:
@@ -105,27 +104,13 @@ def without(pool: Pool, commit: Id | None, matches: Matches, choose: Choose = he
     touched: list[DataObject] = []
 
     def made() -> Iterator[list[DataObject]]:
-        payloads = [deletion.Pack(pool, part, matches) for part in _packed(objects, by.count)]
-        for old, new in by.run(deletion.rewrite, payloads):
+        packs = in_packs(objects, [o.size for o in objects], by.count)
+        for old, new in by.run(deletion.rewrite, [deletion.Pack(pool, pack, matches) for pack in packs]):
             touched.extend(old)
             yield new
 
     adds = gathered(pool, made())
     return Patch(tuple(adds), tuple(touched))
-
-
-def _packed(objects: Sequence[DataObject], count: int) -> list[tuple[DataObject, ...]]:
-    """Objects in about so many packs of neighbours, of about as many bytes."""
-    share = sum(o.size for o in objects) / max(1, count)
-    packs: list[list[DataObject]] = []
-    size = 0
-    for o in objects:
-        if not packs or size >= share:
-            packs.append([])
-            size = 0
-        packs[-1].append(o)
-        size += o.size
-    return [tuple(pack) for pack in packs]
 
 
 def describe_patch(patch: Patch) -> str:

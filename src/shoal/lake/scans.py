@@ -8,7 +8,6 @@ from heapq import merge
 from typing import TypeVar
 
 from shoal.errors import CorruptData, NotFound
-from shoal.formats.files import Piece
 from shoal.ids import Id, to_text
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, compare_in, comparer, key_getter
 from shoal.lake.objects import DataObject, Purged
@@ -17,7 +16,7 @@ from shoal.lake.reading import read_object
 from shoal.model.values import NULL, Value
 
 Warn = Callable[[str], None]
-_P = TypeVar("_P", bound=Piece)
+_P = TypeVar("_P")
 
 
 class Missing(CorruptData):

@@ -1,26 +1,39 @@
 """Objects that overlap, cut into shares by key: each is sorted and written by itself, also at the same time.
 
-Where to cut is told by the keys that row groups and segments begin with, so that shares are about equal and fit into
-memory, however the objects overlap.
+Where to cut is told by a sample of the keys, so that shares are about equal and fit into memory, however the objects
+overlap. A share reads those parts of its objects that it needs. An object whose parts belong to many shares is read
+just once, before, and comes in pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from shoal.formats.columns import Batch, batches
+from shoal.ids import Id
 from shoal.lake import column_form, row_form
 from shoal.lake.key_columns import EVERYWHERE, Stretch, rows_between
 from shoal.lake.keys import comparer
+from shoal.lake.object_writer import ObjectWriter
 from shoal.lake.objects import LARGEST_RUN, DataObject, Form, Purged, key_of
+from shoal.lake.pieces import Piece, Placed, Slicing, slice_objects
 from shoal.lake.pools import Pool
 from shoal.lake.scans import unless_purged
+from shoal.lake.workers import Workers, in_packs
 from shoal.model.values import Value
 
 SHARE = LARGEST_RUN // 2
 """Bytes of values that are sorted at a time."""
+TASK_SHARE = SHARE // 2
+"""The same in a task, of which many run at a time: it writes one object, where a process of its own writes two."""
+_SAMPLES = 16
+"""How many keys tell where a share ends, at least."""
+_TURN = 0.6180339887
+"""Parts of a turn from one object to the next: so samples never meet at the same places of all objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,33 +43,76 @@ class Share:
     pool: Pool
     objects: tuple[DataObject, ...]
     stretch: Stretch = EVERYWHERE
+    in_pieces: frozenset[Id] = frozenset()
+    """Those that it does not read itself."""
+
+
+class Cut(NamedTuple):
+    """Shares in the order of the pool, and the objects that are cut into pieces for them, at the keys between."""
+
+    shares: list[Share]
+    sliced: tuple[Placed, ...] = ()
+    edges: tuple[Value, ...] = ()
 
 
 class _Sample(NamedTuple):
-    """A key, and how many bytes of values begin with it."""
+    """A key, and how many bytes of values it stands for."""
 
     key: Value
     size: float
 
 
-def cut(pool: Pool, objects: Sequence[DataObject], size: int = SHARE) -> list[Share]:
-    """Shares of about so many bytes, in the order of the pool."""
+class _Sampled(NamedTuple):
+    """An object, and keys of it."""
+
+    object: DataObject
+    samples: list[_Sample]
+    groups: int
+    """In how many parts it can be read; 0 if these have to be found by reading."""
+
+
+def cut(pool: Pool, objects: Sequence[DataObject], size: int = SHARE) -> Cut:
+    """Shares of about so many bytes."""
     total = sum(o.value_size for o in objects)
     count = -(-total // size)
-    edges = [] if count < 2 else _edges(pool, objects, total / count)
+    if count < 2:
+        return Cut([Share(pool, tuple(objects))])
+    order, key = pool.config.key.order, pool.config.key
+    sampled = [_sampled(pool, o, _TURN * place % 1, total / count / _SAMPLES) for place, o in enumerate(objects)]
+    edges = _edges(pool, [s for found in sampled for s in found.samples], total / count)
+    stretches = [Stretch(*ends) for ends in zip([None, *edges], [*edges, None], strict=True)]
+    held = [[o for o in objects if s.may_hold(order, o.first(key), o.last(key))] for s in stretches]
+    spans: dict[Id, int] = defaultdict(int)
+    for o in (o for share in held for o in share):
+        spans[o.id] += 1
+    in_pieces = frozenset(s.object.id for s in sampled if s.groups and _is_read_anew(spans[s.object.id], s.groups))
+    shares = [
+        Share(pool, tuple(mine), stretch, in_pieces.intersection(o.id for o in mine))
+        for mine, stretch in zip(held, stretches, strict=True)
+    ]
+    return Cut(shares, _placed(objects, in_pieces), tuple(edges))
+
+
+def _is_read_anew(shares: int, groups: int) -> bool:
+    """Whether the shares of an object would read much of it more than once: at each cut a group is read twice."""
+    return 2 * (shares - 1) > groups
+
+
+def _placed(objects: Sequence[DataObject], chosen: frozenset[Id]) -> tuple[Placed, ...]:
     made = []
-    for begin, end in zip([None, *edges], [*edges, None], strict=True):
-        stretch = Stretch(begin, end)
-        order, key = pool.config.key.order, pool.config.key
-        held = tuple(o for o in objects if stretch.may_hold(order, o.first(key), o.last(key)))
-        made.append(Share(pool, held, stretch))
-    return made
+    others = 0
+    for o in objects:
+        if o.id in chosen:
+            made.append(Placed(others, o))
+        else:
+            others += 1
+    return tuple(made)
 
 
-def _edges(pool: Pool, objects: Sequence[DataObject], size: float) -> list[Value]:
+def _edges(pool: Pool, found: list[_Sample], size: float) -> list[Value]:
     """Keys between which there are about so many bytes."""
     sortable = comparer(pool.config.key.order)
-    samples = sorted((s for o in objects for s in _samples(pool, o)), key=lambda s: sortable((s.key,)))
+    samples = sorted(found, key=lambda s: sortable((s.key,)))
     edges: list[Value] = []
     held, last = 0.0, samples[0].key
     for sample in samples:
@@ -67,24 +123,34 @@ def _edges(pool: Pool, objects: Sequence[DataObject], size: float) -> list[Value
     return edges
 
 
-def _samples(pool: Pool, o: DataObject) -> Iterator[_Sample]:
+def _sampled(pool: Pool, o: DataObject, phase: float, size: float) -> _Sampled:
+    """Keys that stand for so many bytes at most, as far as the object tells."""
     key, name = pool.config.key, key_of(pool.prefix, o)
+    row_size = o.value_size / max(1, o.count)
     try:
         if o.form is Form.COLUMNS:
-            groups: Iterable[tuple[Value, int]] = column_form.group_keys(pool.store, pool.prefix, key, o)
+            found, groups = column_form.sample_keys(
+                pool.store, pool.prefix, key, o, phase, max(1, int(size / max(1, row_size)))
+            )
         else:
-            groups = ((s.first, s.count) for s in row_form.segments(pool.store, name, key, o))
-        for first, count in groups:
-            yield _Sample(first, o.value_size * count / max(1, o.count))
+            found, groups = [(s.first, s.count) for s in row_form.segments(pool.store, name, key, o)], 0
+        return _Sampled(o, [_Sample(first, row_size * count) for first, count in found], groups)
     except Purged:
-        yield _Sample(o.first(key), o.value_size)
+        return _Sampled(o, [_Sample(o.first(key), o.value_size)], 0)
 
 
-def read_share(share: Share) -> Iterator[Batch]:
+def read_share(share: Share, pieces: Iterable[Piece] = ()) -> Iterator[Batch]:
     """The values of a share in columns, one object after the other."""
     pool = share.pool
     purged = frozenset(pool.refs().purged())
+    waiting: dict[Id, list[Piece]] = defaultdict(list)
+    for piece in pieces:
+        waiting[piece.first].append(piece)
     for o in share.objects:
+        if o.id in share.in_pieces:
+            for piece in waiting.pop(o.id, ()):
+                yield piece.batch(o)
+            continue
         for batch in unless_purged(pool, o, object_batches(pool, o, share.stretch), None, purged):
             found = rows_between(batch, pool.config.key, share.stretch)
             if found.length:
@@ -98,11 +164,24 @@ def object_batches(pool: Pool, o: DataObject, stretch: Stretch = EVERYWHERE) -> 
     return column_form.read_stretch(pool.store, pool.prefix, pool.config.key, o, stretch)
 
 
-def write_share(share: Share) -> list[list[DataObject]]:
+def write_cuts(cuts: Sequence[Cut], by: Workers) -> Generator[list[DataObject], None, None]:
+    """The new objects of each share, one cut after the other."""
+    for has_pieces, run in groupby(cuts, lambda cut: bool(cut.sliced)):
+        if not has_pieces:
+            yield from by.run(write_share, [share for cut in run for share in cut.shares])
+            continue
+        for cut in run:
+            packs = in_packs(cut.sliced, [placed.object.size for placed in cut.sliced], by.count)
+            work = [Slicing(cut.shares[0].pool, pack, cut.edges) for pack in packs]
+            yield from by.regroup(slice_objects, work, write_share, cut.shares)
+
+
+def write_share(share: Share, pieces: Iterable[Piece] = ()) -> list[list[DataObject]]:
     """New objects with the values of a share, sorted; nobody sees them before a commit adds them."""
-    writer = share.pool.writer(as_one_run=True)
+    pool = share.pool
+    writer = ObjectWriter(pool.store, pool.prefix, pool.config, as_one_run=True)
     try:
-        for batch in read_share(share):
+        for batch in read_share(share, pieces):
             writer.write_batch(batch)
         return [writer.close()]
     except BaseException:

@@ -192,9 +192,13 @@ class Snapshots:
                 return since[count - 1], since[count:]
         return parent.checkpoint, since
 
+    def is_due(self, commit: Commit) -> bool:
+        """Whether it is time for a checkpoint."""
+        return (len(commit.since) + 1) % CHECKPOINT_EVERY == 0
+
     def checkpoint(self, commit: Commit) -> None:
         """Write the checkpoint of a commit if it is time for one."""
-        if (len(commit.since) + 1) % CHECKPOINT_EVERY == 0:
+        if self.is_due(commit):
             self.write_checkpoint(commit.id)
 
     def make_whole(self, ident: Id) -> None:

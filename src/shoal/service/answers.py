@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TypeAlias
 
 from shoal.ids import parse
@@ -11,6 +12,8 @@ from shoal.lake.fields import NO_ID, id_value, named
 from shoal.model import types as t
 from shoal.model.values import Value, array, string
 from shoal.service.streaming import Make
+
+_FEW = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +30,10 @@ class Streaming:
 
     make: Make
     media_type: str
-    stop: Callable[[], None]
-    """Called when the client has gone away."""
+    stop: Callable[[], None] = lambda: None
+    """Called when the client has gone away. What only writes ends anyway, when nobody takes its bytes."""
+    end: Callable[[], None] = lambda: None
+    """Called at last, in any case."""
 
 
 class EventStream:
@@ -36,6 +41,12 @@ class EventStream:
 
 
 Answer: TypeAlias = "Value | list[Value] | Iterator[Value] | Text | Streaming | EventStream | None"
+
+
+def gathered(values: Iterator[Value]) -> list[Value] | Iterator[Value]:
+    """The values as a list if they are few: that is answered at once, and a stream takes a thread and a queue."""
+    first = list(islice(values, _FEW + 1))
+    return first if len(first) <= _FEW else chain(first, values)
 
 
 def commit_response(commit: str | None, warnings: list[str]) -> Value:

@@ -25,17 +25,19 @@ from shoal.ids import new, parse, to_text
 from shoal.model.values import Value
 from shoal.service import failures, openapi
 from shoal.service.answers import Answer, EventStream, Streaming, Text
+from shoal.service.auth.browsers import require_own
 from shoal.service.auth.identity import ANYONE
 from shoal.service.bodies import Body
 from shoal.service.calls import Call
 from shoal.service.media import format_of_answer, media_type, open_writer
-from shoal.service.pages import NoForeignPages
 from shoal.service.routes import ROUTES, Need, Route
 from shoal.service.state import OPEN_THREADS, THREADS, Service
 from shoal.service.streaming import Chunks, Plan, Streamed
 
 _SMALL_BODY = 1 << 20
 """Bodies up to this size are taken in before a thread is needed."""
+_OF_BODIES = ("content-length", "transfer-encoding")
+"""Headers of which a request with a body has one."""
 _REQUEST_ID = re.compile(r"[\w.:/=+-]{1,200}", re.ASCII)
 _EXPOSED = ("X-Request-ID", "Shoal-Error", "Retry-After")
 
@@ -61,8 +63,7 @@ def make_app(service: Service) -> ASGIApp:
     )
     app = Starlette(routes=_http_routes(service), middleware=[cors], lifespan=lifespan)
     app.router.redirect_slashes = False
-    whole = _Undecoded(app)
-    return whole if service.auth.enabled else NoForeignPages(whole, service.settings.origins)
+    return _Undecoded(app)
 
 
 class _Undecoded:
@@ -106,18 +107,32 @@ async def _serve(service: Service, route: Route, request: Request) -> Response:
     ident = _request_id(request)
     try:
         response = await _answer(service, route, request, ident)
-    except ShoalError as e:
-        response = failures.respond(e)
     except ClientDisconnect:
         response = Response(status_code=400)  # nobody is there to read it
     except Exception as e:
-        service.log("error", "request failed", request_id=ident, operation=route.name, error=repr(e))
-        response = failures.respond(ShoalError(failures.UNEXPECTED))
+        response = _failed(service, ident, e)
     response.headers["X-Request-ID"] = ident
-    service.metrics.requests.labels(route.name, str(response.status_code)).inc()
-    service.metrics.seconds.labels(route.name).observe(time.monotonic() - began)
-    service.log("debug", "request", request_id=ident, operation=route.name, status=response.status_code)
+    begun = partial(_count, service, route, ident, began)
+    if isinstance(response, Streamed):
+        response.on_begin = begun
+    else:
+        begun(response.status_code)
     return response
+
+
+def _count(service: Service, route: Route, ident: str, began: float, status: int) -> None:
+    """Note that a request is being answered."""
+    service.metrics.requests.labels(route.name, str(status)).inc()
+    service.metrics.seconds.labels(route.name).observe(time.monotonic() - began)
+    service.log("debug", "request", request_id=ident, operation=route.name, status=status)
+
+
+def _failed(service: Service, ident: str, failure: Exception) -> Response:
+    """The answer where something went wrong, whether it was to be expected or not."""
+    if isinstance(failure, ShoalError):
+        return failures.respond(failure)
+    service.log("error", "request failed", request_id=ident, error=repr(failure))
+    return failures.respond(ShoalError(failures.UNEXPECTED))
 
 
 def _request_id(request: Request) -> str:
@@ -126,7 +141,8 @@ def _request_id(request: Request) -> str:
 
 
 async def _answer(service: Service, route: Route, request: Request, ident: str) -> Response:
-    body = Body(request.receive, service.settings.largest_body)
+    is_empty = not any(name in request.headers for name in _OF_BODIES)
+    body = Body(request.receive, service.settings.largest_body, is_empty)
     await body.fetch(_SMALL_BODY)
     work = partial(_handle, service, route, request, ident, body)
     return await to_thread.run_sync(work, limiter=_threads(service, route))
@@ -144,6 +160,8 @@ def _handle(service: Service, route: Route, request: Request, ident: str, body: 
     identity = ANYONE
     if route.need is not Need.NOTHING:
         identity = service.authenticator.authenticate(request.headers.get("authorization"))
+        if identity.may_do_all:
+            require_own(request.headers, service.settings.origins)
     path = {name: _unquoted(text) for name, text in request.path_params.items()}
     lake = service.access.view(identity, service.lake)
     called = f"{request.method} {request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
@@ -156,6 +174,11 @@ def _handle(service: Service, route: Route, request: Request, ident: str, body: 
         if not _is_done(call, route):
             raise
         return Response(status_code=204)
+    if route.mutates:
+        # A commit names the author that its client gave; who it was is here.
+        service.log(
+            "info", "change", request_id=ident, operation=route.name, subject=call.subject, path=request.url.path
+        )
     return _respond(call, route.handler(call))
 
 
@@ -195,19 +218,18 @@ def _is_done(call: Call, route: Route) -> bool:
 
 def _respond(call: Call, answer: Answer) -> Response:
     """What a handler gave, as an answer of HTTP."""
-    service = call.service
     match answer:
         case None:
             return Response(status_code=204)
         case Text():
             return Response(answer.content, media_type=answer.media_type)
         case Streaming():
-            return _streamed(service, answer)
+            return _streamed(call, answer)
         case EventStream():
             return StreamingResponse(_events(call), media_type="text/event-stream")
         case Value() | list():
             return Response(_written(call, answer), media_type=media_type(call.answer_format))
-    return _streamed(service, Streaming(partial(_write_all, call, answer), media_type(call.answer_format), _nothing))
+    return _streamed(call, Streaming(partial(_write_all, call, answer), media_type(call.answer_format)))
 
 
 async def _events(call: Call) -> AsyncIterator[bytes]:
@@ -219,17 +241,9 @@ async def _events(call: Call) -> AsyncIterator[bytes]:
             yield event.encode()
 
 
-def _nothing() -> None:
-    """There is nothing to stop but the writing, which ends when nobody takes its bytes."""
-
-
-def _streamed(service: Service, answer: Streaming) -> Response:
-    plan = Plan(answer.make, answer.media_type, service.query_threads, answer.stop, _as_answer)
-    return Streamed(plan, {})
-
-
-def _as_answer(failure: Exception) -> Response | None:
-    return failures.respond(failure) if isinstance(failure, ShoalError) else None
+def _streamed(call: Call, answer: Streaming) -> Response:
+    threads, on_failure = call.service.query_threads, partial(_failed, call.service, call.id)
+    return Streamed(Plan(answer.make, answer.media_type, threads, answer.stop, answer.end, on_failure), {})
 
 
 def _written(call: Call, answer: Value | list[Value]) -> bytes:

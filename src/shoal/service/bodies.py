@@ -27,11 +27,11 @@ _SOUGHT = (b"PAR1", b"VNG")
 class Body:
     """The bytes of a body in their order, for a thread of the loop."""
 
-    def __init__(self, receive: Receive, limit: int) -> None:
+    def __init__(self, receive: Receive, limit: int, is_empty: bool = False) -> None:
         self._receive = receive
         self._limit = limit
         self._ready = b""
-        self._is_whole = False
+        self._is_whole = is_empty
         self._digest = hashlib.sha256()
         self.size = 0
 

@@ -63,6 +63,7 @@ class Call:
     body: Body
     answer_format: Format
     warnings: list[str] = field(default_factory=list)
+    _pool: LocalPool | None = None
 
     @property
     def subject(self) -> str:
@@ -70,8 +71,10 @@ class Call:
         return self.identity.subject
 
     def pool(self) -> LocalPool:
-        """The pool that the path names."""
-        return self.lake.pool(self.path["pool"])
+        """The pool that the path names, the same for all of the request."""
+        if self._pool is None:
+            self._pool = self.lake.pool(self.path["pool"])
+        return self._pool
 
     def operation(self) -> str | None:
         """The id of what is to be done, if the request has an idempotency key. All of the body has to have come."""

@@ -17,6 +17,7 @@ from shoal.errors import StorageFailure
 from shoal.service.app import make_app
 from shoal.service.connections import Connection
 from shoal.service.state import Service
+from shoal.service.warmth import warm_up
 
 _BACKLOG = 2048
 _GRACE_SECONDS = 10
@@ -34,6 +35,8 @@ class Listening:
     key: str | None = None
     parent: int | None = None
     """A file descriptor that ends with the process that started this one."""
+    with_spark: bool = False
+    """Whether to start Spark along with the service, and not with the first query that needs it."""
     manage_every: float | None = None
     """Seconds between two rounds of maintenance; None is no maintenance."""
 
@@ -60,6 +63,7 @@ def serve(service: Service, how: Listening) -> None:
         service.log("info", "listening", addr=f"{how.host}:{port}", lake=service.lake.uri)
         if how.port_file is not None:
             _write_whole(how.port_file, str(port))
+        warm_up(service, how.with_spark)
         server.run([listener])
     service.log("info", "ended")
 

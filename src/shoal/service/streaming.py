@@ -80,8 +80,10 @@ class Plan:
     threads: CapacityLimiter
     on_gone: Callable[[], None] = lambda: None
     """Called when the client has gone away, from another thread than that which makes the answer."""
-    on_failure: Callable[[Exception], Response | None] = lambda e: None
-    """The answer instead, if something goes wrong before the first byte; None if there is none."""
+    on_end: Callable[[], None] = lambda: None
+    """Called at last, in any case: also if nothing was made."""
+    on_failure: Callable[[Exception], Response] = lambda e: Response(status_code=500)
+    """The answer instead, if something goes wrong before the first byte."""
 
 
 class Streamed(Response):
@@ -92,8 +94,16 @@ class Streamed(Response):
         del self.headers["content-length"]
         self._plan = plan
         self._is_over = False
+        self.on_begin: Callable[[int], None] = lambda status: None
+        """Called with the status, when that is known."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            self._plan.on_end()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         put, take = create_memory_object_stream[bytes](_AHEAD)
         failure: list[Exception] = []
         async with create_task_group() as tasks:
@@ -104,6 +114,7 @@ class Streamed(Response):
             tasks.cancel_scope.cancel()
         if answer is not None:
             answer.headers["X-Request-ID"] = self.headers["X-Request-ID"]
+            self.on_begin(answer.status_code)
             await answer(scope, receive, send)
 
     async def _send(
@@ -121,8 +132,8 @@ class Streamed(Response):
                     await self._begin(send)
                     has_begun = True
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        if failure and not has_begun and (answer := self._plan.on_failure(failure[0])) is not None:
-            return answer
+        if failure and not has_begun:
+            return self._plan.on_failure(failure[0])
         if failure:
             raise Cut from failure[0]
         if not has_begun:
@@ -131,6 +142,7 @@ class Streamed(Response):
         return None
 
     async def _begin(self, send: Send) -> None:
+        self.on_begin(self.status_code)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
 
     async def _listen(self, receive: Receive) -> None:

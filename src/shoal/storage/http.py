@@ -12,7 +12,7 @@ from http.client import HTTPException
 from typing import Any
 
 from shoal.errors import InvalidInput, StorageFailure, Unsupported
-from shoal.storage.http_exchange import Answer, Request, connect, exchange, naming, send
+from shoal.storage.http_exchange import Answer, Reach, Request, connect, exchange, naming, send
 from shoal.storage.inputs import Input
 from shoal.storage.ranged import Forward, Ranged, read_fully
 from shoal.storage.remote import public_name
@@ -25,9 +25,11 @@ def open_url(url: str) -> Input:
     return _open(Request(url))
 
 
-def open_request(url: str, method: str, headers: tuple[tuple[str, str], ...], body: bytes) -> Input:
+def open_request(
+    url: str, method: str, headers: tuple[tuple[str, str], ...], body: bytes, reach: Reach | None = None
+) -> Input:
     """The answer to a request."""
-    return _open(Request(url, method, headers, body))
+    return _open(Request(url, method, headers, body, reach))
 
 
 def _open(request: Request) -> Input:
@@ -117,7 +119,7 @@ class _Ranges:
         try:
             return send(request, self._connection)
         except (ConnectionError, HTTPException):
-            self._connection = connect(request.url)
+            self._connection = connect(request)
             return send(request, self._connection)
 
     def _check(self, answer: Answer, start: int, size: int) -> None:

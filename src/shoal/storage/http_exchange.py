@@ -7,9 +7,10 @@ is redirected to, cannot send a header twice, and makes a new connection for eac
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
@@ -29,6 +30,10 @@ _OF_BODY = {"content-type", "content-length", "content-encoding"}
 _GONE = (404, 410)
 
 
+Reach = Callable[[str], str]
+"""Gives the address at which the host of a URL is to be reached; raises if it is not to be reached at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What to ask for. A header may be given several times."""
@@ -37,6 +42,8 @@ class Request:
     method: str = "GET"
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
+    reach: Reach | None = None
+    """Asked for each connection, that of a redirect as well; there is no proxy then. None looks the host up."""
 
     def has(self, name: str) -> bool:
         """Whether a header is given."""
@@ -93,7 +100,7 @@ def exchange(request: Request) -> Answer:
     """The answer, after redirects; an error status raises."""
     asked = request
     for _ in range(_MAX_REDIRECTS + 1):
-        answer = send(asked, connect(asked.url))
+        answer = send(asked, connect(asked))
         if not _is_redirect(answer):
             return _require_success(answer, request.url)
         answer.close()
@@ -101,21 +108,36 @@ def exchange(request: Request) -> Answer:
     raise StorageFailure(f"{public_name(request.url)}: more than {_MAX_REDIRECTS} redirects")
 
 
-def connect(url: str) -> HTTPConnection:
+def connect(request: Request) -> HTTPConnection:
     """A connection to the host of a URL, or to the proxy that the environment names."""
-    parts = urlsplit(url)
+    parts = urlsplit(request.url)
     if not parts.hostname:
-        raise InvalidInput(f"{public_name(url)}: names no host")
-    proxy = _proxy(parts)
+        raise InvalidInput(f"{public_name(request.url)}: names no host")
     is_secret = parts.scheme == "https"
-    make = HTTPSConnection if is_secret else HTTPConnection
     port = parts.port or (443 if is_secret else 80)
+    if request.reach is not None:
+        return _connect_to(request.reach(request.url), parts.hostname, port, is_secret)
+    proxy = _proxy(request)
+    make = HTTPSConnection if is_secret else HTTPConnection
     if proxy is None:
         return make(parts.hostname, port, timeout=TIMEOUT)
     connection = make(proxy.hostname or "", proxy.port or 80, timeout=TIMEOUT)
     if is_secret:
         connection.set_tunnel(parts.hostname, port, _basic("Proxy-Authorization", proxy))
     return connection
+
+
+def _connect_to(address: str, host: str, port: int, is_secret: bool) -> HTTPConnection:
+    """A connection to an address, where the host is only the name that is asked for, and that a certificate is for."""
+    made = socket.create_connection((address, port), TIMEOUT)
+    try:
+        connection = (HTTPSConnection if is_secret else HTTPConnection)(host, port, timeout=TIMEOUT)
+        connection.sock = ssl.create_default_context().wrap_socket(made, server_hostname=host) if is_secret else made
+        connection.auto_open = 0  # it would look the host up again
+        return connection
+    except BaseException:
+        made.close()
+        raise
 
 
 def send(request: Request, connection: HTTPConnection) -> Answer:
@@ -139,17 +161,17 @@ def _put(request: Request, connection: HTTPConnection) -> None:
     }
     if request.body or request.method in ("POST", "PUT", "PATCH"):
         headers["Content-Length"] = str(len(request.body))
-    if parts.scheme == "http" and (proxy := _proxy(parts)):
+    if parts.scheme == "http" and (proxy := _proxy(request)):
         headers |= _basic("Proxy-Authorization", proxy)
-    connection.putrequest(request.method, _target(parts), skip_host=True, skip_accept_encoding=True)
+    connection.putrequest(request.method, _target(request, parts), skip_host=True, skip_accept_encoding=True)
     for name, value in (*((n, v) for n, v in headers.items() if not request.has(n.lower())), *request.headers):
         connection.putheader(name, value)
     connection.endheaders(request.body or None)
 
 
-def _target(parts: SplitResult) -> str:
+def _target(request: Request, parts: SplitResult) -> str:
     path = quote(parts.path or "/", safe="/%:=&~+!$,;'@()*") + (f"?{_quote_query(parts.query)}" if parts.query else "")
-    is_by_proxy = parts.scheme == "http" and _proxy(parts) is not None
+    is_by_proxy = parts.scheme == "http" and _proxy(request) is not None
     return f"http://{parts.netloc.rpartition('@')[2]}{path}" if is_by_proxy else path
 
 
@@ -157,8 +179,9 @@ def _quote_query(query: str) -> str:
     return quote(query, safe="/%:=&~+!$,;'@()*?[]")
 
 
-def _proxy(parts: SplitResult) -> SplitResult | None:
-    address = getproxies().get(parts.scheme)
+def _proxy(request: Request) -> SplitResult | None:
+    parts = urlsplit(request.url)
+    address = None if request.reach is not None else getproxies().get(parts.scheme)
     if not address or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     return urlsplit(address if "://" in address else f"http://{address}")

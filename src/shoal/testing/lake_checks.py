@@ -157,7 +157,7 @@ def check_journal(store: ObjectStore, prefix: str) -> list[Entry]:
     assert positions == list(range(1, len(positions) + 1)), f"{prefix}: a gap in {positions}"
     entries = list(Journal(store, prefix).entries())
     assert len(entries) == len(positions)
-    twice = [to_text(op) for op, count in Counter(e.op for e in entries).items() if count > 1]
+    twice = [to_text(op) for op, count in Counter(op for e in entries for op in (e.op, *e.group)).items() if count > 1]
     assert not twice, f"{prefix}: operations {twice} are there twice"
     times = [e.at for e in entries]
     assert times == sorted(times), f"{prefix}: times go back"

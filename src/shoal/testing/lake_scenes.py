@@ -24,6 +24,7 @@ from shoal.lake import (
     checkpoints,
     claims,
     commits,
+    group_commit,
     journal,
     lake,
     pools,
@@ -131,7 +132,8 @@ def in_miniature(monkeypatch: pytest.MonkeyPatch, patience: Patience | None = No
     monkeypatch.setattr(journal, "SNAPSHOT_EVERY", 4)
     monkeypatch.setattr(snapshots, "CHECKPOINT_EVERY", 4)
     monkeypatch.setattr(checkpoints, "PAGE", 2)
-    for module in (changes, claims, commits, ids, journal, lake, memory, pools, sessions, vacuum):
+    monkeypatch.setattr(group_commit, "AT_ONCE", 1)
+    for module in (changes, claims, commits, group_commit, ids, journal, lake, memory, pools, sessions, vacuum):
         monkeypatch.setattr(module, "time", stage, raising=False)
     monkeypatch.setattr(ids, "secrets", stage)
     monkeypatch.setattr(probe, "token_hex", stage.token_hex)

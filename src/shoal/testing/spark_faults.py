@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from shoal.engines.spark.jobs import cores, run_tasks
+from shoal.engines.spark.piles import regroup
 from shoal.lake.workers import Workers
 
 Victim = Literal["task", "executor"]
@@ -17,7 +18,7 @@ Victim = Literal["task", "executor"]
 class Deadly(NamedTuple):
     """Work that ends with a death, once."""
 
-    work: Callable[[Any], Iterable[Any]]
+    work: Callable[..., Iterable[Any]]
     payload: Any
     victim: Victim
     mark: str
@@ -30,12 +31,20 @@ def deadly_workers(victim: Victim, mark: Path) -> Workers:
     def run(work: Callable[[Any], Iterable[Any]], payloads: Sequence[Any]) -> Generator[Any, None, None]:
         yield from run_tasks(work_and_die, [Deadly(work, payload, victim, str(mark)) for payload in payloads])
 
-    return Workers(run, 2 * cores(), is_elsewhere=True)
+    def in_two_steps(
+        part: Callable[[Any], Iterable[tuple[int, Any]]],
+        payloads: Sequence[Any],
+        join: Callable[[Any, Iterator[Any]], Iterable[Any]],
+        piles: Sequence[Any],
+    ) -> Generator[Any, None, None]:
+        yield from regroup(part, payloads, work_and_die, [Deadly(join, pile, victim, str(mark)) for pile in piles])
+
+    return Workers(run, in_two_steps, 2 * cores(), is_elsewhere=True)
 
 
-def work_and_die(task: Deadly) -> list[Any]:
+def work_and_die(task: Deadly, *pieces: Any) -> list[Any]:
     """What a task does."""
-    made = list(task.work(task.payload))
+    made = list(task.work(task.payload, *pieces))
     try:
         os.close(os.open(task.mark, os.O_CREAT | os.O_EXCL))
     except FileExistsError:

@@ -6,8 +6,10 @@ import gzip
 import json
 import multiprocessing
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,8 +19,13 @@ import shoal
 from shoal.api import file_loads
 from shoal.api.protocol import Lake
 from shoal.engines.spark.session import spark_session
-from shoal.errors import InvalidInput, NotFound
+from shoal.errors import CorruptData, InvalidInput, NotFound
+from shoal.ids import to_text
+from shoal.lake import shares
+from shoal.lake.objects import DataObject
+from shoal.lake.pools import Pool
 from shoal.model.text import format_value
+from shoal.testing.services import serving
 
 
 def test_tasks_write_what_this_process_would_have_written(tmp_path: Path) -> None:
@@ -33,8 +40,11 @@ def check_all(root: Path) -> None:
     lake = shoal.create(root / "lake")
     check_files(lake, root)
     check_bad_files(lake, root)
-    check_frames(lake)
+    check_frames(lake, objects=3)
     check_rewriting(lake)
+    check_pieces(lake, root)
+    with serving(root / "served", root, ["-log.level", "warn"]) as served:
+        check_frames(shoal.open(served.url), objects=1)
 
 
 def texts(lake: Lake, program: str) -> Counter[str]:
@@ -93,14 +103,14 @@ def check_bad_files(lake: Lake, root: Path) -> None:
         pool.load([{"ts": 1}], engine="spark")
 
 
-def check_frames(lake: Lake) -> None:
+def check_frames(lake: Lake, objects: int) -> None:
     session = spark_session()
     frame = session.range(0, 500, 1, 3).selectExpr("id as ts", "concat('u', id) as name", "array(id, 2) as list")
     pool = lake.create("frames", key="ts")
     pool.load(frame)
     assert texts(lake, "from frames") == Counter(f'{{ts:{i},name:"u{i}",list:[{i},2]}}' for i in range(500))
     assert len(list(pool.log())) == 1
-    assert sum(1 for _ in pool.objects()) == 3
+    assert sum(1 for _ in pool.objects()) == objects
 
 
 def check_rewriting(lake: Lake) -> None:
@@ -118,3 +128,30 @@ def check_rewriting(lake: Lake) -> None:
     assert 0 < sum(kept.values()) < 1800
     with pytest.raises(InvalidInput, match="empty transaction"):
         lake.pool("rewritten_spark").delete(where="n > 1000000", engine="spark")
+
+
+def check_pieces(lake: Lake, root: Path) -> None:
+    """A compaction in many shares, for which objects are cut by some tasks and put together by others."""
+    shares.TASK_SHARE = 4000
+    pool = lake.create("pieces", key="ts")
+    for part in range(20):
+        pool.load([{"ts": (i * 13 + part) % 300, "n": 1000 * part + i} for i in range(300)])
+    before = [format_value(v) for v in lake.query("from pieces")]
+    pool.create_branch("damaged")
+    (done,) = pool.compact_all(engine="spark")
+    assert done.objects == 20
+    assert sum(1 for _ in pool.objects()) > 20
+    assert [format_value(v) for v in lake.query("from pieces")] == before
+    files = set((root / "lake" / pool.id).glob("data/*"))
+    cut = shares.cut
+
+    def cut_and_damaged(pool: Pool, objects: Sequence[DataObject], size: int) -> shares.Cut:
+        """So that tasks find it, and not this process when it looks for keys."""
+        made = cut(pool, objects, size)
+        victim = next(path for path in files if path.stem == to_text(objects[7].id))
+        victim.write_bytes(victim.read_bytes()[:-1])
+        return made
+
+    with patch.object(shares, "cut", cut_and_damaged), pytest.raises(CorruptData, match="the checksum does not fit"):
+        list(pool.compact_all("damaged", engine="spark"))
+    assert set((root / "lake" / pool.id).glob("data/*")) == files

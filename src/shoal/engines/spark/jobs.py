@@ -50,7 +50,12 @@ def run_tasks(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Genera
 
 def stage(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Any:
     """The same as an RDD, of which nothing has been computed yet."""
-    pickled = [pickle.dumps((work, payload)) for payload in payloads]
+    return stage_calls([(work, payload) for payload in payloads])
+
+
+def stage_calls(calls: Sequence[tuple[Callable[[P], Iterable[R]], P]]) -> Any:
+    """Functions of modules with a payload each, a task for each of them, as an RDD."""
+    pickled = [pickle.dumps(call) for call in calls]
     return _context().parallelize(pickled, len(pickled)).mapPartitions(_run)
 
 

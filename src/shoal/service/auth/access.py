@@ -20,7 +20,7 @@ class Access:
 
     def __init__(self, store: LocalAccess) -> None:
         self.store = store
-        self._views: OrderedDict[tuple[Identity, str | None], LocalLake] = OrderedDict()
+        self._views: OrderedDict[tuple[Identity, str | None, str | None], LocalLake] = OrderedDict()
         self._lock = Lock()
 
     def may(self, identity: Identity, pool_id: str | None, verb: Verb) -> bool:
@@ -35,9 +35,9 @@ class Access:
         rights = self.store.rights()
         if _may(rights, identity, pool_id, verb):
             return
-        name = asked or pool_id or EVERYTHING
         if pool_id is not None and not _may(rights, identity, pool_id, "read"):
-            raise NotFound(f"{name}: pool not found")
+            raise NotFound(f"{asked or pool_id}: pool not found")
+        name = EVERYTHING if pool_id is None else self.store.pool_name(pool_id)
         if pool_id is not None and pool_id == rights.pool:
             raise Forbidden(f"{name}: this is changed by shoal grant, revoke and tokens alone")
         way_out = f"an admin may change that: shoal grant {identity.subject} {verb} {name!r}"
@@ -49,7 +49,7 @@ class Access:
         It is the same object as long as no grant changes, so that queries that were compiled before are found again.
         """
         rights = self.store.rights()
-        key = identity, rights.tip
+        key = identity, rights.pool, rights.tip
         with self._lock:
             if key not in self._views:
                 self._views[key] = LocalLake(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from shoal.api.describing import Channel
 from shoal.api.heads import parse_head
+from shoal.api.limits import limited
 from shoal.api.protocol import ScanPlan
 from shoal.api.results import Results
 from shoal.engines.stopping import Stop
@@ -67,11 +68,14 @@ Ask = Callable[["Aside"], Results]
 
 
 def stream(call: Call, ask: Ask) -> Streaming:
-    """The results of a question, which is asked now, so that what is wrong with it is an answer of its own."""
-    service, aside = call.service, Aside(call.warnings)
-    running = _Answering(call, ask(aside), aside)
-    service.queries.begin(call.id, call.subject)
-    return Streaming(running.make, media_type(call.answer_format), running.stop)
+    """The results of a question. It is asked in the thread of the query: some of them are all work before any result,
+    and whoever leaves meanwhile ends it.
+    """
+    place = ExitStack()
+    place.enter_context(call.service.gate.enter(call.subject))
+    running = _Answering(call, ask, Aside(call.warnings), place)
+    call.service.queries.begin(call.id, call.subject)
+    return Streaming(running.make, media_type(call.answer_format), running.stop, running.end)
 
 
 class Aside:
@@ -93,10 +97,12 @@ class Aside:
 class _Answering:
     """Results on their way out."""
 
-    def __init__(self, call: Call, results: Results, aside: Aside) -> None:
+    def __init__(self, call: Call, ask: Ask, aside: Aside, place: ExitStack) -> None:
         self._call = call
-        self._results = results
+        self._ask = ask
         self._aside = aside
+        self._place = place
+        self._error = ""
 
     def stop(self) -> None:
         """The client has gone away."""
@@ -106,25 +112,34 @@ class _Answering:
     def make(self, chunks: Chunks) -> None:
         """Write the results."""
         call, service = self._call, self._call.service
-        error = ""
+        was_asked = False
         try:
-            with service.metrics.queries.track_inprogress(), self._results:
-                self._write(chunks)
+            with service.metrics.queries.track_inprogress(), self._asked() as results:
+                was_asked = True
+                self._write(chunks, results)
         except ShoalError as e:
-            error = str(e)
-            service.log("warn", "Error writing batch", request_id=call.id, error=error)
+            self._error = str(e)
+            if was_asked:
+                service.log("warn", "Error writing batch", request_id=call.id, error=self._error)
             raise
-        finally:
-            service.queries.end(call.id, call.subject, error)
 
-    def _write(self, chunks: Chunks) -> None:
+    def _asked(self) -> Results:
+        limits = self._call.service.settings.limits.query
+        return limited(limits, self._aside.stop, lambda: self._ask(self._aside))
+
+    def end(self) -> None:
+        """The answer is over, or never began."""
+        self._place.close()
+        self._call.service.queries.end(self._call.id, self._call.subject, self._error)
+
+    def _write(self, chunks: Chunks, results: Results) -> None:
         call = self._call
         if call.is_set("ctrl") and call.answer_format.name in WRITERS:
-            self._write_controlled(chunks)
+            self._write_controlled(chunks, results)
             return
         writer = open_writer(call.answer_format)(chunks)
         flush = getattr(writer, "flush", None)
-        for value in self._results:
+        for value in results:
             writer.write(value)
             if chunks.is_due():
                 if flush is not None:
@@ -132,38 +147,39 @@ class _Answering:
                 chunks.flush()
         writer.close()
 
-    def _write_controlled(self, chunks: Chunks) -> None:
+    def _write_controlled(self, chunks: Chunks, results: Results) -> None:
         call, began = self._call, time.time_ns()
         writer = self._aside.writer = WRITERS[call.answer_format.name](chunks, WriteOptions())
         try:
             writer.tell("QueryChannelSet", channel="main")
             told = 0
-            for value in self._results:
+            for value in results:
                 writer.write(value)
                 if chunks.is_due():
                     told = _tell_warnings(writer, call.warnings, told)
-                    writer.tell("QueryStats", **self._statistics(began))
+                    writer.tell("QueryStats", **_statistics(results, began))
                     chunks.flush()
             _tell_warnings(writer, call.warnings, told)
             writer.tell("QueryChannelEnd", channel="main")
-            writer.tell("QueryStats", **self._statistics(began))
+            writer.tell("QueryStats", **_statistics(results, began))
         except ShoalError as e:
             # The stream has begun: the error is its last message, and the client raises it.
             writer.tell("QueryError", error=str(e), kind=e.kind)
-            call.service.queries.end(call.id, call.subject, str(e))
+            self._error = str(e)
         with suppress(ShoalError):
             writer.close()
 
-    def _statistics(self, began: int) -> dict[str, Any]:
-        read = self._results.statistics
-        return {
-            "start_time": _moment(began),
-            "update_time": _moment(time.time_ns()),
-            "bytes_read": read.bytes_read,
-            "bytes_matched": read.bytes_matched,
-            "records_read": read.records_read,
-            "records_matched": read.records_matched,
-        }
+
+def _statistics(results: Results, began: int) -> dict[str, Any]:
+    read = results.statistics
+    return {
+        "start_time": _moment(began),
+        "update_time": _moment(time.time_ns()),
+        "bytes_read": read.bytes_read,
+        "bytes_matched": read.bytes_matched,
+        "records_read": read.records_read,
+        "records_matched": read.records_matched,
+    }
 
 
 def _tell_warnings(writer: Any, warnings: list[str], told: int) -> int:

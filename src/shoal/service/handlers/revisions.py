@@ -13,7 +13,7 @@ from shoal.lake.commits import show_commit
 from shoal.lake.objects import in_order, show_object
 from shoal.model import types as t
 from shoal.model.values import Value, record, string
-from shoal.service.answers import Answer, commit_response, id_of
+from shoal.service.answers import Answer, commit_response, gathered, id_of
 from shoal.service.calls import Call, id_texts
 from shoal.service.handlers.pools import branch_update
 
@@ -80,13 +80,13 @@ def resolve(call: Call) -> Answer:
 def log(call: Call) -> Answer:
     """Commits, newest first."""
     inner = call.pool().inner
-    return map(show_commit, inner.log(inner.resolve(call.path["revision"])))
+    return gathered(map(show_commit, inner.log(inner.resolve(call.path["revision"]))))
 
 
 def objects(call: Call) -> Answer:
     """Data objects, in the order of the pool key."""
     inner = call.pool().inner
-    return map(show_object, inner.snapshot(inner.resolve(call.path["revision"])).objects())
+    return gathered(map(show_object, inner.snapshot(inner.resolve(call.path["revision"])).objects()))
 
 
 def diff(call: Call) -> Answer:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from shoal.api.local_transaction import LocalTransaction
+from shoal.api.results import Results
+from shoal.engines.stopping import stopped_by
 from shoal.errors import NotFound
 from shoal.ids import to_text
 from shoal.lake.branches import as_id
@@ -14,7 +16,7 @@ from shoal.service.answers import Answer, commit_response, id_of
 from shoal.service.calls import Call
 from shoal.service.handlers.loads import deletion, pieces
 from shoal.service.handlers.pools import branch_update
-from shoal.service.handlers.queries import stream
+from shoal.service.handlers.queries import Aside, stream
 from shoal.service.operations import Keyed
 
 
@@ -71,8 +73,12 @@ def delete(call: Call) -> None:
 def query(call: Call) -> Answer:
     """Ask the lake as the transaction sees it."""
     program = call.record({"query": str}).get("query", "")
-    with _transaction(call) as transaction:
-        return stream(call, lambda side: transaction.query(program))
+
+    def ask(aside: Aside) -> Results:
+        with _transaction(call) as transaction, stopped_by(aside.stop):
+            return transaction.query(program)
+
+    return stream(call, ask)
 
 
 def commit(call: Call) -> Answer:

@@ -1,0 +1,70 @@
+"""Work in two steps, with what the first makes brought together in piles for the second: by a shuffle of Spark."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from shoal.engines.spark.jobs import framed, opened, stage_calls, stream
+from shoal.errors import ShoalError
+
+P = TypeVar("P")
+Q = TypeVar("Q")
+M = TypeVar("M")
+R = TypeVar("R")
+
+
+class Sent(NamedTuple):
+    """A piece on its way to a pile."""
+
+    task: int
+    number: int
+    """Of the pieces that the task makes."""
+    row: bytes
+
+
+def regroup(
+    part: Callable[[P], Iterable[tuple[int, M]]],
+    payloads: Sequence[P],
+    join: Callable[[Q, Iterator[M]], Iterable[R]],
+    piles: Sequence[Q],
+) -> Generator[R, None, None]:
+    """What `join` makes of each pile and the pieces that `part` made for it, in the order of the piles."""
+    # The piles go the way of the pieces, and first: so a task is told of its own, and of no other.
+    told: list[tuple[int, Any]] = list(enumerate((join, pile) for pile in piles))
+    calls: list[tuple[Any, Any]] = [(_as_it_is, told), *((part, payload) for payload in payloads)]
+    pieces = stage_calls(calls)
+    sent = pieces.mapPartitionsWithIndex(partial(_sent, len(piles))).partitionBy(len(piles), int)
+    yield from stream(sent.mapPartitions(_joined))
+
+
+# ---- in tasks
+
+
+def _as_it_is(pieces: Iterable[M]) -> Iterable[M]:
+    return pieces
+
+
+def _sent(count: int, task: int, rows: Iterable[bytes]) -> Iterator[tuple[int, Sent]]:
+    """The pieces of a task, each with its place. An error has all places, so that nothing is made of any pile."""
+    for number, row in enumerate(rows):
+        try:
+            places: Iterable[int] = (opened(row)[0],)
+        except ShoalError:
+            places = range(count)
+        for place in places:
+            yield place, Sent(task, number, row)
+
+
+def _joined(pile: Iterable[tuple[int, Sent]]) -> Iterator[bytes]:
+    """What is made of a pile, whose pieces come as they like."""
+    found = deque(sorted(sent for _, sent in pile))
+    join, payload = opened(found.popleft().row)[1]
+
+    def pieces() -> Iterator[Any]:
+        while found:
+            yield opened(found.popleft().row)[1]
+
+    return framed(lambda: join(payload, pieces()))
