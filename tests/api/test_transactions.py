@@ -80,6 +80,18 @@ def test_serializable_finds_what_was_read_and_changed(pool: Pool) -> None:
         pool.load([{"ts": 9}])
 
 
+def test_the_side_of_a_join_was_read_whichever_engine_joins(
+    lake: Lake, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOAL_ENGINE", "duckdb")
+    lake.create("others", key="id").load([{"id": 1}])
+    pool.load([{"ts": 1}])
+    with pytest.raises(Conflict, match="changed what it read"), pool.transaction(isolation="serializable") as tx:
+        assert tx.query("from others | join (from logs) on id=ts ts").to_list() == [{"id": 1, "ts": 1}]
+        tx.load([{"ts": 10}])
+        pool.load([{"ts": 2}])
+
+
 def test_what_it_deletes_may_be_what_it_loaded(lake: Lake, pool: Pool) -> None:
     with pool.transaction() as tx:
         tx.load([{"ts": 1}, {"ts": 2}])

@@ -14,7 +14,7 @@ from shoal.api.protocol import Lake, Pool
 from shoal.client import service, uploads
 from shoal.errors import NotFound, OutcomeUnknown, StorageFailure
 from shoal.ids import new, to_text
-from shoal.testing.cutting_proxy import CuttingProxy, cutting
+from shoal.testing.cutting_proxy import Cut, CuttingProxy, cutting
 from shoal.testing.services import Served
 
 
@@ -64,13 +64,14 @@ LOADS: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("lost", ["answer", "body", "delivered"])
 @pytest.mark.parametrize("kind", LOADS)
 def test_a_load_whose_answer_is_lost_is_there_once(
-    kind: str, times: int, lake: Lake, pool: Pool, proxy: CuttingProxy, tmp_path: Path
+    kind: str, lost: Cut, times: int, lake: Lake, pool: Pool, proxy: CuttingProxy, tmp_path: Path
 ) -> None:
     (tmp_path / "a.zson").write_text("{ts:1}")
     data = LOADS[kind](tmp_path)
-    proxy.cut("answer", times)
+    proxy.cut(lost, times)
     commit = pool.load(data)
     if hasattr(data, "close"):
         data.close()
@@ -191,6 +192,7 @@ def test_what_reads_is_asked_again(lake: Lake, pool: Pool, proxy: CuttingProxy) 
         "POST /query?": lambda: numbers(lake) == [1],
         "POST /query/sql": lambda: lake.sql("select ts from logs").to_list() == [{"ts": 1}],
         "POST /query/explain": lambda: lake.explain("from logs")[0].total == 1,
+        "/revision/main ": lambda: pool.resolve() is not None,
     }
     for line, read in reads.items():
         before = proxy.cuts

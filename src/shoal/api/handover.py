@@ -54,6 +54,8 @@ class Part(Protocol):
     """Whether what comes out is less than what was read: groups, or the first rows."""
     joined: tuple[int, ...]
     """Which of the other scans that were offered it reads as well, by their places."""
+    joining: str
+    """How it joins these, in words that end before the name of the pool that it begins with."""
 
     def explain(self) -> tuple[str, ...]:
         """What the engine is told, for each layout."""
@@ -184,7 +186,7 @@ class Handover:
             return (read.scan, *made.ops)
         engine = type(part).__module__.split(".")[-2]
         self._note(read, engine, made.why, part.explain() if self._explains else (), part.rest)
-        together = f"joined by the queries of {read.pool.config.name}"
+        together = f"{part.joining} {read.pool.config.name}"
         for other in made.joined:
             self._note(other, engine, together, (), ())
         if self._on_read is not None:

@@ -21,7 +21,7 @@ from shoal.api.sources import Watch
 from shoal.api.visible import check_plan, policy_of, pool_to_load
 from shoal.api.writing import write_pieces
 from shoal.engines.interp.engine import compile_source, run_program
-from shoal.engines.interp.environment import Memory, Run
+from shoal.engines.interp.environment import Memory, Run, memory_within
 from shoal.engines.stopping import Stop, current, results_stopped_by, stopped_by
 from shoal.errors import InvalidInput
 from shoal.formats.options import ReadOptions
@@ -136,7 +136,7 @@ def _run(lake: Lake, question: Question, compiled: plan.Program, handover: Hando
         return handover.open(scan, run) if isinstance(scan, plan.Computed) else open_other(scan)
 
     run = Run(
-        memory=question.memory or Memory(),
+        memory=_memory(question, compiled),
         open_scan=open_scan,
         load=lambda op, values: _load(lake, op, values),
         emit=emitter(question.on_debug),
@@ -145,6 +145,11 @@ def _run(lake: Lake, question: Question, compiled: plan.Program, handover: Hando
     )
     values = run_program(compiled, iter((NULL,)), run)
     return Results(question.program, results_stopped_by(question.stop, values), run.statistics)
+
+
+def _memory(question: Question, program: plan.Program) -> Memory:
+    limit = question.stop.memory
+    return (question.memory or Memory()) if limit is None else memory_within(limit, program)
 
 
 def _load(lake: Lake, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:

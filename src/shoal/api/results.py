@@ -41,6 +41,11 @@ class Results:
         """Let tasks of Spark compute them, where that is asked for; `make` is told how times are to be kept."""
         self._on_spark = make
 
+    def through(self, look: Callable[[Iterator[Value]], Iterator[Value]]) -> Results:
+        """The same results, of which each value passes something that looks at it."""
+        self._values = look(self._values)
+        return self
+
     def __iter__(self) -> Iterator[Value]:
         if self._held is not None:
             return iter(self._held)

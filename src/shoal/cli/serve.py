@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from shoal.api.limits import Limits
 from shoal.api.local import LocalLake, create_local, open_local
 from shoal.cli.auth_flags import AUTH_FLAGS, auth_settings
 from shoal.cli.flags import Flag, Parsed
@@ -60,9 +61,7 @@ def _serve(args: Parsed) -> None:
     host, port = parse_address(args["l"])
     auth = auth_settings(args, host)
     limits = QueryLimits(
-        seconds=args["limit.time"] or None,
-        rows=args["limit.rows"] or None,
-        memory=args["limit.memory"],
+        Limits(args["limit.time"] or None, args["limit.rows"] or None, args["limit.memory"] or None),
         at_once=max(1, args["limit.queries"]),
         per_caller=max(1, args["limit.caller"]),
     )

@@ -16,7 +16,7 @@ from shoal.client.credentials import check_token, find_token
 from shoal.client.infos import Reader
 from shoal.client.questions import ask, full_text, question
 from shoal.client.remote_pool import RemotePool, vacuum_choices
-from shoal.client.service import Call, Service, decode, make_key
+from shoal.client.service import Call, Service, make_key
 from shoal.client.transport import Access
 from shoal.engines.interp.environment import Memory
 from shoal.model import types as t
@@ -54,7 +54,7 @@ class RemoteLake:
         return self._reader.status(self._service.read_one("lake"))
 
     def pools(self) -> list[PoolInfo]:
-        return [self._reader.pool(value) for value in self._service.read("pool")]
+        return [self._reader.pool(value) for value in self._service.read_list("pool")]
 
     def pool(self, name: str) -> RemotePool:
         return RemotePool(self._service, self._reader.pool(self._service.read_one("pool", name)))
@@ -127,4 +127,4 @@ class RemoteLake:
     ) -> list[ScanPlan]:
         body = question(full_text(program, includes), None if head is None else parse_head(head), engine)
         call = Call("POST", ("query", "explain"), value=body, is_safe=True)
-        return [self._reader.plan(value) for value in decode(self._service.send(call))]
+        return [self._reader.plan(value) for value in self._service.read_all(call)]

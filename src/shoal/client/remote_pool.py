@@ -46,10 +46,10 @@ class RemotePool:
     # ---- names
 
     def branches(self) -> list[RefInfo]:
-        return [self._reader.ref(value) for value in self._read("branch")]
+        return [self._reader.ref(value) for value in self._service.read_list("pool", self.id, "branch")]
 
     def tags(self) -> list[RefInfo]:
-        return [self._reader.ref(value) for value in self._read("tag")]
+        return [self._reader.ref(value) for value in self._service.read_list("pool", self.id, "tag")]
 
     def create_branch(self, name: str, at: str = "main", *, id: str | None = None) -> None:  # noqa: A002 - the word for it
         self._change("POST", value=_ref(name, at), key=id)
@@ -120,7 +120,7 @@ class RemotePool:
         return self._commit(branch, "compact", value=_objects(ids), note=note, engine=engine, key=id)
 
     def compact_runs(self, branch: str = "main") -> list[list[str]]:
-        return [self._reader.ids(run) for run in self._read("branch", branch, "runs")]
+        return [self._reader.ids(run) for run in self._service.read_list("pool", self.id, "branch", branch, "runs")]
 
     def compact_all(self, branch: str = "main", *, engine: str | None = None) -> Iterator[Compaction]:
         call = self._call("POST", "branch", branch, "manage", choices={"engine": engine})

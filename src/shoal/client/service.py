@@ -10,20 +10,21 @@ import io
 import json
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from shoal.client.address import make_path, make_query
 from shoal.client.transport import Access, Answer, Lost, Request, Transport, Unreached
 from shoal.client.uploads import Unreadable, Upload
-from shoal.errors import OutcomeUnknown, ShoalError, StorageFailure
+from shoal.errors import InvalidInput, OutcomeUnknown, ShoalError, StorageFailure
 from shoal.formats import zng
 from shoal.ids import new, parse, to_text
 from shoal.model.text import format_value
 from shoal.model.values import Value
 
 MEDIA_TYPE = "application/x-zng"
+_T = TypeVar("_T")
 _TRIES = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _READ_SECONDS = 300.0
@@ -101,20 +102,37 @@ class Service:
         answer = self.send(Call("GET", names, choices, is_safe=True, timeout=_READ_SECONDS))
         return decode(answer)
 
-    def read_one(self, *names: str, **choices: str | None) -> Value:
+    def read_all(self, call: Call) -> list[Value]:
+        """All the values of an answer that is small."""
+        return self._try(call, _take_all)
+
+    def read_list(self, *names: str) -> list[Value]:
+        """The few values that something is told by."""
+        return self.read_all(Call("GET", names, is_safe=True, timeout=_READ_SECONDS))
+
+    def read_one(self, *names: str) -> Value:
         """The one value that something is told by."""
-        return _only(self.url, self.read(*names, **choices))
+        found = self.read_list(*names)
+        if len(found) != 1:
+            told = f"it answers with {len(found)} values, not one"
+            raise StorageFailure(f"{self.url}: this is no service of a lake ({told})")
+        return found[0]
 
     def change(self, call: Call) -> Value | None:
         """Do something once; what the service tells of it, if anything."""
-        with self.send(call) as answer:
-            return next(iter(list(decode(answer))), None)
+        return next(iter(self.read_all(call)), None)
 
     def send(self, call: Call) -> Answer:
-        """The answer to a call, asked for a few times where it is lost; raises what the service does."""
+        """The answer to a call, whose body is yet to be read."""
+        return self._try(call, _take_answer)
+
+    def _try(self, call: Call, take: Callable[[Answer], _T]) -> _T:
+        """What is taken from an answer, asked for a few times where it is lost; raises what the service does."""
         for pause in (*_pauses(), None):
             try:
                 answer = self._transport.send(call.request())
+                if not answer.is_error:
+                    return take(answer)
             except Unreadable as e:
                 raise e.cause from None
             except Unreached:
@@ -124,8 +142,6 @@ class Service:
                 if pause is None or not call.can_repeat:
                     raise _unsettled(call, e) from None
             else:
-                if not answer.is_error:
-                    return answer
                 wait, error = answer.retry_after, answer.error()
                 is_open = wait is not None or isinstance(error, OutcomeUnknown)
                 if pause is None or not is_open or not call.can_repeat:
@@ -153,7 +169,23 @@ def decode(answer: Answer) -> Iterator[Value]:
     """The values of an answer, which is closed at their end."""
     with answer:
         require_zng(answer)
-        yield from zng.read(answer)
+        try:
+            yield from zng.read(answer)
+        except InvalidInput as e:
+            raise unreadable(answer, e) from None
+
+
+def unreadable(answer: Answer, error: InvalidInput) -> StorageFailure:
+    """What is wrong with an answer that is no ZNG."""
+    return StorageFailure(f"{answer.url}: the answer cannot be read: {error}")
+
+
+def _take_all(answer: Answer) -> list[Value]:
+    return list(decode(answer))
+
+
+def _take_answer(answer: Answer) -> Answer:
+    return answer
 
 
 def require_zng(answer: Answer) -> None:
@@ -162,13 +194,6 @@ def require_zng(answer: Answer) -> None:
     if kind not in ("", MEDIA_TYPE):
         answer.close()
         raise StorageFailure(f"{answer.url}: this is no service of a lake (it answers with {kind})")
-
-
-def _only(url: str, values: Iterator[Value]) -> Value:
-    found = list(values)
-    if len(found) != 1:
-        raise StorageFailure(f"{url}: this is no service of a lake (it answers with {len(found)} values, not one)")
-    return found[0]
 
 
 def _pauses() -> Iterator[float]:

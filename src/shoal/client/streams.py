@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 
 from shoal.client.failures import error_of_kind
-from shoal.client.service import require_zng
+from shoal.client.service import require_zng, unreadable
 from shoal.client.transport import Answer
 from shoal.engines.interp.environment import Statistics
-from shoal.errors import InvalidInput, StorageFailure
+from shoal.errors import InvalidInput
 from shoal.formats import zng
 from shoal.lake.fields import get_or, name_of
 from shoal.model.parse import parse_value
@@ -61,7 +61,7 @@ class Stream:
         try:
             yield from zng.read_messages(self._answer)
         except InvalidInput as e:
-            raise StorageFailure(f"{self._answer.url}: the answer cannot be read: {e}") from None
+            raise unreadable(self._answer, e) from None
 
     def _take(self, control: zng.Control) -> None:
         """A message on the side; those that are not known are passed over."""

@@ -14,10 +14,11 @@ from copy import copy
 from threading import Event, RLock, Thread
 from typing import TypeVar
 
-from shoal.errors import ShoalError
+from shoal.errors import ShoalError, Stopped
 
 V = TypeVar("V")
 C = TypeVar("C")
+REMEDY = "limit of the service; narrow it, or ask for less"
 _AGAIN = 0.05
 """Seconds between two cancellations of the same work."""
 
@@ -28,6 +29,8 @@ class Stop:
     def __init__(self) -> None:
         self.why: ShoalError | None = None
         """What whoever works is to fail with; None as long as it may go on."""
+        self.memory: int | None = None
+        """How many bytes engines may hold for the work; None is as much as there is."""
         self._callbacks: list[Callable[[], None]] = []
         self._lock = RLock()
 
@@ -60,6 +63,10 @@ class Stop:
             return compare(a, b)
 
         return run
+
+    def out_of_memory(self) -> ShoalError:
+        """What work fails with that needs more memory than it may have."""
+        return Stopped(f"the query needs more than {(self.memory or 0) >> 20} MiB of memory ({REMEDY})")
 
     @contextmanager
     def on_stop(self, callback: Callable[[], None]) -> Iterator[None]:

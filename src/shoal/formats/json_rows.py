@@ -18,7 +18,7 @@ import orjson
 
 from shoal.errors import InvalidInput
 from shoal.formats.options import ReadOptions
-from shoal.formats.streams import CHUNK, Source
+from shoal.formats.streams import CHUNK, Source, read_at_least
 from shoal.model import types as t
 from shoal.model.values import Value
 from shoal.model.zcode import Data
@@ -75,33 +75,26 @@ def _read_freely(head: bytes, source: Source, line: int, limit: int) -> Iterator
             raise InvalidInput(f"line {line + text.count(chr(10))}: invalid UTF-8 ({e.reason})") from None
         if line == 1 and pos == 0:
             text = text.removeprefix("\ufeff")
-        start = pos
+        counted = pos  # lines are counted once each, however many values there are
         while (pos := _skip_space(text, pos)) < len(text):
+            line, counted = line + text.count("\n", counted, pos), pos
             made = _decode_one(text, pos, final, line)
             if made is None:
                 break
             obj, pos = made
-            yield _placed(obj, line + text.count("\n", start, pos))
+            line, counted = line + text.count("\n", counted, pos), pos
+            yield _placed(obj, line)
         if final:
             return
-        line += text.count("\n", start, pos)
+        line += text.count("\n", counted, pos)
         text = text[pos:]
         # A value that is not whole yet is decoded again from its start: more of it each time, whatever a pipe gives.
         wanted = 1 if pos else len(text)
         pos = 0
         if len(text) > limit:
             raise InvalidInput(f"line {line}: JSON value longer than {limit} characters")
-        data = _read_at_least(source, wanted)
+        data = read_at_least(source, wanted)
         final = not data
-
-
-def _read_at_least(source: Source, size: int) -> bytes:
-    """The next bytes of a source, this many unless it ends."""
-    parts: list[bytes] = []
-    while size > 0 and (part := source.read(max(CHUNK, size))):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
 
 
 def _placed(made: Any, line: int) -> Value:
@@ -135,7 +128,7 @@ def _may_go_on(error: json.JSONDecodeError, length: int) -> bool:
 
 
 def _decode_one(text: str, pos: int, final: bool, line: int) -> tuple[Any, int] | None:
-    """The value at `pos` and the position after it; None if the text may go on."""
+    """The value at `pos`, which is on this line, and the position after it; None if the text may go on."""
     try:
         made, end = _decode(text, pos)
         # A number may go on beyond the window; so may a word, but that would not have decoded.
@@ -151,9 +144,8 @@ def _decode_one(text: str, pos: int, final: bool, line: int) -> tuple[Any, int] 
         at, what = pos, str(e) if isinstance(e, InvalidInput) else f"value nests deeper than {t.MAX_DEPTH} levels"
     except ValueError as e:
         at, what = pos, str(e)
-    before = text[:at]
-    column = at - before.rfind("\n")
-    raise InvalidInput(f"line {line + before.count(chr(10))}, column {column}: {what}")
+    column = at - text.rfind("\n", 0, at)
+    raise InvalidInput(f"line {line + text.count(chr(10), pos, at)}, column {column}: {what}")
 
 
 def typed(made: Any, depth: int = 0) -> Typed:

@@ -71,11 +71,21 @@ def read_exactly(source: Source, size: int) -> bytes:
     return b"".join(parts)
 
 
+def read_at_least(source: Source, size: int) -> bytes:
+    """The next bytes of a source, this many unless it ends: not one more is waited for."""
+    parts: list[bytes] = []
+    while size > 0 and (part := source.read(max(CHUNK, size))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
 def read_lines(source: Source, limit: int = MAX_VALUE_SIZE) -> Iterator[bytes]:
     """Lines without their ends; the last one may lack an end. `\\r\\n` counts as an end."""
     rest = b""
     number = 0
-    while chunk := source.read(CHUNK):
+    # A long line that is not whole yet is copied with what comes: more of it each time.
+    while chunk := read_at_least(source, len(rest) if len(rest) > CHUNK else 1):
         pieces = (rest + chunk).split(b"\n")
         rest = pieces.pop()
         for piece in pieces:

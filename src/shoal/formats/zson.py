@@ -14,7 +14,7 @@ import re2
 from shoal.errors import InvalidInput
 from shoal.formats.colors import paint_zson
 from shoal.formats.options import ReadOptions, WriteOptions
-from shoal.formats.streams import CHUNK, Sink, Source
+from shoal.formats.streams import CHUNK, Sink, Source, read_at_least
 from shoal.model.parse import NeedMore, ParseError, Parser
 from shoal.model.text import Formatter
 from shoal.model.types import Type
@@ -53,10 +53,10 @@ class _Window:
         self._bytes = 0
         self.text = ""
         self.final = False
-        self._read(CHUNK)
+        self._read(1)
 
     def advance(self, done: int) -> None:
-        """Drop what was read and get more text; twice as much each time that nothing could be dropped."""
+        """Drop what was read and get more text; as much again of a long value of which nothing could be dropped."""
         passed = self.text[:done]
         if lines := passed.count("\n"):
             self._line += lines
@@ -66,7 +66,7 @@ class _Window:
         self.text = self.text[done:]
         if len(self.text) > self._limit:
             raise InvalidInput(f"{self.place(0)}: value longer than {self._limit} characters")
-        self._read(CHUNK if done else max(CHUNK, len(self.text)))
+        self._read(len(self.text) if len(self.text) > CHUNK and not done else 1)
 
     def place(self, position: int) -> str:
         """Line and column of a position in the window."""
@@ -76,7 +76,8 @@ class _Window:
         return f"line {self._line}, column {self._column + position}"
 
     def _read(self, size: int) -> None:
-        data = self._source.read(size)
+        """Get at least this many bytes, whatever a pipe gives at a time."""
+        data = read_at_least(self._source, size)
         self.final = not data
         try:
             self.text += self._decoder.decode(data, final=self.final)

@@ -18,12 +18,14 @@ from shoal.model.literals import parse_duration, parse_float, parse_ip, parse_ne
 from shoal.model.values import Value
 from shoal.model.zcode import Data, normal_map, normal_set
 
-_SKIP = re.compile(r"(?:[ \t\r\n]+|//[^\n]*\n?|/\*.*?\*/)*", re.DOTALL)
+_SKIP = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+\n?|/\*.*?\*/)*+", re.DOTALL)
+_STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
+"""Possessive, as there is one way to read a string: else each character of a long one is kept to come back to."""
 _NAME = re.compile(r"(?:[^\W\d]|\$)[\w$]*")
 _TYPE_NAME = re.compile(r"(?:[^\W\d]|\$)[\w$.]*|\d+")
 _END = r"(?=[\s,\])}(|:]|$)"
 _TOKEN = re.compile(
-    r'(?P<string>"(?:[^"\\\n]|\\.)*")'
+    rf"(?P<string>{_STRING})"
     r"|(?P<integer>[+-]?\d+)(?=[\s,\])}(|])"
     r"|(?P<time>\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d))"
     r"|(?P<net>(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4}:(?:[0-9a-fA-F]{0,4}:){1,7}[0-9a-fA-F.]*)/\d+)"
@@ -36,7 +38,7 @@ _TOKEN = re.compile(
     r"|(?P<raw>`[^`]*`)"
 )
 _PLAIN = (
-    r'(?:(?P<string>"(?:[^"\\\n]|\\.)*")|(?P<integer>-?\d{1,18})'
+    rf"(?:(?P<string>{_STRING})|(?P<integer>-?\d{{1,18}})"
     r"|(?P<real>-?\d{1,17}\.\d{0,17})|(?P<word>true|false|null))"
 )
 _GAP = r"[ \t\r\n]*"

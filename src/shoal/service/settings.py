@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from shoal.api.limits import Limits
 from shoal.formats.registry import Format, by_name
 
 GIB = 1 << 30
@@ -13,9 +14,7 @@ GIB = 1 << 30
 class QueryLimits:
     """What one query, and all queries of one caller, may take."""
 
-    seconds: float | None = 300.0
-    rows: int | None = None
-    memory: int = 2 * GIB
+    query: Limits = field(default_factory=lambda: Limits(seconds=300.0, memory=2 * GIB))
     at_once: int = 32
     """Queries that run at a time."""
     per_caller: int = 16
@@ -32,4 +31,4 @@ class Settings:
     """What `GET /` gives."""
     largest_body: int = 100 * GIB
     """Bytes of a body, as it arrives and without its compression."""
-    limits: QueryLimits = QueryLimits()
+    limits: QueryLimits = field(default_factory=QueryLimits)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from anyio import CapacityLimiter
 
 from shoal.api.access import LocalAccess
+from shoal.api.limits import Gate
 from shoal.api.local import LocalLake
 from shoal.api.manage import Level, Log
 from shoal.service.auth.access import Access
@@ -39,6 +40,7 @@ class Service:
     transactions: Transactions = field(default_factory=Transactions)
     queries: Running = field(default_factory=Running)
     metrics: Metrics = field(default_factory=Metrics)
+    gate: Gate = field(init=False)
     access: Access = field(init=False)
     authenticator: Authenticator = field(init=False)
     threads: CapacityLimiter = field(init=False)
@@ -46,6 +48,8 @@ class Service:
     from_thread: Callable[..., object] = field(init=False)
 
     def __post_init__(self) -> None:
+        limits = self.settings.limits
+        self.gate = Gate(limits.at_once, limits.per_caller)
         store = LocalAccess(self.lake)
         self.access = Access(store)
         self.authenticator = Authenticator(self.auth, store)

@@ -16,7 +16,9 @@ _REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\nShoal-Error: storage_failure\r\nRetry-After: 0\r\n"
     b"Content-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
 ) % (len(_BUSY), _BUSY)
-Cut = Literal["answer", "request", "refusal"]
+_END = b"0\r\n\r\n"
+"""The end of a body that is sent in chunks."""
+Cut = Literal["answer", "body", "request", "delivered", "refusal"]
 
 
 class CuttingProxy:
@@ -38,7 +40,9 @@ class CuttingProxy:
         """The first lines of all requests that have come."""
 
     def cut(self, what: Cut, times: int = 1, first_line: str = "POST ", after: int = 0) -> None:
-        """Lose the next answers to requests whose first line holds a text, or these requests after so many bytes."""
+        """Lose the next answers to requests whose first line holds a text, or the end of what they say; or these
+        requests after so many bytes, or when all of them was delivered and nothing is answered yet.
+        """
         with self._lock:
             self._wanted = [(what, first_line.encode(), after)] * times
 
@@ -88,7 +92,10 @@ class CuttingProxy:
                             return
                         if self._take("request" if is_asked else "answer", line, count):
                             return
-                        (service if is_asked else client).sendall(data)
+                        is_cut = not is_asked and self._take("body", line, count)
+                        (service if is_asked else client).sendall(data[:-2] if is_cut else data)
+                        if is_cut or (is_asked and data.endswith(_END) and self._take("delivered", line, count)):
+                            return
 
     def close(self) -> None:
         """Take no more connections."""

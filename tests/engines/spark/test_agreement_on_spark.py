@@ -40,8 +40,16 @@ PLAIN = (
     "over this | typeof(this) | count() by typeof(this)",
     "put q:=grok('%{WORD:w}', s) | sort q | head 3",
     "put q:=cast(k, <string>) | head 4",
+    "put z:=levenshtein(n, 'foo') | count() by k",
 )
 """Those that tasks can do whatever the data is."""
+JOINS = (
+    "sort -r k | left join (from o0 | sort s) on k=k z:=s | where k != 2 | put y:=z",
+    "right join (from o0 | where has(a)) on a=k z:=n | count() by typeof(z)",
+    "put u:=upper(s) | anti join (from o0 | left join (from o0) on k a) on u=s | sort -r k, s",
+    "count() by k | join (from o0) on k z:=s | join (from o0 | sum(n) by k) on k sum",
+)
+"""Joins that are all done by tasks."""
 
 
 def test_tasks_agree_with_the_interpreter_and_damage_is_told(tmp_path: Path) -> None:
@@ -70,6 +78,22 @@ def check_all(tmp_path: Path) -> None:
                 continue  # not a valid program
             on_spark += any(part.engine == "spark" for part in lake.explain(program, engine="spark"))
     assert on_spark > POOLS * len(PLAIN) / 2
+
+    for question in JOINS:
+        program = f"from p0 | {question}"
+        right, found = list(lake.query(program, engine="interp")), list(lake.query(program, engine="spark"))
+        assert right
+        assert difference(right, found, ordered="count()" not in question) is None, program
+        first, *others = lake.explain(program, engine="spark")
+        assert (first.engine, first.interpreted) == ("spark", ()), program
+        assert all(other.why.startswith("joined by tasks") for other in others), program
+
+    ties = lake.create("ties", key="k")
+    for first_key in range(3):
+        ties.load([{"k": k, "s": k % 2} for k in range(first_key, 30, 3)])
+    for program in ("from ties | sort s | head 6", "from ties | top 5 s"):
+        right, found = list(lake.query(program, engine="interp")), list(lake.query(program, engine="spark"))
+        assert difference(right, found, ordered=True) is None, program
 
     pool = lake.create("damaged", key="k")
     pool.load([{"k": i, "v": "x"} for i in range(100)])

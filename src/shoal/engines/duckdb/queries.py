@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from tempfile import gettempdir
+from weakref import WeakKeyDictionary, finalize
 
 import duckdb
 import numpy as np
@@ -16,10 +15,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from shoal.engines.duckdb.formulas import Functions
+from shoal.engines.duckdb.memory import memory_settings, out_of_memory
 from shoal.engines.sql import build
 from shoal.engines.sql.formulas import Computed
 from shoal.engines.sql.frames import Item, scan_frame
-from shoal.engines.stopping import current
+from shoal.engines.stopping import Stop, current
 from shoal.engines.units import Source
 from shoal.formats.layouts import layout_of
 from shoal.lang.frames import deep_frames
@@ -30,20 +30,38 @@ _PLACE = "place"
 """With the number of a group it stands for the number of an object, by its place among those that are read."""
 _lock = threading.Lock()
 _database: list[duckdb.DuckDBPyConnection] = []
+_owned: WeakKeyDictionary[Stop, duckdb.DuckDBPyConnection] = WeakKeyDictionary()
+_idle: dict[int, deque[duckdb.DuckDBPyConnection]] = {}
+_MOST_IDLE = 4
 
 
 def connection() -> duckdb.DuckDBPyConnection:
-    """A connection to the database of this process, which holds nothing."""
+    """A connection to a database that holds nothing: that of this process, or one with the memory that a query has."""
+    stop = current()
     with _lock:
+        if stop.memory is not None:
+            return _limited(stop, stop.memory).cursor()
         if not _database:
-            made = duckdb.connect(":memory:")
-            made.execute("SET preserve_insertion_order = true")
-            # What does not fit into memory would go to a directory where the user stands.
-            made.execute("SET GLOBAL temp_directory = ?", [str(Path(gettempdir()) / f"shoal-{os.getpid()}")])
-            made.execute("SET GLOBAL parquet_metadata_cache = true")
-            made.execute("SET arrow_large_buffer_size = false")
-            _database.append(made)
+            _database.append(_open())
         return _database[0].cursor()
+
+
+def _open(memory: int | None = None) -> duckdb.DuckDBPyConnection:
+    made = duckdb.connect(":memory:", config=memory_settings(memory))
+    made.execute("SET preserve_insertion_order = true")
+    made.execute("SET GLOBAL parquet_metadata_cache = true")
+    made.execute("SET arrow_large_buffer_size = false")
+    return made
+
+
+def _limited(stop: Stop, memory: int) -> duckdb.DuckDBPyConnection:
+    """The database of one query, which the next query with as much memory has after it."""
+    idle = _idle.setdefault(memory, deque(maxlen=_MOST_IDLE))
+    found = _owned.get(stop)
+    if found is None:
+        found = _owned[stop] = idle.pop() if idle else _open(memory)
+        finalize(stop, idle.append, found).atexit = False
+    return found
 
 
 def use_threads(count: int) -> None:
@@ -102,7 +120,7 @@ def query_batches(query: exp.Select, held: Held) -> Iterator[pa.RecordBatch]:
             yield from stop.checked(con.sql(text).to_arrow_reader(_BATCH_ROWS))
     except Exception as e:
         stop.check()
-        raise functions.failure or e from None
+        raise functions.failure or out_of_memory(stop, e) or e from None
     finally:
         functions.drop()
         con.close()

@@ -20,6 +20,7 @@ from shoal.engines.interp.reshape import FuseState
 from shoal.engines.sql.fragments import Begun, Partials, compile_fragment
 from shoal.engines.sql.frames import Flat, Frame, ordered_by
 from shoal.engines.sql.nodes import NotColumnar
+from shoal.engines.sql.orders import ITEMS_WHEN_SPLIT
 from shoal.engines.sql.reductions import Reduction
 from shoal.engines.sql.summaries import ONLY_SHAPE
 from shoal.engines.units import Scan, Source
@@ -47,6 +48,8 @@ def compile_scan(
 class Compiled:
     """A scan and the operators after it, as far as they go in SQL."""
 
+    joining = "joined by the queries of"
+
     def __init__(
         self,
         scan: Scan,
@@ -55,15 +58,19 @@ class Compiled:
         funcs: Sequence[plan.Func],
         others: Scans = (),
         is_split: bool = False,
+        spared: int = 0,
     ) -> None:
-        """NotColumnar, if they have no columnar form. Split, it has but some of the rows."""
+        """NotColumnar, if they have no columnar form. Split, it has but some of the rows.
+
+        So many of the last operators as are `spared` are left to the interpreter, whether they have SQL or not.
+        """
         self._scan = scan
         self._everything: Held = {}
         self._groups = self._read(scan)
         begun = _begun(source, scan, self._groups)
         joined = [None if found is None else _begun(other, found, self._read(found)) for other, found in others]
         with deep_frames():
-            self._fragment = compile_fragment(begun, ops, funcs, joined, is_split)
+            self._fragment = compile_fragment(begun, ops, funcs, joined, is_split, spared)
         self.rest = self._fragment.rest
         """The operators that are left to the interpreter."""
         self.limit = self._fragment.limit
@@ -71,6 +78,8 @@ class Compiled:
         self.is_reduced = self._fragment.is_reduced
         """Whether groups come out, or the first rows."""
         self.is_sorted = self._fragment.is_sorted
+        self.sort_items = ITEMS_WHEN_SPLIT * self._fragment.sort_keys
+        """How many of the items of `ordered` are what the first rows of split work were sorted by."""
         self.is_backwards = self._fragment.is_backwards
         """Whether it is the last rows that come out."""
         self.aggregation = None if self._fragment.partials is None else self._fragment.partials.op

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import gettempdir
 
 import duckdb
 import pyarrow as pa
 
+from shoal.engines.duckdb.memory import memory_settings, out_of_memory
 from shoal.engines.duckdb.views import Views
 from shoal.engines.stopping import current
 from shoal.engines.tables.forms import TableForm
@@ -33,13 +31,12 @@ def run_statement(
     statement: Statement, tables: Sequence[tuple[TableForm, Sequence[Source]]]
 ) -> Iterator[pa.RecordBatch]:
     """What a statement gives, as it comes; the tables are those of its uses. What is wrong with it is told at once."""
-    con = duckdb.connect(":memory:", config=_CONFIG)
+    con = duckdb.connect(":memory:", config={**_CONFIG, **memory_settings(current().memory)})
     views = Views(con)
     try:
         with _errors(views), current().cancelling(con.interrupt):
             for setting in _SETTINGS:
                 con.execute(setting)
-            con.execute("SET temp_directory = ?", [str(Path(gettempdir()) / f"shoal-sql-{os.getpid()}")])
             names = [views.add(*table) for table in tables]
             con.execute("SET allowed_paths = ?", [views.files])
             for lock in _LOCKS:
@@ -73,6 +70,8 @@ def _errors(views: Views) -> Iterator[None]:
         yield
     except (duckdb.Error, pa.ArrowException, OSError) as e:  # while results are fetched, Arrow says it instead
         stop.check()
+        if stop.memory is not None and (error := out_of_memory(stop, e)) is not None:
+            raise error from None
         if str(e).startswith(_OF_THE_MACHINE):
             raise StorageFailure(f"sql: {_line(e)}") from e
         raise views.failure() or InvalidInput(f"sql: {_line(e)}") from e

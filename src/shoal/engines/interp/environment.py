@@ -11,6 +11,7 @@ from shoal.engines.interp.spill import Workspace
 from shoal.engines.stopping import Stop, current
 from shoal.errors import InvalidInput, Unsupported
 from shoal.lang import plan
+from shoal.lang.walk import nodes
 from shoal.model.types import Type
 from shoal.model.values import Value
 
@@ -31,6 +32,19 @@ class Memory:
     aggregate: int = 1024 * MIB
     fuse: int = 128 * MIB
     groups: int = 1_000_000
+    is_strict: bool = False
+    """Whether what cannot go to disk, such as one collected value, fails when it grows beyond that."""
+
+
+_HOLDING = (plan.Sort, plan.Summarize, plan.Fuse, plan.Shape, plan.Join, plan.Fork, plan.Switch, plan.TopK, plan.Top)
+_LEAST = MIB
+
+
+def memory_within(total: int, program: plan.Program) -> Memory:
+    """Half of so many bytes, in equal shares for operators that hold values; the rest is for values on their way."""
+    holders = sum(isinstance(node, (*_HOLDING, plan.Tail, plan.Agg)) for node in nodes(program))
+    share = max(_LEAST, total // (2 * max(1, holders)))
+    return Memory(share, share, share, is_strict=True)
 
 
 def _no_scan(scan: plan.Scan) -> Iterator[Value]:
@@ -70,7 +84,7 @@ class Run:
     @property
     def limits(self) -> Limits:
         """What one aggregate may hold."""
-        return Limits(self.memory.aggregate)
+        return Limits(self.memory.aggregate, self.stop if self.memory.is_strict else None)
 
 
 class Env:

@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
-from weakref import WeakSet
 
 from shoal.engines.stopping import NEVER, Stop
 from shoal.errors import StorageFailure
@@ -37,7 +36,8 @@ class Workspace:
     def __init__(self) -> None:
         self._folder: Path | None = None
         self._names = count(1)
-        self.files: WeakSet[SpillFile] = WeakSet()
+        self.files: set[SpillFile] = set()
+        """Those that may have to be closed."""
 
     def new_file(self) -> Path:
         """The path of a file that does not exist yet."""
@@ -47,8 +47,9 @@ class Workspace:
 
     def close(self) -> None:
         """Remove all files."""
-        for file in list(self.files):
+        for file in self.files:
             file.abandon()
+        self.files.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -62,6 +63,7 @@ class SpillFile:
         self._types: list[t.Type] = []
         self._places: dict[t.Type, int] = {}
         self._rows: list[tuple[int, Any]] = []
+        self._workspace = workspace
         self._path = workspace.new_file()
         self._out: BinaryIO | None = _open(self._path, "wb")
         workspace.files.add(self)
@@ -115,6 +117,7 @@ class SpillFile:
     def remove(self) -> None:
         """Give the disk space back."""
         self.abandon()
+        self._workspace.files.discard(self)
         self._path.unlink(missing_ok=True)
 
     def abandon(self) -> None:

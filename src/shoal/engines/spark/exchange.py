@@ -1,4 +1,5 @@
-"""A sort of everything, by all tasks: each sorts what it has, gives ranges of keys away, and merges what it is given.
+"""An exchange of rows between tasks, for sorts and joins of everything: each task sorts what it has, gives ranges of
+keys away, and merges what it is given.
 
 What goes from task to task are runs of sorted rows as bytes, never single rows.
 """
@@ -9,6 +10,7 @@ import heapq
 import pickle
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cmp_to_key, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,6 +38,8 @@ class SortedRun(NamedTuple):
 class Sent(NamedTuple):
     """What a task gives to another."""
 
+    side: int
+    """Of a join; a sort has but one."""
     task: int
     number: int
     """Of the runs that it gives."""
@@ -55,20 +59,47 @@ class Ranked(NamedTuple):
         return keys_of, cmp_to_key(compare)
 
 
-def sorted_by_tasks(work: Callable[[P], Iterable[SortedRun]], payloads: Sequence[P], order: Ranked) -> Iterator[Value]:
-    """All rows in order, of which each task gives sorted runs; equal rows stay in the order of the payloads."""
+def sorted_by_tasks(runs: Any, order: Ranked) -> Iterator[Value]:
+    """All rows in order, of which each task gives sorted runs; equal rows stay in the order of the tasks."""
+    with kept(runs):
+        edges = edges_of([runs], order)
+        shuffled = parted(runs, order, edges, 0).partitionBy(len(edges) + 1, int)
+        for data in stream(shuffled.mapPartitions(partial(_merged_part, pickle.dumps(order)))):
+            yield from decoded(data)
+
+
+def stage_of(work: Callable[[P], Iterable[SortedRun]], payloads: Sequence[P]) -> Any:
+    """Tasks that give sorted runs, at least one of them."""
+    return stage(work, payloads) if payloads else stage(_nothing, [None])
+
+
+def _nothing(_: None) -> Iterator[SortedRun]:
+    return iter(())
+
+
+@contextmanager
+def kept(*stages: Any) -> Iterator[None]:
+    """What tasks have made is kept on their disks meanwhile, since it is read more than once."""
     from pyspark import StorageLevel  # noqa: PLC0415 - loaded by now
 
-    runs = stage(work, payloads).persist(StorageLevel.DISK_ONLY)
+    for made in stages:
+        made.persist(StorageLevel.DISK_ONLY)
     try:
-        firsts = list(stream(runs.mapPartitions(_firsts)))
-        edges = _edges(firsts, order, max(PARTS_PER_CORE * cores(), len(firsts) // MOST_RUNS))
-        packed = pickle.dumps((order, edges))
-        shuffled = runs.mapPartitionsWithIndex(partial(_parted, packed)).partitionBy(len(edges) + 1, int)
-        for data in stream(shuffled.mapPartitions(partial(_merged, packed))):
-            yield from decoded(data)
+        yield
     finally:
-        runs.unpersist()
+        for made in stages:
+            made.unpersist()
+
+
+def edges_of(stages: Sequence[Any], order: Ranked) -> list[list[Value]]:
+    """Keys that cut the sorted runs of all tasks into parts of about the same size, as many as there is work for."""
+    firsts = [first for runs in stages for first in stream(runs.mapPartitions(_firsts))]
+    return _edges(firsts, order, max(PARTS_PER_CORE * cores(), len(firsts) // MOST_RUNS))
+
+
+def parted(runs: Any, order: Ranked, edges: list[list[Value]], side: int) -> Any:
+    """The runs of all tasks, cut at the edges, each with the part that it belongs to."""
+    return runs.mapPartitionsWithIndex(partial(_parted, pickle.dumps((order, edges, side))))
 
 
 def sorted_runs(values: Iterable[Value], order: Ranked) -> Iterator[SortedRun]:
@@ -99,7 +130,7 @@ def _firsts(rows: Iterable[bytes]) -> Iterator[bytes]:
 
 def _parted(packed: bytes, place: int, rows: Iterable[bytes]) -> Iterator[tuple[int, Sent]]:
     """The runs of a task, cut at the edges, each with the part that it belongs to."""
-    order, edges = pickle.loads(packed)  # noqa: S301 - from our driver
+    order, edges, side = pickle.loads(packed)  # noqa: S301 - from our driver
     keys_of, rank = order.rank()
     ranks = [rank(edge) for edge in edges]
     number = 0
@@ -107,32 +138,35 @@ def _parted(packed: bytes, place: int, rows: Iterable[bytes]) -> Iterator[tuple[
         try:
             run = opened(row)
         except ShoalError:
-            yield 0, Sent(place, number, row, is_error=True)
+            yield 0, Sent(side, place, number, row, is_error=True)
             return
         values = list(decoded(run.data))
         cuts = [bisect_left(values, edge, key=lambda v: rank(keys_of(v))) for edge in ranks]
         for part, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(values)], strict=True)):
             if start < end:
                 data = run.data if end - start == len(values) else b"".join(encoded(values[start:end]))
-                yield part, Sent(place, number, data)
+                yield part, Sent(side, place, number, data)
                 number += 1
 
 
-def _merged(packed: bytes, rows: Iterable[tuple[int, Sent]]) -> Iterator[bytes]:
-    """The rows of a part in order: runs of one task follow each other, those of others are merged."""
-    order, _ = pickle.loads(packed)  # noqa: S301 - from our driver
+def _merged_part(packed: bytes, rows: Iterable[tuple[int, Sent]]) -> Iterator[bytes]:
+    """The rows of a part in order."""
+    order: Ranked = pickle.loads(packed)  # noqa: S301 - from our driver
+    return framed(lambda: encoded(merged([sent for _, sent in rows], order)))
+
+
+def merged(sent: Iterable[Sent], order: Ranked) -> Iterator[Value]:
+    """What tasks have sent, in order: runs of one task follow each other, those of others are merged."""
     keys_of, rank = order.rank()
     by_task: dict[int, list[tuple[int, bytes]]] = {}
-    for _, sent in rows:
-        if sent.is_error:
-            yield sent.data
-            return
-        by_task.setdefault(sent.task, []).append((sent.number, sent.data))
+    for each in sent:
+        if each.is_error:
+            opened(each.data)
+        by_task.setdefault(each.task, []).append((each.number, each.data))
 
     def values(place: int) -> Iterator[Value]:
         for _, data in sorted(by_task[place]):
             yield from decoded(data)
 
     streams = [values(place) for place in sorted(by_task)]
-    merged = heapq.merge(*streams, key=lambda value: rank(keys_of(value)))
-    yield from framed(lambda: encoded(merged))
+    return heapq.merge(*streams, key=lambda value: rank(keys_of(value)))

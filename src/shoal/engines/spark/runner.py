@@ -6,22 +6,25 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import cmp_to_key, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from shoal.engines.duckdb.queries import use_threads
 from shoal.engines.duckdb.runner import Compiled, Scans, compare_by, first_values
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
-from shoal.engines.spark.exchange import Ranked, SortedRun, sorted_by_tasks, sorted_runs
+from shoal.engines.spark.exchange import Ranked, SortedRun, sorted_by_tasks, sorted_runs, stage_of
 from shoal.engines.spark.jobs import run_tasks, task_count
-from shoal.engines.spark.tails import NO_TAIL, Tail, tail_of
+from shoal.engines.spark.joins import JOINING, Joined, Side, by_key, check_join, sorted_by
+from shoal.engines.spark.tails import NO_TAIL, Tail, before_join, finished, is_for_join, tail_of
 from shoal.engines.spark.values import decoded, encoded
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.units import Scan, Source
 from shoal.lang import plan
-from shoal.lang.rules.split_aggregates import split_aggregates
+from shoal.lang.rules.part_legs import legs_of
 from shoal.model.values import Value
 
 MOST_ROWS = 200_000
@@ -34,12 +37,55 @@ Pack = tuple[tuple[Source, ...], ...]
 
 def compile_scan(
     scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func], others: Scans = ()
-) -> OnSpark | None:
-    """A scan and what follows it on Spark; None if there is no columnar form of it."""
+) -> OnSpark | Joined | None:
+    """A scan and what follows it on Spark; None if there is no columnar form of it. `others` may be joined with it."""
     try:
-        return OnSpark(scan, source, ops, funcs)
+        return _in_tasks(partial(OnSpark, scan, source, funcs=funcs), ops, tuple(funcs), others)
     except NotColumnar:
         return None
+
+
+def _in_tasks(
+    begin: Callable[[plan.Seq], OnSpark | Joined], ops: plan.Seq, funcs: tuple[plan.Func, ...], others: Scans
+) -> OnSpark | Joined:
+    """What tasks do of some operators; a join that these come to is an exchange between tasks, if both sides allow it.
+
+    NotColumnar, if they can do nothing.
+    """
+    made = begin(ops)
+    place = _join_place(made.rest)
+    if place is None:
+        return made
+    place += len(ops) - len(made.rest)
+    split, op = ops[place], ops[place + 1]
+    assert isinstance(split, plan.Fork | plan.Switch)
+    assert isinstance(op, plan.Join)
+
+    def side(leg: plan.Seq) -> Side:
+        if not leg or not isinstance(leg[0], plan.PoolScan):
+            before = tuple(o for o in (*ops[:place], *leg) if not isinstance(o, plan.Pass))
+            return Side(_in_tasks(begin, before, funcs, others), ())
+        number, scan = next(((i, scan) for i, (source, scan) in enumerate(others) if source == leg[0]), (0, None))
+        if scan is None:
+            raise NotColumnar("a scan of which the data is not known")
+        source = leg[0]
+        return Side(_in_tasks(partial(OnSpark, scan, source, funcs=funcs), leg[1:], funcs, others), (number,))
+
+    try:
+        sides = tuple(map(side, legs_of(split)))
+        check_join(op, sides, funcs)
+    except NotColumnar:
+        return made
+    return _in_tasks(partial(Joined, op, sides, funcs=funcs), ops[place + 2 :], funcs, others)
+
+
+def _join_place(ops: plan.Seq) -> int | None:
+    """Where the first join is, with the legs before it."""
+    found = (i for i, (a, b) in enumerate(pairwise(ops)) if isinstance(b, plan.Join) and isinstance(a, _SPLITS))
+    return next(found, None)
+
+
+_SPLITS = (plan.Fork, plan.Switch)
 
 
 class OnSpark:
@@ -49,20 +95,24 @@ class OnSpark:
     its share of what brings rows together: partial aggregates, first rows, sorted rows.
     """
 
+    joined: tuple[int, ...] = ()
+    """The other scans that were joined with it: none."""
+    joining = JOINING
+
     def __init__(self, scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func]) -> None:
         """NotColumnar, if they have no columnar form."""
         self._scan, self._source, self._funcs = scan, source, tuple(funcs)
         self._ops = _for_tasks(ops)
         self._whole = Compiled(scan, source, self._ops, funcs, is_split=True)
-        left = (*self._whole.rest, *ops[len(self._ops) :])
+        rest = self._whole.rest
+        # Of a filter a part may be done, which does no harm if it is done twice.
+        self._spared = len(rest) - (bool(rest) and isinstance(rest[0], plan.Filter))
+        left = (*rest, *ops[len(self._ops) :])
         self._tail = NO_TAIL if self._gives_few else tail_of(left, self._funcs)
         self.rest = left[self._tail.length :]
         """The operators that are left to the interpreter of the driver."""
-        self.is_reduced = self._whole.is_reduced or isinstance(
-            self._tail.last, plan.Summarize | plan.Head | plan.TopK | plan.Top
-        )
+        self.is_reduced = self._whole.is_reduced or self._tail.is_reduced
         """Whether groups come out, or the first rows."""
-        self.joined: tuple[int, ...] = ()
 
     @property
     def _gives_few(self) -> bool:
@@ -77,36 +127,47 @@ class OnSpark:
         """What comes out."""
         if self._whole.aggregation is not None:
             packs = self._stretches() if self._whole.needs_order else self._any_packs()
-            return self._summed_up(self._whole.aggregation, self._stream("partials", packs), run)
+            return finished(self._whole.aggregation, self._stream("partials", packs), self._funcs, run)
         if self._whole.is_sorted:
             return self._merged()
-        last = self._tail.last
-        if isinstance(last, plan.Sort):
-            order = Ranked(last, self._funcs)
-            return sorted_by_tasks(_sort_rows, self._payloads("values", self._stretches()), order)
-        if isinstance(last, plan.Summarize):
-            return self._summed_up(last, self._stream("values", self._stretches()), run)
+        if isinstance(self._tail.last, plan.Sort):
+            order = Ranked(self._tail.last, self._funcs)
+            return sorted_by_tasks(self._sorted(self._tail, order), order)
         rows = self._stream("values", self._stretches())
-        if isinstance(last, plan.Head | plan.TopK | plan.Top):
-            return run_program(plan.Program((plan.DefaultScan(), last), self._funcs), rows, Run(memory=run.memory))
+        if self._tail.last is not None:
+            return finished(self._tail.last, rows, self._funcs, run)
         if self._whole.is_backwards:
             return iter(deque(rows, maxlen=self._whole.limit))
         return rows if self._whole.limit is None else first_values(rows, self._whole.limit)
 
-    def _summed_up(self, op: plan.Summarize, partials: Iterator[Value], run: Run) -> Iterator[Value]:
-        _, final = split_aggregates(op)
-        return run_program(plan.Program((plan.DefaultScan(), final)), partials, Run(memory=run.memory))
+    # ---- as a side of a join
+
+    @property
+    def can_be_joined(self) -> bool:
+        """Whether tasks have all rows, of which each can be sorted by a key."""
+        return not self.rest and not self._gives_few and is_for_join(self._tail)
+
+    def runs(self, key: plan.Expr, order: plan.Order, run: Run, keeping: ExitStack) -> tuple[Any, Ranked]:
+        """The rows that have a key, as runs of tasks, and how these are sorted."""
+        tail = before_join(self._tail, key, order)
+        return self._sorted(tail, by_key(key, order, self._funcs)), sorted_by(tail, self._funcs)
+
+    def _sorted(self, tail: Tail, order: Ranked) -> Any:
+        """The rows of all tasks, sorted, as runs that are cut by an order."""
+        payloads = [task._replace(tail=tail) for task in self._payloads("values", self._stretches())]
+        return stage_of(_sort_rows, [(task, order) for task in payloads])
 
     def _merged(self) -> Iterator[Value]:
-        """The first rows of a sort, from those of each task."""
+        """The first rows of a sort, from those of each task; equal ones in the order of the tasks, that of the pool."""
+        count, limit = self._whole.sort_items, self._whole.limit
         found = [
-            list(zip(order, decoded(data), strict=True))
-            for order, data in run_tasks(_run_fragment, self._payloads("ordered", self._any_packs()))
+            list(zip((o[:count] for o in order), decoded(data), strict=True))
+            for order, data in run_tasks(_run_fragment, self._payloads("ordered", self._stretches()))
         ]
-        rank = cmp_to_key(partial(compare_by, self._whole.directions))
+        rank = cmp_to_key(partial(compare_by, self._whole.directions[:count]))
         merged = heapq.merge(*found, key=lambda pair: rank(pair[0]))
-        assert self._whole.limit is not None
-        return first_values((value for _, value in merged), self._whole.limit)
+        assert limit is not None
+        return first_values((value for _, value in merged), limit)
 
     # ---- jobs
 
@@ -124,7 +185,7 @@ class OnSpark:
 
     def _payloads(self, what: str, packs: list[Pack]) -> list[Task]:
         scans = [Scan(pack, self._scan.key, self._scan.is_descending) for pack in packs]
-        return [Task(what, scan, self._source, self._ops, self._tail, self._funcs) for scan in scans]
+        return [Task(what, scan, self._source, self._ops, self._spared, self._tail, self._funcs) for scan in scans]
 
 
 def _for_tasks(ops: plan.Seq) -> plan.Seq:
@@ -174,6 +235,8 @@ class Task(NamedTuple):
     scan: Scan
     source: plan.PoolScan
     ops: plan.Seq
+    spared: int
+    """How many of these have no SQL for all rows of the pool, though they may have for those of the task."""
     tail: Tail
     funcs: tuple[plan.Func, ...]
 
@@ -187,21 +250,23 @@ def _run_fragment(task: Task) -> Iterator[Any]:
     elif task.what == "partials":
         yield from encoded(compiled.partials(Run()))
     else:
-        yield from encoded(_after(task, compiled.values(Run())))
+        yield from encoded(_after(task, compiled))
 
 
-def _sort_rows(task: Task) -> Iterator[SortedRun]:
+def _sort_rows(given: tuple[Task, Ranked]) -> Iterator[SortedRun]:
     """The rows of a task, sorted."""
-    assert isinstance(task.tail.last, plan.Sort)
-    return sorted_runs(_after(task, _compiled(task).values(Run())), Ranked(task.tail.last, task.funcs))
+    task, order = given
+    return sorted_runs(_after(task, _compiled(task)), order)
 
 
 def _compiled(task: Task) -> Compiled:
     use_threads(1)
-    return Compiled(task.scan, task.source, task.ops, task.funcs, is_split=True)
+    return Compiled(task.scan, task.source, task.ops, task.funcs, is_split=True, spared=task.spared)
 
 
-def _after(task: Task, rows: Iterator[Value]) -> Iterator[Value]:
+def _after(task: Task, compiled: Compiled) -> Iterator[Value]:
     """What the interpreter makes of rows in a task."""
-    ops = task.tail.in_tasks()
+    unfinished = compiled.rest[: len(compiled.rest) - task.spared]
+    ops = (*unfinished, *task.tail.in_tasks())
+    rows = compiled.values(Run())
     return run_program(plan.Program((plan.DefaultScan(), *ops), task.funcs), rows, Run()) if ops else rows

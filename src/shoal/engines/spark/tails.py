@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from shoal.engines.interp.engine import run_program
+from shoal.engines.interp.environment import Run
 from shoal.engines.interp.type_names import needs_names
 from shoal.lang import plan
+from shoal.lang.rules.order_joins import turned
 from shoal.lang.rules.split_aggregates import split_aggregates
 from shoal.lang.walk import has_aggregate
+from shoal.model.values import TRUE, Value
 
 
 class Tail(NamedTuple):
@@ -23,6 +27,11 @@ class Tail(NamedTuple):
     def length(self) -> int:
         """How many operators it has."""
         return len(self.rows) + (self.last is not None)
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether groups come out, or the first rows."""
+        return isinstance(self.last, plan.Summarize | plan.Head | plan.TopK | plan.Top)
 
     def in_tasks(self) -> plan.Seq:
         """What each task does."""
@@ -44,6 +53,32 @@ def tail_of(ops: plan.Seq, funcs: Sequence[plan.Func]) -> Tail:
         count += 1
     after = ops[count] if count < len(ops) else None
     return Tail(ops[:count], after if _is_shared(after, funcs) else None)  # type: ignore[arg-type]
+
+
+def finished(last: plan.Op, rows: Iterator[Value], funcs: tuple[plan.Func, ...], run: Run) -> Iterator[Value]:
+    """What the driver makes of what tasks have done of an operator that brings rows together."""
+    if isinstance(last, plan.Summarize):
+        _, last = split_aggregates(last)
+    return run_program(plan.Program((plan.DefaultScan(), last), funcs), rows, Run(memory=run.memory))
+
+
+def before_join(tail: Tail, key: plan.Expr, order: plan.Order) -> Tail:
+    """What tasks do with one side of a join: its rows that have a key, sorted by that, then as they were."""
+    keys: tuple[plan.SortKey, ...] = (plan.SortKey(key, order),)
+    if isinstance(tail.last, plan.Sort):
+        keys += tuple(plan.SortKey(k.expr, turned(k.order, tail.last.reverse)) for k in tail.last.keys)
+    return Tail((*tail.rows, plan.Filter(_is_there(key))), plan.Sort(keys))
+
+
+def is_for_join(tail: Tail) -> bool:
+    """Whether tasks can sort its rows by a key as well."""
+    return tail.last is None or (isinstance(tail.last, plan.Sort) and not tail.last.nulls_first)
+
+
+def _is_there(key: plan.Expr) -> plan.Expr:
+    """Whether a key is not missing. Of any other error `missing` gives that error, which is a key like any other."""
+    missing = plan.Call("missing", (key,))
+    return plan.Conditional(plan.Call("is_error", (missing,)), plan.Literal(TRUE), plan.Unary("!", missing))
 
 
 def _is_by_row(op: plan.Op, funcs: Sequence[plan.Func]) -> bool:

@@ -59,6 +59,8 @@ class Fragment:
     """Whether there is a frame for each table, whose rows are wanted in the order in which they lie there."""
     is_sorted: bool = False
     """Whether rows are in another order than that of the pool."""
+    sort_keys: int = 0
+    """By how many keys the first rows were sorted."""
     is_backwards: bool = False
     """Whether rows come from the last one on."""
     is_reduced: bool = False
@@ -105,15 +107,17 @@ def compile_fragment(
     funcs: Sequence[plan.Func],
     others: Sequence[Begun | None] = (),
     is_split: bool = False,
+    spared: int = 0,
 ) -> Fragment:
     """The fragment of a scan and what follows it; `others` are the scans that sides of joins begin with.
 
-    Where the work is split, each part with some of the rows, groups are partial and nothing can follow them.
+    Where the work is split, each part with some of the rows, groups are partial and nothing can follow them. So many of
+    the last operators as are `spared` are left even if they have SQL: those who have other rows may have to leave them.
     """
     program = _Program(funcs, [b and replace(b, scan=inlined(b.scan, funcs)) for b in others], is_split)
     used: list[int] = []
-    rows, rest = _advanced(*_beginning(begun, ops, funcs), program, used)
-    made = _ended(rows, rest, program)
+    rows, rest = _advanced(*_beginning(begun, ops, funcs), program, used, spared)
+    made = _ended(rows, rest, program) if len(rest) > spared else _fragment(rows, rest)
     return replace(made, joined=tuple(used))
 
 
@@ -135,7 +139,9 @@ def _ended(rows: _Rows, left: plan.Seq, program: _Program) -> Fragment:
             case plan.Tail(count):
                 return replace(_fragment(_backwards(rows), rest, count), is_backwards=True)
             case plan.TopK(count) | plan.Top(count):
-                return _fragment(_sorted(_sort_of(op), rows, program.funcs), rest, count)
+                sort = _sort_of(op)
+                made = _fragment(_sorted(sort, rows, program.funcs, program.is_split), rest, count)
+                return replace(made, sort_keys=len(sort.keys))
             case plan.Summarize():
                 found = _summarized(op, rows, program.is_split)
                 if isinstance(found, Partials):
@@ -145,13 +151,15 @@ def _ended(rows: _Rows, left: plan.Seq, program: _Program) -> Fragment:
     return _fragment(rows, left)
 
 
-def _advanced(rows: _Rows, ops: plan.Seq, program: _Program, used: list[int]) -> tuple[_Rows, plan.Seq]:
+def _advanced(
+    rows: _Rows, ops: plan.Seq, program: _Program, used: list[int], spared: int = 0
+) -> tuple[_Rows, plan.Seq]:
     """Rows after as many operators as make rows of rows, and the operators from there on.
 
     The scans that joins have brought in are noted by their places.
     """
     left = list(ops)
-    while left:
+    while len(left) > spared:
         op, following = left[0], left[1] if len(left) > 1 else None
         remains: plan.Op | None = None
         try:
@@ -298,11 +306,11 @@ def _sort_of(op: plan.TopK | plan.Top) -> plan.Sort:
     return plan.Sort(tuple(plan.SortKey(key, "desc") for key in op.keys))
 
 
-def _sorted(op: plan.Sort, rows: _Rows, funcs: Sequence[plan.Func]) -> _Rows:
+def _sorted(op: plan.Sort, rows: _Rows, funcs: Sequence[plan.Func], is_split: bool = False) -> _Rows:
     """Rows in another order; where they are equal, the one that they had decides."""
     if any(has_aggregate(key.expr, funcs) for key in op.keys):
         raise NotColumnar("an aggregate that runs along")
-    orders = sort_order(op, rows.frames)
+    orders = sort_order(op, rows.frames, is_split)
     frames = (replace(f, order=(*order, *f.order)) for f, order in zip(rows.frames, orders, strict=True))
     return replace(rows, frames=tuple(frames), is_plain=False, is_sorted=True)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from shoal.api.describing import Channel
 from shoal.api.heads import parse_head
+from shoal.api.limits import limited
 from shoal.api.protocol import ScanPlan
 from shoal.api.results import Results
 from shoal.engines.stopping import Stop
@@ -70,7 +71,9 @@ def stream(call: Call, ask: Ask) -> Streaming:
     """The results of a question. It is asked in the thread of the query: some of them are all work before any result,
     and whoever leaves meanwhile ends it.
     """
-    running = _Answering(call, ask, Aside(call.warnings))
+    place = ExitStack()
+    place.enter_context(call.service.gate.enter(call.subject))
+    running = _Answering(call, ask, Aside(call.warnings), place)
     call.service.queries.begin(call.id, call.subject)
     return Streaming(running.make, media_type(call.answer_format), running.stop, running.end)
 
@@ -94,10 +97,11 @@ class Aside:
 class _Answering:
     """Results on their way out."""
 
-    def __init__(self, call: Call, ask: Ask, aside: Aside) -> None:
+    def __init__(self, call: Call, ask: Ask, aside: Aside, place: ExitStack) -> None:
         self._call = call
         self._ask = ask
         self._aside = aside
+        self._place = place
         self._error = ""
 
     def stop(self) -> None:
@@ -110,7 +114,7 @@ class _Answering:
         call, service = self._call, self._call.service
         was_asked = False
         try:
-            with service.metrics.queries.track_inprogress(), self._ask(self._aside) as results:
+            with service.metrics.queries.track_inprogress(), self._asked() as results:
                 was_asked = True
                 self._write(chunks, results)
         except ShoalError as e:
@@ -119,8 +123,13 @@ class _Answering:
                 service.log("warn", "Error writing batch", request_id=call.id, error=self._error)
             raise
 
+    def _asked(self) -> Results:
+        limits = self._call.service.settings.limits.query
+        return limited(limits, self._aside.stop, lambda: self._ask(self._aside))
+
     def end(self) -> None:
         """The answer is over, or never began."""
+        self._place.close()
         self._call.service.queries.end(self._call.id, self._error)
 
     def _write(self, chunks: Chunks, results: Results) -> None:

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 
 from shoal.api.local_transaction import LocalTransaction
 from shoal.api.results import Results
+from shoal.engines.stopping import stopped_by
 from shoal.errors import NotFound
 from shoal.ids import to_text
 from shoal.lake.branches import as_id
@@ -73,8 +74,8 @@ def query(call: Call) -> Answer:
     """Ask the lake as the transaction sees it."""
     program = call.record({"query": str}).get("query", "")
 
-    def ask(side: Aside) -> Results:
-        with _transaction(call) as transaction:
+    def ask(aside: Aside) -> Results:
+        with _transaction(call) as transaction, stopped_by(aside.stop):
             return transaction.query(program)
 
     return stream(call, ask)

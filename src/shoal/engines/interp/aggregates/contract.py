@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from shoal.engines.stopping import Stop
 from shoal.model.values import Value, is_missing
 
 DEFAULT_VALUE_BYTES = 1 << 30
@@ -16,6 +17,8 @@ class Limits:
 
     value_bytes: int = DEFAULT_VALUE_BYTES
     """The size of the values in one collect or union, in their binary form; the oldest ones go first."""
+    stop: Stop | None = None
+    """Where it is given, what grows beyond that fails instead."""
 
 
 class Aggregate(Protocol):

@@ -6,6 +6,8 @@ from collections import deque
 
 from shoal.engines.interp.aggregates.contract import Limits
 from shoal.engines.interp.aggregates.packing import contained, pack, unify, unpack
+from shoal.engines.interp.spill import estimate
+from shoal.engines.stopping import Stop
 from shoal.model import types as t
 from shoal.model.extent import check_parts
 from shoal.model.fusion import Fusion
@@ -14,6 +16,12 @@ from shoal.model.zcode import Data, encode, normal_map, normal_set
 
 _DEEP = 16
 """Below this depth a value is as large as the data it was made of; above, it may be much larger than it looks."""
+
+
+def require_room(stop: Stop | None) -> None:
+    """Fail where memory is limited; elsewhere the oldest values go."""
+    if stop is not None:
+        raise stop.out_of_memory()
 
 
 class Any:
@@ -43,9 +51,10 @@ class Any:
 class Collect:
     """An array of the values, without names and unions around them; nulls are left out."""
 
-    __slots__ = ("_room", "_values")
+    __slots__ = ("_room", "_stop", "_values")
 
     def __init__(self, limits: Limits = Limits()) -> None:
+        self._stop = limits.stop
         self._values: deque[tuple[Value, int]] = deque()
         self._room = limits.value_bytes
 
@@ -60,6 +69,7 @@ class Collect:
         self._values.append((value, size))
         self._room -= size
         while self._room < 0:
+            require_room(self._stop)
             self._room += self._values.popleft()[1]
 
     def result(self) -> Value:
@@ -80,9 +90,10 @@ class Collect:
 class Union:
     """The set of the values, each with its own type; nulls are left out."""
 
-    __slots__ = ("_room", "_values")
+    __slots__ = ("_room", "_stop", "_values")
 
     def __init__(self, limits: Limits = Limits()) -> None:
+        self._stop = limits.stop
         self._values: dict[tuple[t.Type, bytes], Data] = {}
         self._room = limits.value_bytes
 
@@ -93,6 +104,7 @@ class Union:
         self._values[value.type, body] = value.data
         self._room -= len(body)
         while self._room < 0:
+            require_room(self._stop)
             oldest = next(iter(self._values))
             del self._values[oldest]
             self._room += len(oldest[1])
@@ -115,16 +127,24 @@ class Union:
 class CollectMap:
     """One map of the entries of all maps; of entries with the same key the last one counts."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_room", "_stop")
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = Limits()) -> None:
         self._entries: dict[Value, Value] = {}
+        self._room, self._stop = limits.value_bytes, limits.stop
 
     def consume(self, value: Value) -> None:
         typ = value.type.under
         if isinstance(typ, t.Map) and value.data is not None:
             for key, item in value.data:
-                self._entries[_out_of_union(typ.key, key)] = _out_of_union(typ.value, item)
+                self._put(_out_of_union(typ.key, key), _out_of_union(typ.value, item))
+
+    def _put(self, key: Value, item: Value) -> None:
+        if self._stop is not None and key not in self._entries:
+            self._room -= estimate(key) + estimate(item)
+            if self._room < 0:
+                require_room(self._stop)
+        self._entries[key] = item
 
     def result(self) -> Value:
         return contained(self._map) if self._entries else NULL
@@ -140,7 +160,8 @@ class CollectMap:
     def merge(self, partial: Value) -> None:
         values = list(unpack(partial))
         half = len(values) // 2
-        self._entries.update(zip(values[:half], values[half:], strict=True))
+        for key, item in zip(values[:half], values[half:], strict=True):
+            self._put(key, item)
 
 
 def _out_of_union(typ: t.Type, data: Data) -> Value:

@@ -25,7 +25,7 @@ AGGREGATES: dict[str, Factory] = {
     "any": lambda limits: Any(),
     "avg": lambda limits: Average(),
     "collect": Collect,
-    "collect_map": lambda limits: CollectMap(),
+    "collect_map": CollectMap,
     "count": lambda limits: Count(),
     "dcount": _distinct_count,
     "fuse": lambda limits: Fuse(),

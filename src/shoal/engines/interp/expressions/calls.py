@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TypeAlias
 
 from shoal.engines.interp.aggregates.contract import Aggregate, Limits, feed
@@ -12,6 +13,7 @@ from shoal.engines.interp.expressions.logic import is_true
 from shoal.engines.interp.unroll import unroll
 from shoal.model import types as t
 from shoal.model import values
+from shoal.model.extent import MAX_PARTS
 from shoal.model.values import NULL, TRUE, Value, is_error, structured_error
 
 Stream: TypeAlias = Callable[[Iterator[Value], Env], Iterator[Value]]
@@ -99,7 +101,8 @@ def subquery(local: tuple[Eval, ...], exprs: tuple[Eval, ...], body: Stream) -> 
 
     def call(this: Value, env: Env) -> Value:
         scope = lateral(local, this, env)
-        out = list(body(env.run.stop.checked(list(unroll(exprs, this, scope))), scope))
+        found = env.run.stop.checked(list(unroll(exprs, this, scope)))
+        out = list(islice(body(found, scope), MAX_PARTS + 1))  # an array of more is too large anyway
         if not out:
             return NULL
         return out[0] if len(out) == 1 else bounded(values.array(out))

@@ -25,7 +25,7 @@ class Legs:
     def __init__(self, stream: Iterator[Value], bodies: Sequence[Stream], route: Route, env: Env) -> None:
         self._stream = stream
         self._route = route
-        self._queues = [Queue(env.run.workspace) for _ in bodies]
+        self._queues = [Queue(env.run.workspace, env.run.memory.sort) for _ in bodies]
         self._is_open = [True] * len(bodies)
         self.streams = [self._guard(i, body(self._feed(i), env)) for i, body in enumerate(bodies)]
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from shoal.engines.interp.environment import Env, Eval
+from shoal.engines.interp.operators.held import Held
 from shoal.engines.interp.operators.ordering import Order, sorted_stream
 from shoal.model import types as t
 from shoal.model.values import Value, is_missing, structured_error
+
+_MANY = 1000
+"""Values of one key from which on they are held where they may go to disk."""
 
 
 class Side:
@@ -61,23 +65,35 @@ class Matches:
         self._next = next(self._pairs, None)
         self._order = Order([(key, descending)])
         self._key: Value | None = None
-        self._found: list[Value] = []
+        self._found: list[Value] | Held = []
+        self._run = env.run
 
     def _compare(self, a: Value, b: Value) -> int:
         return self._order.compare_keys([a], [b])
 
-    def find(self, key: Value) -> list[Value]:
+    def find(self, key: Value) -> list[Value] | Held:
         """All values with this key; smaller keys are not asked for again."""
         if self._key is not None and self._compare(key, self._key) == 0:
             return self._found
         while self._next is not None and self._compare(key, self._next[0]) > 0:
             self._next = next(self._pairs, None)
-        found: list[Value] = []
+        if isinstance(self._found, Held):
+            self._found.remove()
+        found: list[Value] | Held = []
         while self._next is not None and self._compare(key, self._next[0]) == 0:
+            if len(found) == _MANY:
+                found = self._held(found)
             found.append(self._next[1])
             self._next = next(self._pairs, None)
         self._key, self._found = key, found
         return found
+
+    def _held(self, found: Iterable[Value]) -> Held:
+        """Values where many more have room."""
+        held = Held(self._run.workspace, self._run.memory.sort)
+        for value in found:
+            held.append(value)
+        return held
 
 
 def splice(left: Value, right: Value) -> Value:

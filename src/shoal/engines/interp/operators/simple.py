@@ -9,13 +9,16 @@ from itertools import islice
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.calls import Stream, lateral
 from shoal.engines.interp.expressions.logic import is_true
-from shoal.engines.interp.operators.held import Held
+from shoal.engines.interp.operators.held import Held, Queue
 from shoal.engines.interp.reshape import FuseState, ShapeState
 from shoal.engines.interp.reshape import explode as explode_value
 from shoal.engines.interp.unroll import unroll
 from shoal.model import types as t
 from shoal.model import values
 from shoal.model.values import TRUE, Value, is_error, is_missing, is_quiet
+
+_FEW = 1000
+"""Values that are held in memory whatever their size."""
 
 
 def passed(stream: Iterator[Value], env: Env) -> Iterator[Value]:
@@ -75,7 +78,16 @@ def tail(count: int) -> Stream:
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         yield from env.run.stop.checked(deque(stream, maxlen=count))
 
-    return run
+    def run_long(stream: Iterator[Value], env: Env) -> Iterator[Value]:
+        queue = Queue(env.run.workspace, env.run.memory.sort)
+        for value in stream:
+            queue.push(value)
+            if len(queue) > count:
+                queue.pop()
+        for _ in range(len(queue)):
+            yield queue.pop()
+
+    return run if count <= _FEW else run_long
 
 
 def uniq(with_count: bool) -> Stream:
