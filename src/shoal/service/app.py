@@ -110,7 +110,7 @@ async def _serve(service: Service, route: Route, request: Request) -> Response:
     except ClientDisconnect:
         response = Response(status_code=400)  # nobody is there to read it
     except Exception as e:
-        response = _failed(service, ident, e)
+        response = _failed(service, route, ident, e)
     response.headers["X-Request-ID"] = ident
     begun = partial(_count, service, route, ident, began)
     if isinstance(response, Streamed):
@@ -127,11 +127,11 @@ def _count(service: Service, route: Route, ident: str, began: float, status: int
     service.log("debug", "request", request_id=ident, operation=route.name, status=status)
 
 
-def _failed(service: Service, ident: str, failure: Exception) -> Response:
+def _failed(service: Service, route: Route, ident: str, failure: Exception) -> Response:
     """The answer where something went wrong, whether it was to be expected or not."""
     if isinstance(failure, ShoalError):
         return failures.respond(failure)
-    service.log("error", "request failed", request_id=ident, error=repr(failure))
+    service.log("error", "request failed", request_id=ident, operation=route.name, error=repr(failure))
     return failures.respond(ShoalError(failures.UNEXPECTED))
 
 
@@ -179,7 +179,7 @@ def _handle(service: Service, route: Route, request: Request, ident: str, body: 
         service.log(
             "info", "change", request_id=ident, operation=route.name, subject=call.subject, path=request.url.path
         )
-    return _respond(call, route.handler(call))
+    return _respond(call, route, route.handler(call))
 
 
 def _unquoted(text: str) -> str:
@@ -216,7 +216,7 @@ def _is_done(call: Call, route: Route) -> bool:
     return True
 
 
-def _respond(call: Call, answer: Answer) -> Response:
+def _respond(call: Call, route: Route, answer: Answer) -> Response:
     """What a handler gave, as an answer of HTTP."""
     match answer:
         case None:
@@ -224,12 +224,12 @@ def _respond(call: Call, answer: Answer) -> Response:
         case Text():
             return Response(answer.content, media_type=answer.media_type)
         case Streaming():
-            return _streamed(call, answer)
+            return _streamed(call, route, answer)
         case EventStream():
             return StreamingResponse(_events(call), media_type="text/event-stream")
         case Value() | list():
             return Response(_written(call, answer), media_type=media_type(call.answer_format))
-    return _streamed(call, Streaming(partial(_write_all, call, answer), media_type(call.answer_format)))
+    return _streamed(call, route, Streaming(partial(_write_all, call, answer), media_type(call.answer_format)))
 
 
 async def _events(call: Call) -> AsyncIterator[bytes]:
@@ -241,8 +241,8 @@ async def _events(call: Call) -> AsyncIterator[bytes]:
             yield event.encode()
 
 
-def _streamed(call: Call, answer: Streaming) -> Response:
-    threads, on_failure = call.service.query_threads, partial(_failed, call.service, call.id)
+def _streamed(call: Call, route: Route, answer: Streaming) -> Response:
+    threads, on_failure = call.service.query_threads, partial(_failed, call.service, route, call.id)
     return Streamed(Plan(answer.make, answer.media_type, threads, answer.stop, answer.end, on_failure), {})
 
 
