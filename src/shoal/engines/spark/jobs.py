@@ -42,10 +42,15 @@ def task_count() -> int:
     return TASKS_PER_CORE * cores()
 
 
-def run_tasks(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Generator[R, None, None]:
-    """What a function of a module makes of each payload, in their order, a task each."""
+def run_tasks(
+    work: Callable[[P], Iterable[R]], payloads: Sequence[P], at_once: bool = False
+) -> Generator[R, None, None]:
+    """What a function of a module makes of each payload, in their order, a task each.
+
+    `at_once` is for few results that are all needed: one job, since each costs more than a short task.
+    """
     if payloads:
-        yield from stream(stage(work, payloads))
+        yield from stream(stage(work, payloads), len(payloads) if at_once else None)
 
 
 def stage(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Any:
@@ -59,14 +64,14 @@ def stage_calls(calls: Sequence[tuple[Callable[[P], Iterable[R]], P]]) -> Any:
     return _context().parallelize(pickled, len(pickled)).mapPartitions(_run)
 
 
-def stream(rows: Any) -> Generator[Any, None, None]:
+def stream(rows: Any, wave: int | None = None) -> Generator[Any, None, None]:
     """What is in an RDD of a stage, in the order of its partitions.
 
-    As many tasks run at a time as there are cores, and while their results are used the next do: so what is held is
-    bounded, and nobody waits for what is never asked for.
+    As many tasks run at a time as there are cores, or as a wave has, and while their results are used the next do: so
+    what is held is bounded, and nobody waits for what is never asked for.
     """
     context = _context()
-    wave, count = cores(), rows.getNumPartitions()
+    wave, count = wave or cores(), rows.getNumPartitions()
     waves = [range(start, min(start + wave, count)) for start in range(0, count, wave)]
     group, stop = f"shoal-{to_text(new())}", current()
 

@@ -126,8 +126,10 @@ class OnSpark:
     def values(self, run: Run) -> Iterator[Value]:
         """What comes out."""
         if self._whole.aggregation is not None:
-            packs = self._stretches() if self._whole.needs_order else self._any_packs()
-            return finished(self._whole.aggregation, self._stream("partials", packs), self._funcs, run)
+            is_ordered = self._whole.needs_order
+            packs = self._stretches() if is_ordered else self._any_packs()
+            partials = self._stream("partials", packs, at_once=not is_ordered)
+            return finished(self._whole.aggregation, partials, self._funcs, run)
         if self._whole.is_sorted:
             return self._merged()
         if isinstance(self._tail.last, plan.Sort):
@@ -162,7 +164,7 @@ class OnSpark:
         count, limit = self._whole.sort_items, self._whole.limit
         found = [
             list(zip((o[:count] for o in order), decoded(data), strict=True))
-            for order, data in run_tasks(_run_fragment, self._payloads("ordered", self._stretches()))
+            for order, data in run_tasks(_run_fragment, self._payloads("ordered", self._stretches()), at_once=True)
         ]
         rank = cmp_to_key(partial(compare_by, self._whole.directions[:count]))
         merged = heapq.merge(*found, key=lambda pair: rank(pair[0]))
@@ -179,8 +181,8 @@ class OnSpark:
         rows = sum(map(_rows, self._scan.runs))
         return _stretches(self._scan.runs, max(task_count(), -(-rows // MOST_ROWS)))
 
-    def _stream(self, what: str, packs: list[Pack]) -> Iterator[Value]:
-        for data in run_tasks(_run_fragment, self._payloads(what, packs)):
+    def _stream(self, what: str, packs: list[Pack], at_once: bool = False) -> Iterator[Value]:
+        for data in run_tasks(_run_fragment, self._payloads(what, packs), at_once):
             yield from decoded(data)
 
     def _payloads(self, what: str, packs: list[Pack]) -> list[Task]:
