@@ -42,6 +42,8 @@ from shoal.testing.scheduler import Scheduler, Weather
 
 IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 SEEDS = 1_000_000 if IS_LONG else 5_000
+PARTS = 4
+"""Of the seeds, so that several processes can look at them."""
 MOST_CLIENTS = 5
 PATIENCE = Patience(deadline=0.02, refusals=2)
 """Little, so that outcomes are often unknown."""
@@ -466,10 +468,13 @@ def run_seed(scheduler: Scheduler, lake: dict[str, bytes], seed: int, plant: Pla
     return deeds
 
 
-@pytest.mark.timeout(36_000 if IS_LONG else 300)
-def test_whatever_the_schedule_each_operation_is_in_the_journal_once_or_not_at_all(scheduler: Scheduler) -> None:
+@pytest.mark.timeout(36_000 if IS_LONG else 600)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_whatever_the_schedule_each_operation_is_in_the_journal_once_or_not_at_all(
+    scheduler: Scheduler, part: int
+) -> None:
     only = os.environ.get("SHOAL_SEED")
-    seeds = range(SEEDS) if only is None else range(int(only), int(only) + 1)
+    seeds = range(part, SEEDS, PARTS) if only is None else range(int(only), int(only) + 1)
     lake = template()
     outcomes: Counter[str] = Counter()
     began = time.monotonic()
@@ -483,7 +488,7 @@ def test_whatever_the_schedule_each_operation_is_in_the_journal_once_or_not_at_a
             raise
     print(f"{len(seeds)} seeds in {time.monotonic() - began:.1f} s: {dict(sorted(outcomes.items()))}")
     if only is None:
-        assert all(outcomes[f"{verb} {kind}"] > 10 for verb in VERBS for kind in ("done", "unknown"))
+        assert all(outcomes[f"{verb} {kind}"] > 2 for verb in VERBS for kind in ("done", "unknown"))
 
 
 def test_a_seed_is_a_schedule(scheduler: Scheduler) -> None:
