@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from shoal.api.authors import default_author
 from shoal.api.python_values import from_python
@@ -12,39 +12,51 @@ from shoal.errors import OutcomeUnknown, ShoalError
 from shoal.model.values import FALSE
 
 
+class Place(NamedTuple):
+    """A branch of a pool behind a service."""
+
+    service: Service
+    pool: str
+    branch: str
+
+    def names(self, *names: str) -> tuple[str, ...]:
+        """The segments of the path of something that belongs to it."""
+        return ("pool", self.pool, "branch", self.branch, *names)
+
+
 def make_note(author: str | None, message: str, meta: Any) -> Note:
     """What is said of a commit."""
     return Note(default_author() if author is None else author, message, None if meta is None else from_python(meta))
 
 
-def commit_by(service: Service, pool: str, branch: str, call: Call) -> str:
+def commit_by(place: Place, call: Call) -> str:
     """The id of the commit that a change of a branch makes."""
-    made = optional_commit_by(service, pool, branch, call)
+    made = optional_commit_by(place, call)
     assert made is not None
     return made
 
 
-def optional_commit_by(service: Service, pool: str, branch: str, call: Call, ident: str | None = None) -> str | None:
+def optional_commit_by(place: Place, call: Call, ident: str | None = None) -> str | None:
     """The same for a change that may be none; `ident` is what to ask about if that stays unknown."""
     try:
-        made = service.change(call)
+        made = place.service.change(call)
     except OutcomeUnknown as e:
-        done = _ask(service, pool, branch, ident or e.commit)
+        done = _ask(place, ident or e.commit)
         if done is None:
             raise
         return done
-    return None if made is None else Reader(service.url).id(made, "commit")
+    return None if made is None else Reader(place.service.url).id(made, "commit")
 
 
-def _ask(service: Service, pool: str, branch: str, ident: str | None) -> str | None:
+def _ask(place: Place, ident: str | None) -> str | None:
     """The commit of an operation, if the service can be asked about it."""
     try:
-        return None if ident is None else find_done(service, pool, branch, ident)
+        return None if ident is None else find_done(place, ident)
     except ShoalError:
         return None
 
 
-def find_done(service: Service, pool: str, branch: str, ident: str) -> str | None:
+def find_done(place: Place, ident: str) -> str | None:
     """The commit that an operation has made, by its id; None if it was not done."""
-    told = service.read_one("pool", pool, "branch", branch, "commit", ident)
-    return Reader(service.url).id(told, "commit") if (told.field("is_done") or FALSE).data else None
+    told = place.service.read_one(*place.names("commit", ident))
+    return Reader(place.service.url).id(told, "commit") if (told.field("is_done") or FALSE).data else None

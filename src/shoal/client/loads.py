@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from shoal.client.changes import commit_by, find_done
+from shoal.client.changes import Place, commit_by, find_done
 from shoal.client.remote_transaction import begin
-from shoal.client.service import Call, Note, Service, make_key
+from shoal.client.service import Call, Note, make_key
 from shoal.client.uploads import Upload, load_choices, open_uploads
 from shoal.formats.options import ReadOptions
 
+Staged = tuple[Upload, dict[str, str | None]]
+"""A body, and how it is to be read."""
+
 
 def load(
-    service: Service,
-    pool: str,
-    branch: str,
+    place: Place,
     data: Any,
     format_name: str,
     note: Note,
@@ -26,32 +27,22 @@ def load(
     """Commit data; the id of the commit."""
     key = make_key(ident)
     with open_uploads(data, format_name, options) as uploads:
-        if len(uploads) > 1:
-            return _load_each(service, pool, branch, uploads, note, key, engine, options)
-        (upload,) = uploads
-        choices = load_choices(upload, engine, options)
-        call = Call("POST", ("pool", pool, "branch", branch), choices, note.headers(), upload=upload, key=key)
-        return commit_by(service, pool, branch, call)
+        bodies = [(upload, load_choices(upload, engine, options)) for upload in uploads]
+        if len(bodies) > 1:
+            return _load_each(place, bodies, note, key)
+        ((upload, choices),) = bodies
+        return commit_by(place, Call("POST", place.names(), choices, note.headers(), upload=upload, key=key))
 
 
-def _load_each(
-    service: Service,
-    pool: str,
-    branch: str,
-    uploads: Sequence[Upload],
-    note: Note,
-    key: str,
-    engine: str | None,
-    options: ReadOptions,
-) -> str:
+def _load_each(place: Place, bodies: Sequence[Staged], note: Note, key: str) -> str:
     """Several bodies as one commit, of which nothing is seen if one of them cannot be read."""
-    transaction = begin(service, pool, branch, "snapshot", None, key)
-    done = find_done(service, pool, branch, transaction.id)
+    transaction = begin(place, "snapshot", None, key)
+    done = find_done(place, transaction.id)
     if done is not None:
         return done
     try:
-        for upload in uploads:
-            transaction.stage(upload, load_choices(upload, engine, options))
+        for upload, choices in bodies:
+            transaction.stage(upload, choices)
     except BaseException:
         transaction.give_up()
         raise

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from shoal.api.protocol import CommitInfo, Compaction, Diff, Isolation, ObjectInfo, PoolInfo, RefInfo, Vacuumed
-from shoal.client.changes import commit_by, find_done, make_note
+from shoal.client.changes import Place, commit_by, find_done, make_note
 from shoal.client.infos import Reader
 from shoal.client.loads import load
 from shoal.client.remote_transaction import RemoteTransaction, begin, committed
@@ -82,10 +82,10 @@ class RemotePool:
         options: ReadOptions | None = None,
     ) -> str:
         note = make_note(author, message, meta)
-        return load(self._service, self.id, branch, data, format, note, id, engine, options or ReadOptions())
+        return load(self._place(branch), data, format, note, id, engine, options or ReadOptions())
 
     def done(self, id: str, branch: str = "main") -> str | None:  # noqa: A002 - the word for it
-        return find_done(self._service, self.id, branch, id)
+        return find_done(self._place(branch), id)
 
     def delete(
         self,
@@ -164,7 +164,7 @@ class RemotePool:
         message: str = "",
         meta: Any = None,
     ) -> AbstractContextManager[RemoteTransaction]:
-        begun = begin(self._service, self.id, branch, isolation, expires)
+        begun = begin(self._place(branch), isolation, expires)
         return committed(begun, author, message, meta)
 
     # ---- what there is
@@ -203,6 +203,9 @@ class RemotePool:
 
     # ---- calls
 
+    def _place(self, branch: str) -> Place:
+        return Place(self._service, self.id, branch)
+
     def _read(self, *names: str, **choices: str | None) -> Iterator[Value]:
         return self._service.read("pool", self.id, *names, **choices)
 
@@ -222,7 +225,7 @@ class RemotePool:
         key: str | None = None,
     ) -> str:
         how = {"value": value, "headers": note.headers(), "choices": {"engine": engine}}
-        return commit_by(self._service, self.id, branch, self._call("POST", "branch", branch, *names, key=key, **how))
+        return commit_by(self._place(branch), self._call("POST", "branch", branch, *names, key=key, **how))
 
 
 def vacuum_choices(grace: float | None, dry_run: bool) -> dict[str, str | None]:

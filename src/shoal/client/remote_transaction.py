@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from shoal.api.protocol import Isolation
 from shoal.api.results import Results
-from shoal.client.changes import make_note, optional_commit_by
+from shoal.client.changes import Place, make_note, optional_commit_by
 from shoal.client.infos import Reader
 from shoal.client.questions import ask, question
 from shoal.client.service import Call, Note, Service, make_key
@@ -23,10 +23,8 @@ from shoal.model.values import Value, array, record, string
 class RemoteTransaction:
     """A transaction that a service keeps."""
 
-    def __init__(self, service: Service, pool: str, branch: str, ident: str, base: str | None, position: int) -> None:
-        self._service = service
-        self._pool = pool
-        self._branch = branch
+    def __init__(self, place: Place, ident: str, base: str | None, position: int) -> None:
+        self._place = place
         self._id = ident
         self._base = base
         self._position = position
@@ -34,8 +32,8 @@ class RemoteTransaction:
         self.is_done = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        place = (self._pool, self._branch, self._id, self._base, self._position)
-        return _restore, (self._service.access, place)
+        place = self._place
+        return _restore, (place.service.access, place.pool, place.branch, self._id, self._base, self._position)
 
     @property
     def id(self) -> str:
@@ -53,19 +51,19 @@ class RemoteTransaction:
 
     def stage(self, upload: Upload, choices: dict[str, str | None]) -> None:
         """Stage one body."""
-        self._service.change(self._call("load", upload=upload, choices=choices))
+        self._place.service.change(self._call("load", upload=upload, choices=choices))
 
     def delete(self, ids: Sequence[str] = (), *, where: str | None = None) -> None:
         self._require_undone()
         if where is not None and ids:
             raise InvalidInput("delete by ids or by a filter, not both")
         objects = record([("object_ids", array(map(string, ids)))])
-        self._service.change(
+        self._place.service.change(
             self._call("delete", value=objects if where is None else record([("where", string(where))]))
         )
 
     def query(self, program: str) -> Results:
-        return ask(self._service, self._names("query"), question(program, None, None), program)
+        return ask(self._place.service, self._names("query"), question(program, None, None), program)
 
     def take_over(self, *others: Self) -> None:
         for other in others:
@@ -85,7 +83,7 @@ class RemoteTransaction:
         self._require_undone()
         choices = {"position": str(self._position), **choices}
         call = self._call("commit", headers=note.headers(), choices=choices)
-        commit = optional_commit_by(self._service, self._pool, self._branch, call, self.id)
+        commit = optional_commit_by(self._place, call, self.id)
         self.is_done = True
         return commit
 
@@ -93,7 +91,7 @@ class RemoteTransaction:
         self._require_undone()
         self.is_done = True
         with suppress(NotFound):  # the answer to a first try may have been lost
-            self._service.change(Call("DELETE", self._names(), key=make_key()))
+            self._place.service.change(Call("DELETE", self._names(), key=make_key()))
 
     def give_up(self) -> None:
         """Abandon it because of an error, which is what matters: the service forgets it in the end by itself."""
@@ -106,29 +104,26 @@ class RemoteTransaction:
             raise InvalidInput(f"transaction {self.id} has ended (begin a new one)")
 
     def _names(self, *names: str) -> tuple[str, ...]:
-        return ("pool", self._pool, "branch", self._branch, "transaction", self.id, *names)
+        return self._place.names("transaction", self.id, *names)
 
     def _call(self, verb: str, **how: Any) -> Call:
         return Call("POST", self._names(verb), key=make_key(), **how)
 
 
-def begin(
-    service: Service, pool: str, branch: str, isolation: Isolation, expires: float | None, key: str | None = None
-) -> RemoteTransaction:
+def begin(place: Place, isolation: Isolation, expires: float | None, key: str | None = None) -> RemoteTransaction:
     """A new transaction on the tip of a branch."""
     fields = [("isolation", string(isolation))]
     if expires is not None:
         fields.append(("expires", Value(t.FLOAT64, float(expires))))
-    names = ("pool", pool, "branch", branch, "transaction")
-    told = service.change(Call("POST", names, value=record(fields), key=make_key(key)))
+    told = place.service.change(Call("POST", place.names("transaction"), value=record(fields), key=make_key(key)))
     assert told is not None
-    reader = Reader(service.url)
+    reader = Reader(place.service.url)
     ident, base = reader.id(told, "id"), reader.optional_id(told, "base")
-    return RemoteTransaction(service, pool, branch, ident, base, reader.data(told, "position"))
+    return RemoteTransaction(place, ident, base, reader.data(told, "position"))
 
 
-def _restore(access: Access, place: tuple[str, str, str, str | None, int]) -> RemoteTransaction:
-    return RemoteTransaction(Service(access), *place)
+def _restore(access: Access, pool: str, branch: str, ident: str, base: str | None, position: int) -> RemoteTransaction:
+    return RemoteTransaction(Place(Service(access), pool, branch), ident, base, position)
 
 
 @contextmanager

@@ -190,6 +190,10 @@ class Lake:
         self.remove(listed for listed in folder if not listed.key.startswith(f"{pool.prefix}/branches/"))
         return config
 
+    def has_done(self, op: Id) -> bool:
+        """Whether an operation under this id has created, renamed or dropped a pool."""
+        return self._journal.done(op) is not None
+
     def _dropped(self, entry: Entry) -> PoolConfig:
         """The configuration that an entry has taken away."""
         ((ident, left),) = entry.changes.items()

@@ -42,13 +42,21 @@ class ExpressionParser(TypeParser):
             return None
         end = self.pos
         if self.spaced("?"):
-            then = self.expr()
+            then = self._chosen()
             if then is not None and self.spaced(":"):
-                otherwise = self.expr()
+                otherwise = self._chosen()
                 if otherwise is not None:
                     return ast.Conditional(cond, then, otherwise, span=(start, self.pos))
         self.pos = end
         return cond
+
+    def _chosen(self) -> ast.Expr | None:
+        """What is chosen by a condition, which may be the next condition, but not without end."""
+        self.choices += 1
+        try:
+            return self.expr() if self.choices <= MAX_CHAIN else None
+        finally:
+            self.choices -= 1
 
     @memoized
     def logical_or(self) -> ast.Expr | None:

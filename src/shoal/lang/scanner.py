@@ -69,6 +69,7 @@ class Scanner:
         self.pos = 0
         self.farthest = 0
         self.depth = 0
+        self.choices = 0
         self.declared: set[str] = set()
         self.memo: dict[tuple[str, int], tuple[Any, int]] = {}
 

@@ -20,8 +20,8 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.api.access_records import Verb
-from shoal.errors import NotFound, ShoalError
-from shoal.ids import new, to_text
+from shoal.errors import InvalidInput, NotFound, ShoalError
+from shoal.ids import new, parse, to_text
 from shoal.model.values import Value
 from shoal.service import failures, openapi
 from shoal.service.answers import Answer, EventStream, Streaming, Text
@@ -31,14 +31,14 @@ from shoal.service.bodies import Body
 from shoal.service.calls import Call
 from shoal.service.media import format_of_answer, media_type, open_writer
 from shoal.service.routes import ROUTES, Need, Route
-from shoal.service.state import THREADS, Service
+from shoal.service.state import OPEN_THREADS, THREADS, Service
 from shoal.service.streaming import Chunks, Plan, Streamed
 
 _SMALL_BODY = 1 << 20
 """Bodies up to this size are taken in before a thread is needed."""
 _OF_BODIES = ("content-length", "transfer-encoding")
 """Headers of which a request with a body has one."""
-_REQUEST_ID = re.compile(r"[\w.:/=+-]{1,200}")
+_REQUEST_ID = re.compile(r"[\w.:/=+-]{1,200}", re.ASCII)
 _EXPOSED = ("X-Request-ID", "Shoal-Error", "Retry-After")
 
 
@@ -48,6 +48,8 @@ def make_app(service: Service) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         service.threads = CapacityLimiter(THREADS)
+        service.waiting_threads = CapacityLimiter(THREADS)
+        service.open_threads = CapacityLimiter(OPEN_THREADS)
         service.query_threads = CapacityLimiter(service.settings.limits.at_once)
         service.from_thread = from_thread.run_sync
         yield
@@ -92,7 +94,7 @@ def _http_routes(service: Service) -> list[BaseRoute]:
 
 async def _no_method(request: Request) -> Response:
     path = request.scope["path"]
-    return Response(f"{path}: method not allowed\n", 405)
+    return Response(f"{path[:200]}: method not allowed\n", 405, media_type="text/plain")
 
 
 async def _no_route(request: Request) -> Response:
@@ -142,7 +144,15 @@ async def _answer(service: Service, route: Route, request: Request, ident: str) 
     is_empty = not any(name in request.headers for name in _OF_BODIES)
     body = Body(request.receive, service.settings.largest_body, is_empty)
     await body.fetch(_SMALL_BODY)
-    return await to_thread.run_sync(partial(_handle, service, route, request, ident, body), limiter=service.threads)
+    work = partial(_handle, service, route, request, ident, body)
+    return await to_thread.run_sync(work, limiter=_threads(service, route))
+
+
+def _threads(service: Service, route: Route) -> CapacityLimiter:
+    """Who may wait for long, for a body or for a query, takes no thread from the others, nor do they from `/status`."""
+    if route.need is Need.NOTHING:
+        return service.open_threads
+    return service.waiting_threads if route.body == "data" or route.waits else service.threads
 
 
 def _handle(service: Service, route: Route, request: Request, ident: str, body: Body) -> Response:
@@ -152,9 +162,9 @@ def _handle(service: Service, route: Route, request: Request, ident: str, body: 
         identity = service.authenticator.authenticate(request.headers.get("authorization"))
         if identity.may_do_all:
             require_own(request.headers, service.settings.origins)
-    path = {name: unquote(text, errors="strict") for name, text in request.path_params.items()}
+    path = {name: _unquoted(text) for name, text in request.path_params.items()}
     lake = service.access.view(identity, service.lake)
-    called = f"{request.method} {request.scope['path']}?{request.url.query}"
+    called = f"{request.method} {request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
     answer_format = format_of_answer(request.headers.get("accept", ""), service.settings.default_format)
     params, headers = request.query_params, request.headers
     call = Call(service, ident, identity, lake, called, path, params, headers, body, answer_format)
@@ -172,6 +182,14 @@ def _handle(service: Service, route: Route, request: Request, ident: str, body: 
     return _respond(call, route, route.handler(call))
 
 
+def _unquoted(text: str) -> str:
+    """A name in a path, as it was before it was written there."""
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{text[:200]}: this part of the path is no UTF-8") from None
+
+
 _VERBS: dict[Need, Verb] = {Need.READ: "read", Need.WRITE: "write", Need.ADMIN: "admin"}
 
 
@@ -187,11 +205,12 @@ def _require(call: Call, route: Route) -> None:
 def _is_done(call: Call, route: Route) -> bool:
     """Whether the pool that the path names is gone because of this very request, which comes again.
 
-    That its operation was begun says that it was let in then.
+    That its operation was done says that it was let in then. One that was begun, and not done, may be done no more.
     """
     keyed = call.keyed() if route.again is not None else None
-    op = None if keyed is None else keyed.begun(call.service.lake.inner.store)
-    if op is None or route.again is None:
+    lake = call.service.lake.inner
+    op = None if keyed is None else keyed.begun(lake.store)
+    if op is None or route.again is None or not lake.has_done(parse(op)):
         return False
     route.again(call, op)
     return True

@@ -41,8 +41,11 @@ class Body:
             self._ready += await self._next()
 
     async def _next(self) -> bytes:
-        with fail_after(_IDLE_SECONDS):
-            message = await self._receive()
+        try:
+            with fail_after(_IDLE_SECONDS):
+                message = await self._receive()
+        except TimeoutError:
+            raise InvalidInput(f"the body of the request did not go on for {_IDLE_SECONDS:.0f} s") from None
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         chunk: bytes = message.get("body", b"")
@@ -56,10 +59,7 @@ class Body:
     def read(self, size: int = -1, /) -> bytes:
         """Up to `size` bytes; b"" at the end."""
         while not self._is_whole and (size < 0 or not self._ready):
-            try:
-                self._ready += from_thread.run(self._next)
-            except TimeoutError:
-                raise InvalidInput(f"the body of the request did not go on for {_IDLE_SECONDS:.0f} s") from None
+            self._ready += from_thread.run(self._next)
         end = len(self._ready) if size < 0 else size
         out, self._ready = self._ready[:end], self._ready[end:]
         return out
@@ -95,12 +95,12 @@ class _Counted(Peekable):
         self._given = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        out = super().read(CHUNK if size < 0 else size)
+        if size < 0:
+            return b"".join(iter(lambda: self.read(CHUNK), b""))
+        out = super().read(size)
         self._given += len(out)
         if self._given > self._limit:
             raise TooLarge(f"the body of the request holds more than {self._limit} bytes (load it in parts)")
-        if size < 0 and out:
-            out += self.read()
         return out
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from shoal.api.local import LocalLake
 from shoal.api.local_pool import LocalPool
 from shoal.api.python_values import to_python
-from shoal.errors import InvalidInput, TooLarge
+from shoal.errors import InvalidInput
 from shoal.formats.files import read_source
 from shoal.formats.options import ReadOptions
 from shoal.formats.registry import Format
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 _TRUE = {"t", "true", "1", "yes"}
 _FALSE = {"f", "false", "0", "no", ""}
 _LARGEST_RECORD = 16 << 20
-_NOTED = ("author", "body", "meta")
+"""Bytes, without compression."""
+_OF_RECORDS = ("auto", "zson", "json", "zjson", "zng")
+"""Formats of a body that is one record: those that are read from the front, value by value."""
 
 
 class Note(TypedDict):
@@ -102,8 +105,10 @@ class Call:
 
     def source(self) -> Source:
         """What the body holds, without compression."""
-        encoding = self.headers.get("content-encoding", "").strip().lower()
-        return plain(self.body, encoding, self.service.settings.largest_body)
+        return self._plain(self.service.settings.largest_body)
+
+    def _plain(self, limit: int) -> Source:
+        return plain(self.body, self.headers.get("content-encoding", "").strip().lower(), limit)
 
     def format_of_body(self) -> str:
         """The name of the format of the body."""
@@ -119,9 +124,10 @@ class Call:
     def record(self, known: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
         """The body as one record, of which the fields and their types are known."""
         name = self.format_of_body()
-        if self.body.size > _LARGEST_RECORD:
-            raise TooLarge(f"the body of this request has to be smaller than {_LARGEST_RECORD >> 20} MiB")
-        values = list(read_source(self.source(), "zson" if name == "auto" else name))
+        if name not in _OF_RECORDS:
+            raise InvalidInput(f"the body has to be a record in one of: {', '.join(_OF_RECORDS[1:])}")
+        source = self._plain(min(_LARGEST_RECORD, self.service.settings.largest_body))
+        values = list(islice(read_source(source, "zson" if name == "auto" else name), 2))
         if len(values) > 1:
             raise InvalidInput("the body has to be one record")
         fields = to_python(values[0]) if values else {}
@@ -141,6 +147,7 @@ class Call:
             return Note(author=subject, message="", meta=NULL)
         try:
             said = json.loads(text)
+            json.dumps(said, ensure_ascii=False).encode()  # half a character, such as \ud800, is none
         except (ValueError, RecursionError):
             raise InvalidInput("the header Zed-Commit is no JSON") from None
         if not isinstance(said, dict) or not all(

@@ -55,6 +55,8 @@ class Route:
     is_empty: bool = False
     """Whether it is answered without a body."""
     may_be_empty: bool = False
+    waits: bool = False
+    """Whether it waits for something else to end."""
     again: Callable[[Call, str], None] | None = None
     """What to do if the pool is no longer there under its name, and the operation of this id was to see to that."""
     media_types: tuple[str, ...] = ()
@@ -163,7 +165,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/query/sql", "sql", Need.IDENTITY, queries.sql, "record",
           (("statement", "string"), ("engine", "string")),
           (Param("ctrl", "T for control messages in ZNG and ZJSON", "boolean"),)),
-    Route("GET", "/query/status/{request}", "queryStatus", Need.IDENTITY, queries.status),
+    Route("GET", "/query/status/{request}", "queryStatus", Need.IDENTITY, queries.status, waits=True),
     Route("POST", "/compile", "compile", Need.IDENTITY, queries.compile_program, "record", (("query", "string"),),
           media_types=_JSON),
 )  # fmt: skip

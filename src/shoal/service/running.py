@@ -12,7 +12,6 @@ _KEPT = 1000
 
 @dataclass(eq=False, slots=True)
 class _Query:
-    subject: str
     ended: Event = field(default_factory=Event)
     error: str = ""
 
@@ -21,29 +20,30 @@ class Running:
     """The queries."""
 
     def __init__(self) -> None:
-        self._queries: dict[str, _Query] = {}
+        self._queries: dict[tuple[str, str], _Query] = {}
+        """By caller and id: a client may choose the ids of its own requests, not those of others."""
         self._lock = Lock()
 
     def begin(self, ident: str, subject: str) -> None:
         """A query begins; the oldest that has ended is forgotten."""
         with self._lock:
-            self._queries[ident] = _Query(subject)
+            self._queries[subject, ident] = _Query()
             if len(self._queries) > _KEPT:
                 ended = next((i for i, q in self._queries.items() if q.ended.is_set()), None)
                 if ended is not None:
                     del self._queries[ended]
 
-    def end(self, ident: str, error: str = "") -> None:
+    def end(self, ident: str, subject: str, error: str = "") -> None:
         """A query has ended."""
-        found = self._queries.get(ident)
+        found = self._queries.get((subject, ident))
         if found is not None:
             found.error = error
             found.ended.set()
 
     def wait(self, ident: str, subject: str, seconds: float) -> str:
         """The error of a query, once it has ended; "" if there is none."""
-        found = self._queries.get(ident)
-        if found is None or found.subject != subject:
+        found = self._queries.get((subject, ident))
+        if found is None:
             raise NotFound(f"{ident}: query not found")
         found.ended.wait(seconds)
         return found.error

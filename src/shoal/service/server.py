@@ -15,6 +15,7 @@ import uvicorn
 from shoal.api.manage import Policy, monitor
 from shoal.errors import StorageFailure
 from shoal.service.app import make_app
+from shoal.service.connections import Connection
 from shoal.service.state import Service
 from shoal.service.warmth import warm_up
 
@@ -48,7 +49,7 @@ def serve(service: Service, how: Listening) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
-        http="httptools",
+        http=Connection,
         ws="none",
         lifespan="on",
         timeout_keep_alive=_IDLE_SECONDS,

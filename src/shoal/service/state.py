@@ -24,6 +24,10 @@ THREADS = 128
 """Requests that are worked on at a time; more wait for their turn."""
 
 
+OPEN_THREADS = 8
+"""The same for what is open to everybody."""
+
+
 def _silent(level: Level, message: str, **fields: str | int) -> None:
     """Log nothing."""
 
@@ -44,6 +48,8 @@ class Service:
     access: Access = field(init=False)
     authenticator: Authenticator = field(init=False)
     threads: CapacityLimiter = field(init=False)
+    waiting_threads: CapacityLimiter = field(init=False)
+    open_threads: CapacityLimiter = field(init=False)
     query_threads: CapacityLimiter = field(init=False)
     from_thread: Callable[..., object] = field(init=False)
 

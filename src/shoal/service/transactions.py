@@ -15,6 +15,7 @@ from shoal.lake.branches import as_id
 from shoal.service.operations import Keyed
 
 _MOST = 10_000
+_TURN_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -22,10 +23,16 @@ class _Open:
     transaction: LocalTransaction
     subject: str
     """Who began it: it is nobody else's."""
+    pool: str
+    """The id of the pool that it was begun on: who may write there no more is not let in elsewhere."""
     turn: Lock = field(default_factory=Lock)
     """A transaction does one thing at a time."""
     steps: set[Keyed] = field(default_factory=set)
     """The requests that have been carried out: one that comes again is not."""
+
+    def is_of(self, subject: str, pool: str, branch: str) -> bool:
+        """Whether it was begun by this caller, there."""
+        return (self.subject, self.pool, self.transaction.session.branch) == (subject, pool, branch)
 
 
 class Transactions:
@@ -35,34 +42,38 @@ class Transactions:
         self._open: dict[str, _Open] = {}
         self._lock = Lock()
 
-    def add(self, transaction: LocalTransaction, subject: str) -> None:
+    def add(self, transaction: LocalTransaction, subject: str, pool: str) -> None:
         """Keep a transaction that was begun."""
         with self._lock:
             self._forget_expired()
             if len(self._open) >= _MOST:
                 raise TooMany(f"{_MOST} transactions are open (end some, or try again later)")
-            self._open[transaction.id] = _Open(transaction, subject)
+            self._open[transaction.id] = _Open(transaction, subject, pool)
 
-    def known(self, ident: str | None, subject: str) -> LocalTransaction | None:
+    def known(self, ident: str | None, subject: str, pool: str, branch: str) -> LocalTransaction | None:
         """A transaction that a request has begun already."""
         found = None if ident is None else self._open.get(ident)
-        return found.transaction if found is not None and found.subject == subject else None
+        return found.transaction if found is not None and found.is_of(subject, pool, branch) else None
 
     @contextmanager
-    def step(self, ident: str, subject: str) -> Iterator[tuple[LocalTransaction, set[Keyed]]]:
+    def step(self, ident: str, subject: str, pool: str, branch: str) -> Iterator[tuple[LocalTransaction, set[Keyed]]]:
         """One of them, for a request that stages something, and the requests that did so before."""
-        with self.of(ident, subject) as transaction:
+        with self.of(ident, subject, pool, branch) as transaction:
             yield transaction, self._open[transaction.id].steps
 
     @contextmanager
-    def of(self, ident: str, subject: str) -> Iterator[LocalTransaction]:
+    def of(self, ident: str, subject: str, pool: str, branch: str) -> Iterator[LocalTransaction]:
         """One of them, for as long as it is worked with."""
         known = as_id(ident)
         found = None if known is None else self._open.get(to_text(known))
-        if found is None or found.subject != subject:
+        if found is None or not found.is_of(subject, pool, branch):
             raise NotFound(f"{ident}: transaction not found (it has ended, has expired, or the service began anew)")
-        with found.turn:
+        if not found.turn.acquire(timeout=_TURN_SECONDS):
+            raise TooMany(f"{ident}: this transaction is busy with another request (try again later)")
+        try:
             yield found.transaction
+        finally:
+            found.turn.release()
         if found.transaction.is_done:
             self._open.pop(found.transaction.id, None)
 

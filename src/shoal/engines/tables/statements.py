@@ -24,8 +24,12 @@ DIALECT = "duckdb"
 _FUNCTIONS = (exp.GenerateSeries, exp.Unnest, exp.Explode)
 """What may stand in the place of a table, and reads none."""
 _CHANGING = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Copy, exp.Command)
-_REFUSED = frozenset(("reflect", "java_method", "try_reflect"))
-"""Functions of Spark that call any code of Java."""
+_REFUSED = frozenset(("reflect", "java_method", "try_reflect", "current_setting", "write_log"))
+"""Functions of Spark that call any code of Java, and of DuckDB that tell of the machine or write to its log."""
+_LONGEST = 100_000
+_MOST_LEVELS = 900
+"""As many as DuckDB takes, or nearly so."""
+_TOO_DEEP = f"sql: the statement nests deeper than {_MOST_LEVELS} levels"
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TIMES = (exp.DType.DATE, exp.DType.DATETIME, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMP_NS)
 _OPS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
@@ -61,8 +65,11 @@ class Statement:
     def __init__(self, text: str) -> None:
         """InvalidInput, if it is none."""
         self._tree = _parse(text)
-        _check(self._tree)
-        self.uses = tuple(_uses(self._tree))
+        try:
+            _check(self._tree)
+            self.uses = tuple(_uses(self._tree))
+        except RecursionError:
+            raise InvalidInput(_TOO_DEEP) from None
 
     @property
     def is_description(self) -> bool:
@@ -94,17 +101,34 @@ class Statement:
             return tree.sql(dialect, unsupported_level=ErrorLevel.RAISE)
         except UnsupportedError as e:
             raise Unsupported(f"sql: {_one_line(e)} (it may be known to the other engine: -engine duckdb)") from None
+        except RecursionError:
+            raise InvalidInput(_TOO_DEEP) from None
 
 
 def _parse(text: str) -> exp.Expr:
+    if len(text) > _LONGEST:
+        raise InvalidInput(f"sql: the statement is longer than {_LONGEST} characters")
     try:
         with _silent():
             found = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
     except SqlglotError as e:
         raise InvalidInput(f"sql: {_one_line(e)}") from None
+    except RecursionError:
+        raise InvalidInput(_TOO_DEEP) from None
     if len(found) != 1:
         raise InvalidInput(f"sql: one statement is wanted, and there are {len(found)}")
+    _require_shallow(found[0])
     return found[0]
+
+
+def _require_shallow(tree: exp.Expr) -> None:
+    """Refuse what nests so deep that whoever looks at it, or writes it anew, would run out of frames."""
+    level: list[exp.Expr] = [tree]
+    for _ in range(_MOST_LEVELS):
+        level = [child for node in level for child in node.iter_expressions()]
+        if not level:
+            return
+    raise InvalidInput(_TOO_DEEP)
 
 
 @contextmanager
@@ -138,7 +162,7 @@ def _check(tree: exp.Expr) -> None:
         if isinstance(node, exp.QueryTransform):
             raise InvalidInput("sql: TRANSFORM runs programs, which a query may not")
         if isinstance(node, exp.Anonymous) and node.name.lower() in _REFUSED:
-            raise InvalidInput(f"sql: {node.name} runs any code, which a query may not")
+            raise InvalidInput(f"sql: {node.name} reaches beyond the pools, which a query may not")
 
 
 def _uses(tree: exp.Expr) -> Iterator[Use]:

@@ -55,7 +55,8 @@ class Access:
                 self._views[key] = LocalLake(
                     VisibleLake(
                         lake.inner,
-                        lambda pool_id: _may(rights, identity, pool_id, "read"),
+                        # As it is then: a transaction holds on to the view in which it was begun.
+                        lambda pool_id: self.may(identity, pool_id, "read"),
                         lambda pool_id, name: self.require(identity, pool_id, "write", name),
                     )
                 )

@@ -6,6 +6,7 @@ where no token is asked for, a request has to name this machine, and the page th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
@@ -13,6 +14,8 @@ from shoal.errors import Forbidden
 from shoal.service.auth.settings import is_loopback
 
 _ANY = "*"
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+)(?::\d+)?", re.ASCII)
+"""Nothing else than a host and its port: `localhost/@example.com` is neither."""
 
 
 def require_own(headers: Mapping[str, str], origins: Collection[str]) -> None:
@@ -20,10 +23,11 @@ def require_own(headers: Mapping[str, str], origins: Collection[str]) -> None:
     if _ANY in origins:
         return
     host, origin = headers.get("host", ""), headers.get("origin")
-    name = _host(f"//{host}")
+    written = _HOST.fullmatch(host)
+    name = "" if written is None else written[1]
     if not is_loopback(name) and name not in {_host(known) for known in origins}:
         raise Forbidden(f"{host[:100]!r} is no name of this machine (use localhost, or name it with: -cors.origin)")
-    if origin is not None and origin not in origins and urlsplit(origin).netloc != host:
+    if origin is not None and origin not in origins and origin.partition("://")[2] != host:
         raise Forbidden(f"pages of {origin[:100]!r} may not call this service (allow them with: -cors.origin)")
 
 

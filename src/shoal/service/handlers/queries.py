@@ -130,7 +130,7 @@ class _Answering:
     def end(self) -> None:
         """The answer is over, or never began."""
         self._place.close()
-        self._call.service.queries.end(self._call.id, self._error)
+        self._call.service.queries.end(self._call.id, self._call.subject, self._error)
 
     def _write(self, chunks: Chunks, results: Results) -> None:
         call = self._call

@@ -25,7 +25,7 @@ def begin(call: Call) -> Answer:
     asked = call.record({"isolation": str, "expires": (int, float)})
     seconds = asked.get("expires")
     op, pool = call.operation(), call.pool()
-    transaction = call.service.transactions.known(op, call.subject)
+    transaction = call.service.transactions.known(op, call.subject, pool.id, call.path["branch"])
     if transaction is None:
         transaction = pool.begin(
             call.path["branch"],
@@ -33,7 +33,7 @@ def begin(call: Call) -> Answer:
             expires=None if seconds is None else float(seconds),
             id=op,
         )
-        call.service.transactions.add(transaction, call.subject)
+        call.service.transactions.add(transaction, call.subject, pool.id)
     expires = time_value(int(transaction.session.expires * 1e9))
     return record([
         ("id", id_of(transaction.id)),
@@ -110,8 +110,12 @@ def abandon(call: Call) -> None:
 
 
 def _step(call: Call) -> AbstractContextManager[tuple[LocalTransaction, set[Keyed]]]:
-    return call.service.transactions.step(call.path["id"], call.subject)
+    return call.service.transactions.step(*_place(call))
 
 
 def _transaction(call: Call) -> AbstractContextManager[LocalTransaction]:
-    return call.service.transactions.of(call.path["id"], call.subject)
+    return call.service.transactions.of(*_place(call))
+
+
+def _place(call: Call) -> tuple[str, str, str, str]:
+    return call.path["id"], call.subject, call.pool().id, call.path["branch"]
