@@ -174,7 +174,7 @@ def until_answered(ask: Callable[[], str | None]) -> str | None:
         try:
             return ask()
         except LOST:
-            time.sleep(0.02)
+            time.sleep(0.05)
 
 
 def work_at(desk: Desk, attempt: Attempt) -> None:
@@ -188,7 +188,7 @@ def work_at(desk: Desk, attempt: Attempt) -> None:
                 except LOST:
                     if work.is_given_up:
                         break
-                    time.sleep(0.02)
+                    time.sleep(0.05)
     except BaseException:
         desk.failures.append(traceback.format_exc())
 
@@ -233,7 +233,7 @@ class Witness:
 def test_a_service_that_is_killed_loses_nothing_and_does_nothing_twice(
     kills: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(service, "_FIRST_PAUSE", 0.01)
     chance = random.Random(SEED)
     lake = tmp_path / "lake"
     shoal.create(str(lake)).create("logs", key="id")
