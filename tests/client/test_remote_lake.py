@@ -20,7 +20,7 @@ from shoal.client.remote_lake import RemoteLake
 from shoal.client.remote_pool import RemotePool
 from shoal.client.remote_transaction import RemoteTransaction
 from shoal.client.transport import Access
-from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure, Unauthenticated, Unsupported
+from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure, TooLarge, Unauthenticated, Unsupported
 from shoal.formats.options import ReadOptions
 from shoal.testing.services import Served, serving
 
@@ -238,11 +238,13 @@ def test_options_of_formats_reach_the_service(lake: Lake, pool: Pool) -> None:
         pool.load(io.StringIO("x"))
 
 
-def test_text_of_any_length_is_said_of_a_commit(pool: Pool) -> None:
-    message, meta = "ü\n" * 100_000, {"a": ["é", 1.5], "b": None}
+def test_text_of_some_length_is_said_of_a_commit(pool: Pool) -> None:
+    message, meta = "ü\n" * 5_000, {"a": ["é", 1.5], "b": None}
     pool.load([{"ts": 1}], author="ada ☂", message=message, meta=meta)
     (commit,) = pool.log()
     assert (commit.author, commit.message, shoal.to_python(commit.meta)) == ("ada ☂", message, meta)
+    with pytest.raises(TooLarge, match="what is said of a commit has 80"):
+        pool.load([{"ts": 2}], message=2 * message)
 
 
 # ---- who is asking

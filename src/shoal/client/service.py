@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from shoal.client.address import make_path, make_query
 from shoal.client.transport import Access, Answer, Lost, Request, Transport, Unreached
 from shoal.client.uploads import Unreadable, Upload
-from shoal.errors import InvalidInput, OutcomeUnknown, ShoalError, StorageFailure
+from shoal.errors import InvalidInput, OutcomeUnknown, ShoalError, StorageFailure, TooLarge
 from shoal.formats import zng
 from shoal.ids import new, parse, to_text
 from shoal.model.text import format_value
@@ -27,6 +27,8 @@ MEDIA_TYPE = "application/x-zng"
 _T = TypeVar("_T")
 _TRIES = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+_LARGEST_NOTE = 48 << 10
+"""Bytes of author, message and metadata: they go in the head of a request, for which a service has limits."""
 _READ_SECONDS = 300.0
 """How long a service may think about something that takes no work."""
 
@@ -43,7 +45,10 @@ class Note(NamedTuple):
         told = {"author": self.author, "body": self.message}
         if self.meta is not None:
             told["meta"] = format_value(self.meta)
-        return {"Zed-Commit": json.dumps(told)}
+        text = json.dumps(told)
+        if len(text) > _LARGEST_NOTE:
+            raise TooLarge(f"what is said of a commit has {len(text)} bytes, of which a service takes {_LARGEST_NOTE}")
+        return {"Zed-Commit": text}
 
 
 @dataclass(frozen=True, slots=True)
