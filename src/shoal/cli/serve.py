@@ -26,6 +26,7 @@ VERB = Verb(
         Flag("defaultfmt", str, "zson", "format of answers to those who accept anything", "FORMAT"),
         Flag("manage", "duration", None, "compact what is worth it, again and again after this time"),
         Flag("spark", bool, False, "start Spark along with the service, not with the first query that needs it"),
+        Flag("groupcommit", bool, True, "let loads to one branch that come together share one write to its journal"),
         Flag("rootcontentfile", str, None, "a file to show at /", "FILE"),
         Flag("tls.cert", str, None, "a certificate, or chain of them, in PEM: the service speaks https", "FILE"),
         Flag("tls.key", str, None, "the key of the certificate", "FILE"),
@@ -85,7 +86,9 @@ def _serve(args: Parsed) -> None:
             args["spark"],
             args["manage"],
         )
-        serve(Service(_open(lake_location(args)), settings, auth, log), how)
+        lake = _open(lake_location(args))
+        lake.inner.groups_loads = args["groupcommit"]
+        serve(Service(lake, settings, auth, log), how)
 
 
 def parse_address(text: str) -> tuple[str, int]:

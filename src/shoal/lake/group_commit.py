@@ -241,8 +241,9 @@ class _Waiter:
 class GroupCommits:
     """The loads of one process to one pool."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, is_grouping: bool = True) -> None:
         self._pool = pool
+        self._is_grouping = is_grouping
         self._lock = threading.Lock()
         self._waiting: dict[str, list[_Waiter]] = {}
         """Who waits, by branch; a branch is here as long as somebody leads."""
@@ -255,6 +256,8 @@ class GroupCommits:
         if not objects:
             raise InvalidInput("empty transaction")
         note = changes.with_message(note, changes.list_objects("loaded", objects))
+        if not self._is_grouping:
+            return changes.load(self._pool, branch, objects, note, op)
         ident = new() if op is None else op
         me = _Waiter(Load(tuple(objects), note, ident))
         if op is not None and (after := self._pool.began_after(op)) is not None:

@@ -83,6 +83,8 @@ class Lake:
         self._configured: tuple[State, list[PoolConfig]] = EMPTY, []
         """What the journal said when it was last read."""
         self._may_write = False
+        self.groups_loads = True
+        """Whether loads that come together share an entry of the journal."""
         self._loads: dict[Id, GroupCommits] = {}
         self._lock = threading.Lock()
 
@@ -139,7 +141,7 @@ class Lake:
     def loads(self, pool: Pool) -> GroupCommits:
         """Commits what the threads of this process load into a pool, together where they come together."""
         with self._lock:
-            return self._loads.setdefault(pool.config.id, GroupCommits(pool))
+            return self._loads.setdefault(pool.config.id, GroupCommits(pool, self.groups_loads))
 
     def create_pool(self, config: PoolConfig, op: Id | None = None) -> Pool:
         """A new pool with an empty branch `main`. If the operation has an id, it is that of the pool."""
