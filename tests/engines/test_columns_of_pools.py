@@ -146,12 +146,12 @@ def test_planning_over_ten_thousand_objects_takes_no_time(lake: LocalLake) -> No
     copies = [dataclasses.replace(one, id=new(), min=int64(10 * i), max=int64(10 * i + 9)) for i in range(10_000)]
     changes.load(inner, "main", copies, Note("tester", "metadata without data"))
     taken = []
-    for _ in range(3):
+    for _ in range(8):
         reopened = shoal.open(lake.inner.store.uri)
         began = time.process_time()
         (plan,) = reopened.explain("from many | id == 6 and ts >= 20000", engine="interp")
         taken.append(time.process_time() - began)
-    assert min(taken) < 0.5
+    assert min(taken) < 0.5, taken
     assert (plan.objects, plan.total) == (0, 10_001)
     assert plan.pruning() == "0 of 10001 (10001 pruned: key 2001, zone map 8000)"
 
