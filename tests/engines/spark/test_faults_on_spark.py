@@ -94,13 +94,13 @@ def test_the_driver_dies_before_or_after_its_commit(bench: Bench, tmp_path: Path
         PREAMBLE.format(lake=lake.uri)
         + f"""
     import os, signal
-    from shoal.lake import changes
-    commit = changes.load
+    from shoal.lake.group_commit import GroupCommits
+    commit = GroupCommits.load
     def load(*args):
         if {moment!r} == "after":
             commit(*args)
         os.kill(os.getpid(), signal.SIGKILL)
-    changes.load = load
+    GroupCommits.load = load
     pool.load({str(data)!r}, engine="spark", id={operation!r})
     """
     )
