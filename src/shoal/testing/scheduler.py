@@ -28,6 +28,8 @@ _LONGEST = 60.0
 _EPOCH = 1_800_000_000.0
 _MOST_FAULTY_STEPS = 2_000
 """After so many calls nothing fails any more, so that every run ends."""
+_MOST_STEPS = 10 * _MOST_FAULTY_STEPS
+"""Who is not done after so many calls never will be."""
 
 
 class Crew:
@@ -207,6 +209,7 @@ class Scheduler:
         if self.random.random() < self.weather.landings:
             self._stores[int(self.random.random() * len(self._stores))].land_late()
         self._steps += 1
+        assert self._steps <= _MOST_STEPS, "clients that go round in circles"
         return self._steps <= _MOST_FAULTY_STEPS
 
 
