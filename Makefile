@@ -4,7 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
-export PYTHONDONTWRITEBYTECODE := 1
 
 .PHONY: help setup demo test test-long check format bench lock clean
 help:

@@ -78,6 +78,14 @@ def columns(records: int, rounds: int) -> list[Table]:
     return tables
 
 
+def served(seconds: float, writes: bool) -> None:
+    """A service under load."""
+    table = service.measure(seconds)
+    print(f"\n{table}")
+    if writes:
+        results.write_service(table)
+
+
 PARTS = ("ndjson", "formats", "language", "lake", "engines", "service")
 
 
@@ -92,8 +100,7 @@ def main() -> None:
     parser.add_argument("--records", type=numbers, default=[1_000_000], help="how many; several with commas between")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the part engines")
     parser.add_argument("--seconds", type=float, default=service.SECONDS, help="of the part service")
-    parser.add_argument("--one-by-one", action="store_true", help="in the part service, loads without groups as well")
-    parser.add_argument("--write", action="store_true", help=f"write the part engines to {results.FILE.name}")
+    parser.add_argument("--write", action="store_true", help="write the parts engines and service to their files")
     parser.add_argument("parts", nargs="*", default=PARTS, help=", ".join(PARTS))
     args = parser.parse_args()
     print(results.machine())
@@ -104,7 +111,7 @@ def main() -> None:
         "formats": lambda: formats(source),
         "language": lambda: language(first),
         "lake": lake,
-        "service": lambda: print(f"\n{service.measure(args.seconds, args.one_by_one)}"),
+        "service": lambda: served(args.seconds, args.write),
     }
     for part in args.parts:
         if part != "engines":

@@ -1,4 +1,4 @@
-"""The file of results: where and with what they were measured, and the tables."""
+"""The files of results: where and with what they were measured, and the tables."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from bench.tables import Table
 from shoal.engines.spark.java import find_java
 
 FILE = Path(__file__).parent / "RESULTS.md"
+SERVICE_FILE = Path(__file__).parent / "SERVICE.md"
 _PACKAGES = ("duckdb", "pyarrow", "pyspark", "deltalake", "pyiceberg")
 
 
@@ -34,10 +35,19 @@ def write(measured: Sequence[tuple[int, Sequence[Table]]]) -> None:
     FILE.write_text("\n\n".join(parts) + "\n")
 
 
-def _introduction() -> str:
+def write_service(table: Table) -> None:
+    """Write the file of the service anew."""
+    SERVICE_FILE.write_text(f"# A service under load\n\n{_origin('service')}\n\n## {table}\n")
+
+
+def _origin(part: str) -> str:
     today = datetime.now(UTC).date().isoformat()
+    return f"Measured on {today}: {machine()}. `python -m bench {part} --write` writes this file."
+
+
+def _introduction() -> str:
     return (
-        f"Measured on {today}: {machine()}. `python -m bench engines --write` writes this file.\n\n"
+        f"{_origin('engines')}\n\n"
         "Everything ran side by side in one run, each measurement in a process of its own, and the best of\n"
         "several rounds counts. Ratios below 1 are faster. All counts of records and all answers were compared first:\n"
         "they are the same."

@@ -248,15 +248,17 @@ def _cpu_seconds(served: Served) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(seconds: float = SECONDS, is_one_by_one: bool = False) -> Table:
+def measure(seconds: float = SECONDS) -> Table:
     """Everything, on loopback: questions for so many seconds, loads for a part of that."""
-    rows = [_served_metadata(seconds)]
     share = seconds * _SHARE_OF_LOADS
-    rows.append(_served_loads(f"loads, {LOADERS} clients", (), share))
-    if is_one_by_one:
-        rows.append(_served_loads(f"loads, {LOADERS} clients, one by one", WITHOUT_GROUPS, share))
+    rows = [
+        _served_metadata(seconds),
+        _served_loads(f"loads, {LOADERS} clients", (), share),
+        _served_loads(f"loads, {LOADERS} clients, without group commit", WITHOUT_GROUPS, share),
+    ]
     head = ("requests", "/s", "p50 ms", "p99 ms", "CPU ms each", "told to come again")
     note = (
+        f"Questions were asked for {seconds:.0f} s, loads of one record to one branch for {share:.0f} s each way.\n"
         "The clients are tasks of one process, on the cores that the service has. Every acknowledged load was found\n"
         "to be one commit of the branch with its own row, and there was nothing else."
     )

@@ -372,6 +372,8 @@ def test_a_query_loads_only_where_its_caller_may_write(world: World) -> None:
     assert world.state() == before
     assert world.ask("writer", "from logs | ts==1 | load logs@branch").status == 200
     assert world.state() != before
+    log = world.ask("root", "from logs@branch:log | has(author) | head 1 | yield author")
+    assert json.loads(log.body) == ["writer"], "who asked is the author, not who runs the service"
 
 
 @pytest.mark.parametrize("statement", ["select * from secret", 'select * from "secret@main"', "select * from SECRET",

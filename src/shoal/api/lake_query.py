@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import Any
 
 from shoal.api import prepared
-from shoal.api.authors import default_author
 from shoal.api.handover import Decision, Engine, Handover, choose_engine
 from shoal.api.lake_catalog import LakeCatalog, Views
 from shoal.api.lake_sources import OnRead, commit_of, lake_opener
@@ -18,7 +17,7 @@ from shoal.api.query import emitter
 from shoal.api.results import Results
 from shoal.api.source_policy import SourcePolicy
 from shoal.api.sources import Watch
-from shoal.api.visible import check_plan, policy_of, pool_to_load
+from shoal.api.visible import author_of, check_plan, policy_of, pool_to_load
 from shoal.api.writing import write_pieces
 from shoal.engines.interp.engine import compile_source, run_program
 from shoal.engines.interp.environment import Memory, Run, memory_within
@@ -158,7 +157,7 @@ def _load(lake: Lake, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]
     pool = pool_to_load(lake, op.pool)
     branch = op.branch or MAIN
     pool.refs().branch(branch)
-    note = Note(op.author or default_author(), op.message, parse_value(op.meta) if op.meta else NULL)
+    note = Note(op.author or author_of(lake), op.message, parse_value(op.meta) if op.meta else NULL)
     objects = write_pieces(pool, values)
     if objects:
         yield Value(t.BYTES, changes.load(pool, branch, objects, note))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from shoal.api.authors import default_author
 from shoal.api.source_policy import NO_SOURCES, SourcePolicy
 from shoal.errors import NotFound
 from shoal.ids import Id, to_text
@@ -40,6 +41,11 @@ def policy_of(lake: Lake) -> SourcePolicy | None:
     return lake.sources if isinstance(lake, VisibleLake) else None
 
 
+def author_of(lake: Lake) -> str:
+    """Who loads when a query does and names nobody."""
+    return (lake.author if isinstance(lake, VisibleLake) else None) or default_author()
+
+
 class VisibleLake(Lake):
     """A lake behind two questions: is the pool of this id to be seen, and may a query load into it?"""
 
@@ -49,6 +55,7 @@ class VisibleLake(Lake):
         is_visible: Callable[[str], bool],
         require_load: Callable[[str, str], None],
         sources: SourcePolicy = NO_SOURCES,
+        author: str | None = None,
     ) -> None:
         super().__init__(whole.store, whole.info)
         self._whole = whole
@@ -57,6 +64,8 @@ class VisibleLake(Lake):
         """Is given the id of a pool and the name by which it was asked for; raises if nothing may be loaded there."""
         self.sources = sources
         """What queries may read beside pools."""
+        self.author = author
+        """Who loads, where a query does not say; None is the user of this process."""
 
     def configs(self) -> list[PoolConfig]:
         return [config for config in self._whole.configs() if self._is_visible(to_text(config.id))]

@@ -5,13 +5,14 @@ A span is a pair of offsets into the program's text: where the node begins, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from shoal.lang.node import node
 
 Span: TypeAlias = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@node(kw_only=True)
 class Node:
     """A part of a program and its place in the text."""
 
@@ -21,21 +22,21 @@ class Node:
 # Types, as they are written: a name is looked up by the analysis.
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TypePrimitive(Node):
     """`int64`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TypeName(Node):
     """`port`: a type that was named before, in the program or in the data."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TypeDef(Node):
     """`port=uint16`."""
 
@@ -43,7 +44,7 @@ class TypeDef(Node):
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TypeField(Node):
     """`name: type` in a record type."""
 
@@ -51,28 +52,28 @@ class TypeField(Node):
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TypeRecord(Node):
     """`{a:int64}`."""
 
     fields: tuple[TypeField, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TypeArray(Node):
     """`[int64]`."""
 
     elem: Type
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TypeSet(Node):
     """`|[int64]|`."""
 
     elem: Type
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TypeMap(Node):
     """`|{string:int64}|`."""
 
@@ -80,21 +81,21 @@ class TypeMap(Node):
     value: Type
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TypeUnion(Node):
     """`(int64,string)`."""
 
     types: tuple[Type, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TypeEnum(Node):
     """`enum(red,green)`."""
 
     symbols: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TypeOfError(Node):
     """`error(string)`."""
 
@@ -109,7 +110,7 @@ Type: TypeAlias = (
 # Expressions.
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Primitive(Node):
     """A literal: the name of its primitive type and its text (for a string, what it means)."""
 
@@ -117,28 +118,28 @@ class Primitive(Node):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TypeValue(Node):
     """`<{a:int64}>`."""
 
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class FString(Node):
     """`f"a {b} c"`: texts and expressions in turn."""
 
     parts: tuple[str | Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Id(Node):
     """A name: a constant, a variable, a parameter, a field of `this`, or `this`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Unary(Node):
     """`!e` or `-e`."""
 
@@ -146,7 +147,7 @@ class Unary(Node):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Binary(Node):
     """`a op b`, op being one of: and or == != < <= > >= in ~ + - * / %."""
 
@@ -155,7 +156,7 @@ class Binary(Node):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Conditional(Node):
     """`cond ? then : otherwise`."""
 
@@ -164,7 +165,7 @@ class Conditional(Node):
     otherwise: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Call(Node):
     """`name(args)`, where the name is a function, an aggregate, a type or a user's own."""
 
@@ -173,7 +174,7 @@ class Call(Node):
     where: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Cast(Node):
     """`<type>(e)`."""
 
@@ -181,7 +182,7 @@ class Cast(Node):
     type: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Dot(Node):
     """`e.name`."""
 
@@ -189,7 +190,7 @@ class Dot(Node):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Index(Node):
     """`e[i]`."""
 
@@ -197,7 +198,7 @@ class Index(Node):
     index: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Slice(Node):
     """`e[a:b]`."""
 
@@ -206,7 +207,7 @@ class Slice(Node):
     stop: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Agg(Node):
     """`name(e) where cond` where an aggregate must stand."""
 
@@ -215,14 +216,14 @@ class Agg(Node):
     where: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Spread(Node):
     """`...e` in a record, an array or a set."""
 
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Field(Node):
     """`name: e` in a record."""
 
@@ -230,28 +231,28 @@ class Field(Node):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class RecordExpr(Node):
     """`{a:1, b, ...c}`."""
 
     elems: tuple[Field | Id | Spread, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class ArrayExpr(Node):
     """`[1, ...a]`."""
 
     elems: tuple[Expr | Spread, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class SetExpr(Node):
     """`|[1, ...a]|`."""
 
     elems: tuple[Expr | Spread, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Entry(Node):
     """`key: value` in a map."""
 
@@ -259,14 +260,14 @@ class Entry(Node):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class MapExpr(Node):
     """`|{k:v}|`."""
 
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Local(Node):
     """`name = e` of a `with` clause; without the expression it is the name itself."""
 
@@ -274,7 +275,7 @@ class Local(Node):
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class OverExpr(Node):
     """`over e with x | seq` as a value."""
 
@@ -283,21 +284,21 @@ class OverExpr(Node):
     body: Seq
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Regexp(Node):
     """`/pattern/`."""
 
     pattern: str
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Glob(Node):
     """`pat*tern`."""
 
     pattern: str
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Grep(Node):
     """`grep(pattern, e)`."""
 
@@ -305,7 +306,7 @@ class Grep(Node):
     expr: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Term(Node):
     """A search term: a value and the text that it was written as."""
 
@@ -339,7 +340,7 @@ Expr: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Assignment(Node):
     """`target := e`; the target may be left out where it can be inferred."""
 
@@ -350,7 +351,7 @@ class Assignment(Node):
 # Operators.
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Scope(Node):
     """Declarations and the operators that see them."""
 
@@ -358,14 +359,14 @@ class Scope(Node):
     body: Seq
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Fork(Node):
     """`fork ( => seq => seq )`."""
 
     legs: tuple[Seq, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Case(Node):
     """`case e => seq`; without an expression it is the default."""
 
@@ -373,7 +374,7 @@ class Case(Node):
     body: Seq
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Switch(Node):
     """`switch e ( case ... )`."""
 
@@ -381,7 +382,7 @@ class Switch(Node):
     cases: tuple[Case, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class SortKeyArg(Node):
     """`order key desc` of a file: the order that its values are known to have."""
 
@@ -389,7 +390,7 @@ class SortKeyArg(Node):
     order: str
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Text(Node):
     """A path, URL or pool name: quoted, or bare (then a constant of that name comes first)."""
 
@@ -397,7 +398,7 @@ class Text(Node):
     quoted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class File(Node):
     """`file path format f order k`."""
 
@@ -406,7 +407,7 @@ class File(Node):
     sort_key: SortKeyArg | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Get(Node):
     """`get url ...`."""
 
@@ -418,7 +419,7 @@ class Get(Node):
     body: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Pool(Node):
     """`from pool@commit:meta tap` or `from pool range x to y`, or `pool ...` inside `from ( )`."""
 
@@ -429,7 +430,7 @@ class Pool(Node):
     range: tuple[Expr, Expr] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Pass(Node):
     """`pass`."""
 
@@ -437,7 +438,7 @@ class Pass(Node):
 Source: TypeAlias = File | Get | Pool | Pass
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Trunk(Node):
     """A source and what follows it, in `from ( ... )`."""
 
@@ -445,14 +446,14 @@ class Trunk(Node):
     body: Seq | None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class From(Node):
     """`from ( source => seq ... )`."""
 
     trunks: tuple[Trunk, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Summarize(Node):
     """`summarize aggs by keys with -limit n`."""
 
@@ -461,35 +462,35 @@ class Summarize(Node):
     limit: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class OpAssignment(Node):
     """`a:=e, b:=e`: a put, or a summarize if all are aggregates."""
 
     assignments: tuple[Assignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class OpExpr(Node):
     """An expression as an operator: search, where, yield, summarize or a call of a user's operator."""
 
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Search(Node):
     """`search sexpr`."""
 
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Where(Node):
     """`where e`."""
 
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Assert(Node):
     """`assert e`, with the text of the expression."""
 
@@ -497,7 +498,7 @@ class Assert(Node):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class SortExpr(Node):
     """`e desc` of a sort; without an order it is the sort's own."""
 
@@ -505,7 +506,7 @@ class SortExpr(Node):
     order: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Sort(Node):
     """`sort -r -nulls first keys`."""
 
@@ -514,7 +515,7 @@ class Sort(Node):
     nulls_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Top(Node):
     """`top n -flush keys`."""
 
@@ -523,66 +524,66 @@ class Top(Node):
     flush: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Cut(Node):
     """`cut a, b:=e`."""
 
     args: tuple[Assignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Drop(Node):
     """`drop a, b`."""
 
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Head(Node):
     """`head n`."""
 
     count: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Tail(Node):
     """`tail n`."""
 
     count: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Uniq(Node):
     """`uniq -c`."""
 
     count: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Put(Node):
     """`put a:=e`."""
 
     args: tuple[Assignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Rename(Node):
     """`rename new:=old`."""
 
     args: tuple[Assignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Fuse(Node):
     """`fuse`."""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Shape(Node):
     """`shape`."""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Join(Node):
     """`left join ( right ) on a=b args`."""
 
@@ -593,14 +594,14 @@ class Join(Node):
     args: tuple[Assignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Sample(Node):
     """`sample e`."""
 
     expr: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Load(Node):
     """`load pool@branch author a message m meta z`."""
 
@@ -611,7 +612,7 @@ class Load(Node):
     meta: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Explode(Node):
     """`explode e by type as f`."""
 
@@ -620,14 +621,14 @@ class Explode(Node):
     name: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Merge(Node):
     """`merge e`."""
 
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Over(Node):
     """`over e with x => ( seq )`."""
 
@@ -636,21 +637,21 @@ class Over(Node):
     body: Seq | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Yield(Node):
     """`yield a, b`."""
 
     exprs: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Debug(Node):
     """`debug e`."""
 
     expr: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Output(Node):
     """`output name`."""
 
@@ -699,7 +700,7 @@ Seq: TypeAlias = tuple[Op, ...]
 # Declarations.
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class ConstDecl(Node):
     """`const name = e`."""
 
@@ -707,7 +708,7 @@ class ConstDecl(Node):
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class FuncDecl(Node):
     """`func name(params): ( e )`."""
 
@@ -716,7 +717,7 @@ class FuncDecl(Node):
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class OpDecl(Node):
     """`op name(params): ( seq )`."""
 
@@ -725,7 +726,7 @@ class OpDecl(Node):
     body: Seq
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TypeDecl(Node):
     """`type name = type`."""
 

@@ -7,10 +7,10 @@ own way, any other in no particular order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias
 
+from shoal.lang.node import node
 from shoal.model.types import Type
 from shoal.model.values import Value
 
@@ -21,21 +21,21 @@ JoinStyle: TypeAlias = OneOf["anti", "inner", "left", "right"]
 # ---- expressions
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Literal:
     """A value known before the data is."""
 
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class This:
     """A field of the current value by its path; the empty path is the value itself."""
 
     path: Path = ()
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Var:
     """A local of a lateral scope, or a parameter of a function, by its place."""
 
@@ -43,7 +43,7 @@ class Var:
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Dot:
     """A field of any value."""
 
@@ -51,7 +51,7 @@ class Dot:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Index:
     """An element of an array or set, a field of a record, a value of a map."""
 
@@ -59,7 +59,7 @@ class Index:
     index: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Slice:
     """A part of an array, set, string or bytes."""
 
@@ -68,7 +68,7 @@ class Slice:
     stop: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Unary:
     """`!` or `-`."""
 
@@ -76,7 +76,7 @@ class Unary:
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Binary:
     """One of: and or == != < <= > >= in + - * / %."""
 
@@ -85,7 +85,7 @@ class Binary:
     right: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Conditional:
     """`cond ? then : otherwise`."""
 
@@ -94,7 +94,7 @@ class Conditional:
     otherwise: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Call:
     """A call of a built-in function."""
 
@@ -102,7 +102,7 @@ class Call:
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class UserCall:
     """A call of a function of the program, by its place in `Program.funcs`."""
 
@@ -111,7 +111,7 @@ class UserCall:
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class MapCall:
     """A function applied to each element of an array or set."""
 
@@ -119,7 +119,7 @@ class MapCall:
     inner: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Agg:
     """An aggregate; outside of a summarize it is a running value."""
 
@@ -128,7 +128,7 @@ class Agg:
     where: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Search:
     """Whether a value, or the text it was written as, is anywhere in the subject."""
 
@@ -137,7 +137,7 @@ class Search:
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class RegexpSearch:
     """Whether a string or field name anywhere in the subject matches."""
 
@@ -145,7 +145,7 @@ class RegexpSearch:
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class RegexpMatch:
     """`e ~ /pattern/`."""
 
@@ -153,7 +153,7 @@ class RegexpMatch:
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Field:
     """A field of a record expression."""
 
@@ -161,42 +161,42 @@ class Field:
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Spread:
     """All that is in a record, an array or a set."""
 
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class RecordExpr:
     """A record."""
 
     elems: tuple[Field | Spread, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class ArrayExpr:
     """An array."""
 
     elems: tuple[Expr | Spread, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class SetExpr:
     """A set."""
 
     elems: tuple[Expr | Spread, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class MapExpr:
     """A map."""
 
     entries: tuple[tuple[Expr, Expr], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Subquery:
     """A lateral query as a value."""
 
@@ -230,7 +230,7 @@ Expr: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Assignment:
     """A target, static (`This`) or computed (`Index`, `Dot`), and what goes there."""
 
@@ -238,7 +238,7 @@ class Assignment:
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class SortKey:
     """An expression and its direction."""
 
@@ -249,7 +249,7 @@ class SortKey:
 # ---- operators: sources
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class DefaultScan:
     """What the query was given to read.
 
@@ -261,7 +261,7 @@ class DefaultScan:
     fields: tuple[Path, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class FileScan:
     """A file by its path or URL."""
 
@@ -272,7 +272,7 @@ class FileScan:
     fields: tuple[Path, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class HttpScan:
     """The answer to an HTTP request."""
 
@@ -286,7 +286,7 @@ class HttpScan:
     fields: tuple[Path, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class PoolScan:
     """The data of a pool at a commit."""
 
@@ -297,7 +297,7 @@ class PoolScan:
     fields: tuple[Path, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class MetaScan:
     """Metadata: of the lake (no pool), of a pool (no commit) or of a commit."""
 
@@ -308,7 +308,7 @@ class MetaScan:
     filter: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Computed:
     """What another engine makes of a scan and the operators after it, by its place among those of the query."""
 
@@ -320,54 +320,54 @@ Scan: TypeAlias = DefaultScan | FileScan | HttpScan | PoolScan | MetaScan | Comp
 # ---- operators: the others
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Pass:
     """Everything."""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Filter:
     """What makes the predicate true."""
 
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Yield:
     """One value an expression."""
 
     exprs: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Cut:
     """A record of just these fields."""
 
     args: tuple[Assignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Put:
     """The record with these fields set."""
 
     args: tuple[Assignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Drop:
     """The record without these fields."""
 
     paths: tuple[Path, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Rename:
     """The record with these fields renamed."""
 
     args: tuple[Assignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Sort:
     """All values in order; without keys the first one tells what to sort by."""
 
@@ -376,21 +376,21 @@ class Sort:
     nulls_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Head:
     """The first values."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Tail:
     """The last values."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Top:
     """The largest values by keys, in descending order."""
 
@@ -399,7 +399,7 @@ class Top:
     flush: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class TopK:
     """`sort | head n` in one: the first n of a sort, never holding more."""
 
@@ -407,14 +407,14 @@ class TopK:
     sort: Sort
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Uniq:
     """Equal neighbours as one."""
 
     count: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Summarize:
     """Aggregates, by keys. Partial results come out or go in where the work was split."""
 
@@ -425,17 +425,17 @@ class Summarize:
     partials_out: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Fuse:
     """All values in one type."""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Shape:
     """All values, with types that differ in nulls only made one."""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Explode:
     """The values of one type inside the arguments, each in a record of one field."""
 
@@ -444,21 +444,21 @@ class Explode:
     name: str = "value"
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Debug:
     """Everything, and a copy of an expression to the channel `debug`."""
 
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Output:
     """The end of a stream in a named channel."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Load:
     """Everything into a pool, as one commit, of which the id comes out."""
 
@@ -469,14 +469,14 @@ class Load:
     meta: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Fork:
     """Everything into each leg."""
 
     legs: tuple[Seq, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Case:
     """A leg of a switch; without an expression it is the default."""
 
@@ -484,7 +484,7 @@ class Case:
     body: Seq
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Switch:
     """Each value into the first case that it fits: that equals the expression, or is true without one."""
 
@@ -492,14 +492,14 @@ class Switch:
     cases: tuple[Case, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Merge:
     """Several ordered streams as one ordered stream."""
 
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Join:
     """Two streams by equal keys. The orders tell how a side is known to be sorted by its key."""
 
@@ -511,7 +511,7 @@ class Join:
     right_order: Order | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Over:
     """What is inside the values of the expressions, through a lateral query if there is one."""
 
@@ -551,7 +551,7 @@ Op: TypeAlias = (
 Seq: TypeAlias = tuple[Op, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Func:
     """A function of the program."""
 
@@ -560,7 +560,7 @@ class Func:
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Program:
     """A whole program: its operators, the functions that they call, and the types that it names."""
 

@@ -15,6 +15,7 @@ import uvicorn
 from shoal.api.manage import Policy, monitor
 from shoal.errors import StorageFailure
 from shoal.service.app import make_app
+from shoal.service.auth.settings import is_loopback
 from shoal.service.connections import Connection
 from shoal.service.state import Service
 from shoal.service.warmth import warm_up
@@ -61,6 +62,8 @@ def serve(service: Service, how: Listening) -> None:
     with listener, _managed(service, how), _ending_with(how, server):
         port = listener.getsockname()[1]
         service.log("info", "listening", addr=f"{how.host}:{port}", lake=service.lake.uri)
+        if how.certificate is None and not is_loopback(how.host):
+            service.log("warn", "tokens and data travel in the clear (use -tls.cert and -tls.key, or a proxy)")
         if how.port_file is not None:
             _write_whole(how.port_file, str(port))
         warm_up(service, how.with_spark)

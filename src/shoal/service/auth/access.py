@@ -58,6 +58,7 @@ class Access:
                         # As it is then: a transaction holds on to the view in which it was begun.
                         lambda pool_id: self.may(identity, pool_id, "read"),
                         lambda pool_id, name: self.require(identity, pool_id, "write", name),
+                        author=None if identity.may_do_all else identity.subject,
                     )
                 )
             self._views.move_to_end(key)
