@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from functools import lru_cache
 from typing import NewType
 
 from shoal.errors import InvalidInput
@@ -31,6 +32,7 @@ def made_at(ident: bytes) -> int:
     return int.from_bytes(ident[:4], "big") + _EPOCH
 
 
+@lru_cache(4096)  # the same few are named again and again
 def to_text(ident: bytes) -> str:
     """27 characters of base 62."""
     if len(ident) != SIZE:

@@ -204,9 +204,9 @@ def test_quiet_shows_no_progress(big: Path, argv: tuple[str, ...]) -> None:
 
 
 def test_where_results_go_to_the_terminal_the_first_of_them_ends_the_line(big: Path) -> None:
-    out = on_terminal("-z", "sort n | tail 1", str(big), str(big), seconds=200)
+    out = on_terminal("-z", "sort n | tail 1", str(big), seconds=200)
     assert 0 < out.rfind("MB of") < out.find(":599999,")
-    assert "MB of" not in on_terminal("-z", "where n % 1000 == 0", str(big), str(big), seconds=200)
+    assert "MB of" not in on_terminal("-z", "where n % 1000 == 0", str(big), seconds=200)
 
 
 def test_a_source_in_the_query_and_an_output_file_show_progress_too(big: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,8 @@ from shoal.errors import InvalidInput
 from shoal.testing.agreement import Questions, Rows, difference, is_ordered, outcome
 from shoal.testing.public_cases import ABSENT, load
 from shoal.testing.queries import parse_values
+from shoal.testing.tiers import IS_LONG
 
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 POOLS = 500 if IS_LONG else 20
 QUESTIONS = 40
 """For each pool."""

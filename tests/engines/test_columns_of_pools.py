@@ -24,6 +24,7 @@ from shoal.lake.objects import Form
 from shoal.model.text import format_value
 from shoal.model.values import Value, int64
 from shoal.testing import strategies
+from shoal.testing.tiers import examples
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def data_files(lake: LocalLake, pool: str) -> list[Path]:
     return sorted((root / lake.pool(pool).id / "data").iterdir())
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(40))
 @given(st.lists(strategies.values(), min_size=1, max_size=12), st.sampled_from(["a", "ts:desc", "this"]))
 def test_every_value_comes_back_exactly(lake: LocalLake, values: list[Value], key: str) -> None:
     name = f"exact{to_text(new())}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import random
 from collections import Counter
@@ -30,8 +29,8 @@ from shoal.model.values import Value
 from shoal.testing import strategies
 from shoal.testing.agreement import Questions, Rows
 from shoal.testing.tables import plain_row, rows_of, same_text
+from shoal.testing.tiers import IS_LONG, examples
 
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 POOLS, QUESTIONS = (300, 60) if IS_LONG else (6, 15)
 
 
@@ -64,7 +63,7 @@ def expected(form: TableForm, values: list[Value]) -> Counter[str]:
     return Counter(same_text(plain_row(form.layout, value)) for value in values)
 
 
-@settings(max_examples=400 if IS_LONG else 25, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.lists(strategies.values(), min_size=1, max_size=6), min_size=1, max_size=3))
 def test_every_value_is_in_the_columns_of_its_layout(lake: LocalLake, loads: list[list[Value]]) -> None:
     name = f"exact{to_text(new())}"

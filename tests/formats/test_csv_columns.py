@@ -19,6 +19,7 @@ from shoal.model import types as t
 from shoal.model.text import format_type, format_value
 from shoal.model.values import Value
 from shoal.testing.samples import damaged
+from shoal.testing.tiers import examples
 
 Outcome = tuple[list[Value], str | None]
 
@@ -261,7 +262,7 @@ def csv_text(draw: st.DrawFn) -> bytes:
     return data[: len(data) - cut] + draw(st.sampled_from([b"", b"", b"", b"\xff", b'"', b"\r"]))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 @given(csv_text(), st.sampled_from([1, 8, 50, 1 << 24]))
 def test_columns_give_what_rows_give(data: bytes, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

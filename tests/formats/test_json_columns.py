@@ -22,6 +22,7 @@ from shoal.model.text import format_type
 from shoal.model.values import Value
 from shoal.testing.samples import damaged
 from shoal.testing.strategies import json_line, json_records, json_values
+from shoal.testing.tiers import examples
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -47,7 +48,7 @@ def by_rows(text: bytes) -> list[Value]:
 
 
 @given(st.lists(st.one_of(json_records, json_records, json_values), max_size=8))
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 def test_columns_and_rows_agree_and_canonical_json_comes_back_byte_for_byte(made: list[Any]) -> None:
     text = b"".join(json_line(value) + b"\n" for value in made)
     values = by_columns(text)
@@ -61,7 +62,7 @@ like_keys = st.fixed_dictionaries(
 
 
 @given(st.lists(like_keys, max_size=6))
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 def test_columns_and_rows_agree_on_rows_with_the_same_keys(made: list[Any]) -> None:
     text = b"".join(json_line(value) + b"\n" for value in made)
     assert by_columns(text) == by_rows(text)

@@ -25,10 +25,10 @@ def peak(name: str, gigabytes: float) -> int:
     "name, short, long",
     [
         ("ndjson-columns", 0.1, 0.3),
-        ("ndjson", 0.03, 0.12),
-        ("zson", 0.015, 0.045),
+        pytest.param("ndjson", 0.03, 0.12, marks=pytest.mark.long),
+        pytest.param("zson", 0.015, 0.045, marks=pytest.mark.long),
         ("zng", 0.03, 0.12),
-        ("csv", 0.02, 0.06),
+        pytest.param("csv", 0.02, 0.06, marks=pytest.mark.long),
         ("csv-columns", 0.1, 0.3),
     ],
 )

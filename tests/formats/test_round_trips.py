@@ -20,6 +20,7 @@ from shoal.model.zcode import decode_type, encode_type
 from shoal.testing.samples import every_kind_everywhere
 from shoal.testing.strategies import types, values
 from shoal.testing.streams import written
+from shoal.testing.tiers import examples
 
 EXACT = ["zson", "zng", "zjson", "vng"]
 some_values = st.lists(values(), max_size=5)
@@ -39,7 +40,7 @@ def test_the_samples_survive(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXACT)
 @given(some_values)
-@settings(max_examples=150)
+@settings(max_examples=examples(60))
 def test_any_values_survive(name: str, given_values: list[Value]) -> None:
     assert through(name, given_values) == given_values
 
@@ -63,7 +64,7 @@ def test_zng_survives_with_any_frame_size(frame: int, compress: bool) -> None:
 
 
 @given(some_values)
-@settings(max_examples=150)
+@settings(max_examples=examples(60))
 def test_any_values_survive_in_columns(given_values: list[Value]) -> None:
     assert list(batch_of(given_values).values()) == given_values
 
@@ -74,7 +75,7 @@ def test_the_samples_survive_in_columns_of_a_parquet_file_with_their_shapes() ->
 
 
 @given(some_values)
-@settings(max_examples=50)
+@settings(max_examples=examples(25))
 def test_any_values_survive_in_columns_of_a_parquet_file_with_their_shapes(given_values: list[Value]) -> None:
     assert list(through_parquet(batch_of(given_values)).values()) == given_values
 

@@ -7,7 +7,6 @@ run, so that runs that left the same objects behind are judged once.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -52,8 +51,8 @@ from shoal.testing.lake_scenes import (
     small_pool,
     staged,
 )
+from shoal.testing.tiers import IS_LONG
 
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 HASTY = Patience(deadline=-1.0, refusals=0)
 """Gives up at the first doubt, so that outcomes are unknown."""
 NEVER = 10**9

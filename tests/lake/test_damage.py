@@ -7,7 +7,6 @@ object. In the quick tier the dice fall the same way each time; the seed is prin
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import signal
@@ -31,8 +30,8 @@ from shoal.storage.memory import MemoryStore
 from shoal.storage.store import ObjectStore
 from shoal.testing.lake_checks import copied, inspect, show, values_at
 from shoal.testing.lake_scenes import Facts, Stage, in_miniature, load, museum, number, pond, small_pool
+from shoal.testing.tiers import IS_LONG
 
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 SEED = random.SystemRandom().randrange(2**32) if IS_LONG else 20261115
 ROUNDS = 2500 if IS_LONG else 125
 """For each kind of object and each way to damage it; of removals there are only as many as there are objects."""

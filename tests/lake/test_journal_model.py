@@ -5,7 +5,6 @@ A rule that no test needs would be a rule for nothing; so every one of them has 
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from dataclasses import replace
@@ -13,8 +12,8 @@ from dataclasses import replace
 import pytest
 
 from shoal.testing.journal_model import Rules, Verdict, explore, start, steps
+from shoal.testing.tiers import IS_LONG
 
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 TWICE = "an operation is in the history twice"
 LOST = "an acknowledged operation is not in the history"
 

@@ -31,8 +31,8 @@ from shoal.lake.pool_config import PoolConfig
 from shoal.lake.scans import scan
 from shoal.model.values import Value, int64, record
 from shoal.storage.local import LocalStore
+from shoal.testing.tiers import IS_LONG
 
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 WORKERS, LOADS = (16, 5_000) if IS_LONG else (8, 250)
 KILL_EVERY = 0.1
 SEED = int(os.environ.get("SHOAL_SEED", "1"))

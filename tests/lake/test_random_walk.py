@@ -6,7 +6,6 @@ of all kinds. Hypothesis prints the steps of a walk that fails; `--hypothesis-se
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -43,8 +42,8 @@ from shoal.storage.cache import CachedStore
 from shoal.storage.memory import MemoryStore
 from shoal.testing import lake_model
 from shoal.testing.lake_model import Change, Pool
+from shoal.testing.tiers import IS_LONG
 
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 WALKS, STEPS = (2_000, 300) if IS_LONG else (200, 50)
 Cell = tuple[str, Value, Value]
 """The shape of a value, its key, and another key."""

@@ -39,8 +39,8 @@ from shoal.storage.memory import MemoryStore
 from shoal.storage.store import Created, ObjectStore
 from shoal.testing import lake_model
 from shoal.testing.scheduler import Scheduler, Weather
+from shoal.testing.tiers import IS_LONG
 
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 SEEDS = 1_000_000 if IS_LONG else 5_000
 PARTS = 4
 """Of the seeds, so that several processes can look at them."""

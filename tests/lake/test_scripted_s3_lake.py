@@ -37,8 +37,8 @@ from shoal.testing.lake_scenes import (
 )
 from shoal.testing.moto_s3 import running_moto
 from shoal.testing.scripted_s3 import CALLS, Asked, Call, ScriptedS3, ServerFault
+from shoal.testing.tiers import IS_LONG
 
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 HASTY = Timeouts(silence=0.3, deadline=1.0, first_pause=0.005, longest_pause=0.02)
 PATIENT = Timeouts(silence=10, deadline=30, first_pause=0.01, longest_pause=0.05)
 URI = "s3://bucket/lake"

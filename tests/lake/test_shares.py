@@ -25,6 +25,7 @@ from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value
 from shoal.storage.memory import MemoryStore
+from shoal.testing.tiers import examples
 
 KEYS = st.sampled_from((
     "1", "2", "3", "7", "-4", "9223372036854775807", "null(int64)", "null", "2.5", "NaN", "-0.", "0.", '"a"', '"b"',
@@ -60,7 +61,7 @@ def objects(pool: LocalPool) -> list[DataObject]:
     return list(pool.inner.snapshot(pool.inner.resolve()).objects())
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(25))
 @given(
     st.sampled_from(("asc", "desc")),
     st.lists(st.lists(st.one_of(KEYS, st.none()), min_size=1, max_size=12), min_size=2, max_size=5),

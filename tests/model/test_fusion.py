@@ -12,6 +12,7 @@ from shoal.model.shape import shape
 from shoal.model.text import format_type
 from shoal.model.values import Value
 from shoal.testing.strategies import data_of, primitive_types, record_types, types
+from shoal.testing.tiers import examples
 
 CASES = [
     ("int64", "int64"),
@@ -106,7 +107,7 @@ flat_records = record_types(primitive_types)
 nested_records = record_types(st.one_of(primitive_types, flat_records, flat_records.map(t.array)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(25))
 @given(st.lists(nested_records, min_size=2, max_size=2), st.data())
 def test_records_of_scalars_records_and_arrays_can_be_shaped_to_their_fused_type(
     mixed: list[t.Record], draw: st.DataObject

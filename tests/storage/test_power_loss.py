@@ -21,8 +21,8 @@ from shoal.storage import local
 from shoal.storage.local import LocalStore
 from shoal.storage.store import Created
 from shoal.testing.disk import Disk, Event, Image, Named, Recorder, Synced, SyncFailed, Tree
+from shoal.testing.tiers import IS_LONG
 
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 LIMIT = 100_000 if IS_LONG else 2_000
 """How many disks are built at most for one moment."""
 OPERATIONS = 30 if IS_LONG else 20

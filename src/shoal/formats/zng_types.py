@@ -7,12 +7,15 @@ of any type with it inside, are decoded with their tags put right.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from shoal.errors import InvalidInput
 from shoal.model import types as t
 from shoal.model.values import Value
 from shoal.model.zcode import Data, Decoder, decode_int, decoder, normal_map, normal_set, read_name, read_uvarint, split
 
+_SMALL = 4096
+"""Bytes of a types frame that is remembered."""
 RECORD, ARRAY, SET, MAP, UNION, ENUM, ERROR, NAMED = range(8)
 
 
@@ -39,6 +42,13 @@ class TypeTable:
 
     def read_typedefs(self, payload: bytes) -> None:
         """Add the definitions of a types frame."""
+        if self._types or len(payload) > _SMALL:
+            self._add(payload)
+            return
+        known = _first_types(payload)
+        self._types, self._foreign = known._types.copy(), known._foreign.copy()
+
+    def _add(self, payload: bytes) -> None:
         pos = 0
         while pos < len(payload):
             code = payload[pos]
@@ -80,6 +90,14 @@ class TypeTable:
                 raise EndlessValue("value runs past its frame")
             yield Value(found[0], found[1](payload, pos, stop))
             pos = stop
+
+
+@lru_cache(256)
+def _first_types(payload: bytes) -> TypeTable:
+    """The types of a stream that begins with this frame. All metadata objects of a kind begin with the same one."""
+    made = TypeTable()
+    made._add(payload)
+    return made
 
 
 def _read_parts(code: int, buf: bytes, pos: int) -> tuple[list[str], list[int], int]:

@@ -16,6 +16,7 @@ from shoal.model.text import format_value
 from shoal.model.values import MISSING, NULL, QUIET, Value, int64, string
 from shoal.model.zcode import decode, encode
 from shoal.testing.strategies import values
+from shoal.testing.tiers import examples
 
 
 def fed(name: str, given_: list[Value], limits: Limits = Limits()) -> Aggregate:
@@ -252,7 +253,7 @@ ANY_VALUES = sorted(AGGREGATES.keys() - {"sum", "min", "max", "avg"})
 
 
 @pytest.mark.parametrize("name", ANY_VALUES)
-@settings(max_examples=40)
+@settings(max_examples=examples(15))
 @given(given_=st.lists(values(), max_size=5), at=st.integers(0, 5))
 def test_split_anywhere_the_result_is_the_same(name: str, given_: list[Value], at: int) -> None:
     check_split(name, given_, at)
@@ -268,14 +269,14 @@ no_numbers = values().filter(lambda v: not t.is_number(v.under().type) and v.und
 
 
 @pytest.mark.parametrize("name", ["sum", "min", "max", "avg"])
-@settings(max_examples=60)
+@settings(max_examples=examples(20))
 @given(given_=st.lists(st.one_of(numbers, numbers, in_unions, no_numbers), max_size=6), at=st.integers(0, 6))
 def test_split_anywhere_small_numbers_add_up_the_same(name: str, given_: list[Value], at: int) -> None:
     check_split(name, given_, at)
 
 
 @pytest.mark.parametrize("name", sorted(AGGREGATES))
-@settings(max_examples=40)
+@settings(max_examples=examples(15))
 @given(given_=st.lists(values(), max_size=5))
 def test_any_values_give_a_value_of_its_type(name: str, given_: list[Value]) -> None:
     aggregate = fed(name, given_)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -13,9 +12,9 @@ import shoal
 from shoal.api.local import LocalLake
 from shoal.errors import CorruptData, Unsupported
 from shoal.testing.agreement import Questions, Rows, difference, is_ordered, outcome
+from shoal.testing.tiers import IS_LONG
 
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
-POOLS, QUESTIONS = (12, 60) if IS_LONG else (3, 12)
+POOLS, QUESTIONS = (12, 60) if IS_LONG else (2, 10)
 KEYS = ("a", "ts", "k:desc", "s")
 PLAIN = (
     "count() by typeof(this)",

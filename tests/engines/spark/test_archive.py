@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -11,8 +10,7 @@ from tests.engines.spark.conftest import Bench
 
 from shoal.engines.spark import archive
 from shoal.engines.spark.java import find_java
-
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
+from shoal.testing.tiers import IS_LONG
 
 
 def test_without_an_archive_a_start_has_no_options_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -14,8 +13,7 @@ from shoal.engines.spark.java import find_java
 from shoal.engines.spark.places import spark_jars
 from shoal.engines.spark.session import spark_session
 from shoal.errors import InvalidInput, ShoalError, Unsupported
-
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
+from shoal.testing.tiers import IS_LONG
 
 
 def test_a_session_is_silent_and_leaves_nothing_behind(bench: Bench) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 import shoal
@@ -12,8 +10,8 @@ from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import record
 from shoal.testing.odd_values import TEXTS
+from shoal.testing.tiers import IS_LONG
 
-IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 CASTS = (
     "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool",
     "string", "bytes", "time", "duration", "ip", "net", "type",

@@ -12,6 +12,7 @@ from shoal.model import types as t
 from shoal.model.values import Value, array, error, record, string
 from shoal.model.zcode import decode, encode
 from shoal.testing.strategies import data_of, types, values
+from shoal.testing.tiers import examples
 
 MANY = 4
 """How many arguments a function that takes any number is tried with."""
@@ -54,7 +55,7 @@ _arguments = st.one_of(
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_values_make_a_function_raise_and_its_result_is_valid(name: str, data: st.DataObject) -> None:
     for count in counts(SIGNATURES[name]):
