@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from itertools import chain
@@ -126,8 +126,8 @@ class _Pool:
         self._readers: list[ShapeReader] = []
 
     def submit(self, chunk: _Chunk) -> Future[Batch]:
-        """Begin to decode a chunk."""
-        return self._threads.submit(self.decode, chunk)
+        """Begin to decode a chunk. A few lines are read sooner than a thread starts."""
+        return _done(self.decode, chunk) if len(chunk.data) < _FEW else self._threads.submit(self.decode, chunk)
 
     def decode(self, chunk: _Chunk) -> Batch:
         """The batch of a chunk of lines. Few lines are read faster one by one."""
@@ -153,6 +153,16 @@ class _Pool:
         self._threads.shutdown(cancel_futures=True)
         for reader in self._readers:
             reader.close()
+
+
+def _done(decode: Callable[[_Chunk], Batch], chunk: _Chunk) -> Future[Batch]:
+    """What decoding came to, as if another thread had done it."""
+    made: Future[Batch] = Future()
+    try:
+        made.set_result(decode(chunk))
+    except (BadText, InvalidInput) as e:
+        made.set_exception(e)
+    return made
 
 
 def _line_by_line(chunk: _Chunk) -> Batch:

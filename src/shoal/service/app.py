@@ -48,6 +48,7 @@ def make_app(service: Service) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         service.threads = CapacityLimiter(THREADS)
+        service.reading_threads = CapacityLimiter(service.readers)
         service.waiting_threads = CapacityLimiter(THREADS)
         service.open_threads = CapacityLimiter(OPEN_THREADS)
         service.query_threads = CapacityLimiter(service.settings.limits.at_once)
@@ -152,7 +153,9 @@ def _threads(service: Service, route: Route) -> CapacityLimiter:
     """Who may wait for long, for a body or for a query, takes no thread from the others, nor do they from `/status`."""
     if route.need is Need.NOTHING:
         return service.open_threads
-    return service.waiting_threads if route.body == "data" or route.waits else service.threads
+    if route.body == "data" or route.waits:
+        return service.waiting_threads
+    return service.reading_threads if route.method == "GET" else service.threads
 
 
 def _handle(service: Service, route: Route, request: Request, ident: str, body: Body) -> Response:

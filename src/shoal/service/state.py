@@ -22,8 +22,9 @@ from shoal.service.transactions import Transactions
 
 THREADS = 128
 """Requests that are worked on at a time; more wait for their turn."""
-
-
+READERS = 4
+"""The same for questions about a lake on this machine: they never wait, and many at once take the processor from each
+other, so that some are answered twice as late."""
 OPEN_THREADS = 8
 """The same for what is open to everybody."""
 
@@ -48,6 +49,7 @@ class Service:
     access: Access = field(init=False)
     authenticator: Authenticator = field(init=False)
     threads: CapacityLimiter = field(init=False)
+    reading_threads: CapacityLimiter = field(init=False)
     waiting_threads: CapacityLimiter = field(init=False)
     open_threads: CapacityLimiter = field(init=False)
     query_threads: CapacityLimiter = field(init=False)
@@ -59,6 +61,11 @@ class Service:
         store = LocalAccess(self.lake)
         self.access = Access(store)
         self.authenticator = Authenticator(self.auth, store)
+
+    @property
+    def readers(self) -> int:
+        """How many threads answer questions about the lake."""
+        return READERS if self.lake.uri.startswith(("file:", "memory:")) else THREADS
 
     def publish(self, name: str, pool: str, **fields: str) -> None:
         """Tell, from a thread, what has happened."""

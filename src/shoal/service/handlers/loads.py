@@ -33,13 +33,13 @@ def load(call: Call) -> Answer:
     pool.inner.refs().branch(branch)
     note = call.note()
     # A body that came whole is known before it is read: what it asked for may have been done.
-    done = call.operation() if call.body.is_whole else None
-    commit = None if done is None else pool.done(done, branch)
+    op = call.operation() if call.body.is_whole else None
+    commit = None if op is None else pool.done(op, branch)
     if commit is None:
         objects = pool.write(pieces(call))
         if not objects:
             raise InvalidInput("no records in request")
-        commit = pool.add(objects, branch=branch, **note, id=call.operation())
+        commit = pool.add(objects, branch=branch, **note, id=op or call.operation())
     call.service.metrics.loaded.inc(call.body.size)
     branch_update(call, pool, branch, commit)
     return load_response(commit, call.warnings)
