@@ -14,7 +14,7 @@ from shoal.testing.public_cases import ABSENT, load
 from shoal.testing.queries import parse_values
 from shoal.testing.tiers import IS_LONG
 
-POOLS = 500 if IS_LONG else 20
+POOLS = 500 if IS_LONG else 14
 QUESTIONS = 40
 """For each pool."""
 KEYS = ("a", "ts", "k:desc", "s")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tools import java
 
 COUNT = """
@@ -17,6 +19,7 @@ session.stop()
 """
 
 
+@pytest.mark.long
 def test_spark_runs_on_the_java_that_is_found() -> None:
     launcher = Path(sys.prefix) / "java" / "bin" / "java"
     found = java.find() or (str(launcher) if launcher.exists() else None)

@@ -70,6 +70,7 @@ def test_a_session_is_silent_and_leaves_nothing_behind(bench: Bench) -> None:
     assert list(bench.temporary.iterdir()) == list(bench.standing.iterdir()) == list(bench.cache.iterdir()) == []
 
 
+@pytest.mark.long
 def test_the_jvm_ends_when_python_is_killed(bench: Bench) -> None:
     process = bench.start(
         """
@@ -106,6 +107,7 @@ def test_the_end_of_the_jvm_is_one_line(bench: Bench) -> None:
     assert list(bench.temporary.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_session_that_is_there_is_used_as_it_is(bench: Bench) -> None:
     told = bench.start(
         """

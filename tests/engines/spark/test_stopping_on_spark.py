@@ -16,6 +16,7 @@ from shoal.api.results import Results
 from shoal.engines.spark.session import spark_session
 from shoal.engines.stopping import Stop
 from shoal.errors import Stopped
+from shoal.testing.tiers import IS_LONG
 
 PATIENCE = 3.0
 """Seconds from a stop to the end of a query."""
@@ -41,9 +42,9 @@ def check_all(root: Path) -> None:
     for part in range(4):
         lake.pool("p").load([{"n": 100 * part + n, "a": list(range(1000))} for n in range(100)])
     spark_session()
-    for program in PROGRAMS:
+    for program in PROGRAMS if IS_LONG else PROGRAMS[::2]:
         check_stop(lake, partial(lake.query, program, engine="spark"))
-    for statement in STATEMENTS:
+    for statement in STATEMENTS if IS_LONG else STATEMENTS[:1]:
         check_stop(lake, partial(lake.sql, statement, engine="spark"))
     assert list(temporary.glob("shoal-spill-*")) == []
 
