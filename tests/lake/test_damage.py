@@ -33,7 +33,7 @@ from shoal.testing.lake_scenes import Facts, Stage, in_miniature, load, museum, 
 from shoal.testing.tiers import IS_LONG
 
 SEED = random.SystemRandom().randrange(2**32) if IS_LONG else 20261115
-ROUNDS = 2500 if IS_LONG else 70
+ROUNDS = 2500 if IS_LONG else 125
 """For each kind of object and each way to damage it; of removals there are only as many as there are objects."""
 LIMIT = 2.0
 """Seconds that a question may take."""
