@@ -15,13 +15,13 @@ from multiprocessing.synchronize import Barrier
 from typing import NamedTuple
 
 import shoal
-from shoal.api.local import LocalLake
 from shoal.ids import new
 from shoal.lake import changes, lake
 from shoal.lake.commits import Note
 from shoal.lake.keys import SortKey
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
+from shoal.local.lake import LocalLake
 from shoal.model.values import Value, int64, record
 from shoal.storage import local
 from shoal.storage.local import LocalStore

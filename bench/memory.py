@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterator
 
 from bench import logs, peak
+from shoal.api.options import ReadOptions
 from shoal.formats import registry
 from shoal.formats.columns import Batch
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import WriteOptions
 from shoal.model.parse import parse_value
 from shoal.model.values import Value
 

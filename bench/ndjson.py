@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench import peak
+from shoal.api.options import ReadOptions
 from shoal.formats import json_columns
 from shoal.formats.columns import Batch
-from shoal.formats.options import ReadOptions
 from shoal.model.types import Record, Type
 
 ROW_GROUP = 122_880

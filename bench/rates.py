@@ -8,8 +8,9 @@ from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
+from shoal.api.options import ReadOptions
 from shoal.formats import registry
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import WriteOptions
 from shoal.model.values import Value
 
 RECORDS = 100_000

@@ -1,42 +1,40 @@
 """Shoal: a Git-like data lake for data of any shape."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from shoal import version
+from shoal.lazy import exported
 
 if TYPE_CHECKING:
-    from shoal.api.python_values import Error, from_python, to_python
-    from shoal.api.query import query
-    from shoal.api.results import Results
+    from shoal.api.options import Memory
     from shoal.client.opening import create, open  # noqa: A004 - it is `shoal.open`
-    from shoal.engines.interp.environment import Memory
     from shoal.errors import ShoalError
+    from shoal.frames.python_values import Error, from_python, to_python
+    from shoal.frames.results import Results
     from shoal.model.values import Value
+    from shoal.planner.file_query import query
 
 __version__ = version.VERSION
 __all__ = ["Error", "Memory", "Results", "ShoalError", "Value", "create", "from_python", "open", "query", "to_python"]
 
-_PLACES = {
-    "Error": "shoal.api.python_values",
-    "Memory": "shoal.engines.interp.environment",
-    "Results": "shoal.api.results",
+_HOMES = {
+    "Error": "shoal.frames.python_values",
+    "Memory": "shoal.api.options",
+    "Results": "shoal.frames.results",
     "ShoalError": "shoal.errors",
     "Value": "shoal.model.values",
     "create": "shoal.client.opening",
-    "from_python": "shoal.api.python_values",
+    "from_python": "shoal.frames.python_values",
     "open": "shoal.client.opening",
-    "query": "shoal.api.query",
-    "to_python": "shoal.api.python_values",
+    "query": "shoal.planner.file_query",
+    "to_python": "shoal.frames.python_values",
 }
 """Loaded when first asked for, so that `import shoal` and the command start at once."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module 'shoal' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_PLACES[name]), name)
-    return found
+    value = globals()[name] = exported(_HOMES, name)
+    return value
 
 
 def __dir__() -> list[str]:

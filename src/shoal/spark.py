@@ -14,8 +14,8 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from shoal.api.protocol import Lake
-from shoal.api.spark_frames import make_views, open_session, register
 from shoal.client.opening import open as open_lake
+from shoal.planner.spark_frames import make_views, open_session, register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

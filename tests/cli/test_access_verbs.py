@@ -8,8 +8,8 @@ import stat
 
 import pytest
 
-from shoal.api.access import LocalAccess
-from shoal.api.local import open_local
+from shoal.local.access import LocalAccess
+from shoal.local.lake import open_local
 from shoal.testing.shell import Shell
 
 SERVICE = "http://127.0.0.1:1"

@@ -8,12 +8,13 @@ from datetime import timedelta
 import pytest
 
 import shoal
-from shoal.api.access import AccessControl, LocalAccess
-from shoal.api.local import create_local, open_local
+from shoal.api.access import AccessControl
 from shoal.client.access import RemoteAccess
 from shoal.client.json_calls import JsonCalls
 from shoal.client.transport import Access
 from shoal.errors import AlreadyExists, Forbidden, InvalidInput, NotFound, Unauthenticated
+from shoal.local.access import LocalAccess
+from shoal.local.lake import create_local, open_local
 from shoal.testing.services import Served, serving
 
 

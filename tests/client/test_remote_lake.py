@@ -15,13 +15,13 @@ import pytest
 import urllib3
 
 import shoal
+from shoal.api.options import ReadOptions
 from shoal.api.protocol import Lake, Pool, Transaction
 from shoal.client.remote_lake import RemoteLake
 from shoal.client.remote_pool import RemotePool
 from shoal.client.remote_transaction import RemoteTransaction
 from shoal.client.transport import Access
 from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure, TooLarge, Unauthenticated, Unsupported
-from shoal.formats.options import ReadOptions
 from shoal.testing.services import Served, serving
 
 

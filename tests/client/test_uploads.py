@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from shoal.api.options import ReadOptions
 from shoal.client import uploads
 from shoal.client.uploads import Upload, make_uploads
 from shoal.formats import zng
-from shoal.formats.options import ReadOptions
 
 MANY = 64 << 20
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import shoal
-from shoal.api.local import LocalLake
 from shoal.errors import InvalidInput
+from shoal.local.lake import LocalLake
 from shoal.testing.agreement import Questions, Rows, difference, is_ordered, outcome
 from shoal.testing.public_cases import ABSENT, load
 from shoal.testing.queries import parse_values

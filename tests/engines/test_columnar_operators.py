@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import shoal
-from shoal.api.local import LocalLake
 from shoal.ids import to_text
 from shoal.lake import column_form
+from shoal.local.lake import LocalLake
 from shoal.model.text import format_value
 from shoal.testing.agreement import difference
 from shoal.testing.queries import parse_values

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shoal
-from shoal.api.local import LocalLake
 from shoal.ids import new, to_text
 from shoal.lake import changes, column_form
 from shoal.lake.checkpoints import Checkpoints, Item
 from shoal.lake.commits import Note
 from shoal.lake.objects import Form
+from shoal.local.lake import LocalLake
 from shoal.model.text import format_value
 from shoal.model.values import Value, int64
 from shoal.testing import strategies

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.api.local import LocalLake
 from shoal.engines.tables.answers import values_of
 from shoal.engines.tables.statements import Statement
 from shoal.errors import InvalidInput, NotFound
+from shoal.local.lake import LocalLake
 from shoal.model.text import format_value
 
 USES = [

@@ -11,12 +11,12 @@ from threading import Event, Thread, Timer
 import pytest
 from sqlglot import exp, parse_one
 
-from shoal.api.local import LocalLake, create_local
-from shoal.api.results import Results
+from shoal.api.options import Memory
 from shoal.engines.duckdb.queries import query_batches
-from shoal.engines.interp.environment import Memory
 from shoal.engines.stopping import NEVER, Stop, current, results_stopped_by, stopped_by
 from shoal.errors import ShoalError, Stopped
+from shoal.frames.results import Results
+from shoal.local.lake import LocalLake, create_local
 
 WIDTH, COUNT = 1000, 300
 WHY = "the query was stopped by a test"

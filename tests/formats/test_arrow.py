@@ -16,11 +16,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import arrow, arrow_read, arrow_write
 from shoal.formats.arrow_intervals import DAY_TIME, MONTHS
 from shoal.formats.columns import Batch
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import WriteOptions
 from shoal.formats.physical import arrow_type
 from shoal.model import types as t
 from shoal.model.parse import parse_value

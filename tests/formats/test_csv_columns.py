@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import csv_cells, csv_columns, csv_rows
-from shoal.formats.options import ReadOptions
 from shoal.formats.physical import arrow_type
 from shoal.model import types as t
 from shoal.model.text import format_type, format_value

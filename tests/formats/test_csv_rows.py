@@ -9,10 +9,11 @@ from collections.abc import Iterable
 
 import pytest
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import csv_columns, csv_rows
 from shoal.formats.go_floats import parse_go_float
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import WriteOptions
 from shoal.model import types as t
 from shoal.model.literals import parse_ip, parse_net, parse_time
 from shoal.model.text import format_value

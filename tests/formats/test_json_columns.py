@@ -12,12 +12,12 @@ from bench.logs import generate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import json_columns, json_rows, json_shapes, json_texts
 from shoal.formats.columns import read_columns
 from shoal.formats.files import read_source
 from shoal.formats.json_text import to_json
-from shoal.formats.options import ReadOptions
 from shoal.model.text import format_type
 from shoal.model.values import Value
 from shoal.testing.samples import damaged

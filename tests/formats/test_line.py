@@ -7,9 +7,10 @@ import random
 
 import pytest
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import line
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import WriteOptions
 from shoal.model import types as t
 from shoal.model.values import NULL, Value, array, int64, record, string
 

@@ -18,10 +18,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import parquet, zson
 from shoal.formats.columns import Batch
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import WriteOptions
 from shoal.formats.physical import arrow_type
 from shoal.model import types as t
 from shoal.model.parse import parse_value

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.api.options import ReadOptions
 from shoal.formats import registry
 from shoal.formats.columns import Batch, Part, batch_of
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import WriteOptions
 from shoal.formats.physical import arrow_type
 from shoal.model.values import Value
 from shoal.model.zcode import decode_type, encode_type

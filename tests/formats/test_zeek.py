@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import zeek
-from shoal.formats.options import ReadOptions
 from shoal.formats.zeek_cells import PORT, ZENUM
 from shoal.model import types as t
 from shoal.model.literals import SECOND, parse_ip, parse_net

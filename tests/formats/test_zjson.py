@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import zjson
-from shoal.formats.options import ReadOptions
 from shoal.model import types as t
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value

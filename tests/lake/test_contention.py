@@ -11,10 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from shoal.api.local import LocalLake
-from shoal.api.local_pool import LocalPool
-from shoal.api.predicates import parse_predicate
-from shoal.api.stores import _is_immutable as is_immutable
 from shoal.errors import Conflict, NotFound, ReadOnly, ShoalError
 from shoal.ids import Id, new, to_text
 from shoal.lake import changes, rewriting, sessions, vacuum
@@ -26,7 +22,11 @@ from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
 from shoal.lake.scans import scan
 from shoal.lake.snapshots import Patch
+from shoal.lake.stores import _is_immutable as is_immutable
+from shoal.local.lake import LocalLake
+from shoal.local.pool import LocalPool
 from shoal.model.values import Value, int64, record
+from shoal.planner.predicates import parse_predicate
 from shoal.storage.cache import CachedStore
 from shoal.storage.faults import Fault, FaultyStore
 from shoal.storage.local import LocalStore

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import pytest
 
-from shoal.api.local import create_local, open_local
 from shoal.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ShoalError, StorageFailure
 from shoal.ids import Id, new, to_text
 from shoal.lake import changes, group_commit, lake, vacuum
@@ -22,6 +21,7 @@ from shoal.lake.commits import Note
 from shoal.lake.group_commit import GroupCommits, Load, commit_group
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
+from shoal.local.lake import create_local, open_local
 from shoal.storage.faults import Crash, Fault, FaultyStore
 from shoal.storage.memory import MemoryStore
 from shoal.storage.store import Created, ObjectStore

@@ -24,20 +24,20 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from shoal.api.local import LocalLake
-from shoal.api.local_pool import LocalPool
-from shoal.api.local_transaction import LocalTransaction
-from shoal.api.query import query
-from shoal.api.stores import _is_immutable
 from shoal.errors import Conflict, CorruptData, NotFound, ShoalError
 from shoal.ids import Id, new, parse, to_text
 from shoal.lake import lake
 from shoal.lake.objects import DataObject
 from shoal.lake.reading import read_object
 from shoal.lake.scans import scan
+from shoal.lake.stores import _is_immutable
+from shoal.local.lake import LocalLake
+from shoal.local.pool import LocalPool
+from shoal.local.transaction import LocalTransaction
 from shoal.model import types as t
 from shoal.model.parse import parse_value
 from shoal.model.values import Value, int64, record
+from shoal.planner.file_query import query
 from shoal.storage.cache import CachedStore
 from shoal.storage.memory import MemoryStore
 from shoal.testing import lake_model

@@ -15,12 +15,12 @@ from secrets import token_hex
 
 import pytest
 
-from shoal.api.local import LocalLake
 from shoal.errors import OutcomeUnknown, ShoalError, StorageFailure, Unsupported
 from shoal.ids import Id, new, to_text
 from shoal.lake import lake
 from shoal.lake.claims import Patience
 from shoal.lake.pools import Pool
+from shoal.local.lake import LocalLake
 from shoal.storage.cloud import CloudStore, Timeouts
 from shoal.storage.memory import MemoryStore
 from shoal.testing.lake_checks import World, check_chain, check_journal, inspect, show, values_at

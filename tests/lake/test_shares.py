@@ -12,8 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shoal
-from shoal.api.local import LocalLake
-from shoal.api.local_pool import LocalPool
 from shoal.formats.columns import Batch
 from shoal.ids import to_text
 from shoal.lake import shares
@@ -21,6 +19,8 @@ from shoal.lake.keys import compare_in
 from shoal.lake.lake import create
 from shoal.lake.objects import DataObject, Form, key_of
 from shoal.lake.pieces import Piece, Slicing, slice_objects
+from shoal.local.lake import LocalLake
+from shoal.local.pool import LocalPool
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value

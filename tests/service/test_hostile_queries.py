@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import urllib3
 
-from shoal.api.access import FRESH, LocalAccess
-from shoal.api.local import LocalLake, create_local, open_local
 from shoal.ids import new, to_text
+from shoal.local.access import FRESH, LocalAccess
+from shoal.local.lake import LocalLake, create_local, open_local
 from shoal.testing.services import Served, serving
 
 SECONDS = 3

@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol, Self
 
+from shoal.api.options import Memory, ReadOptions, Watch
 from shoal.api.results import Results
-from shoal.api.sources import Watch
-from shoal.engines.interp.environment import Memory
-from shoal.formats.options import ReadOptions
 from shoal.model.values import NULL, Value
 
 Isolation = Literal["snapshot", "serializable"]

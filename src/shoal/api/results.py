@@ -1,17 +1,11 @@
-"""The results of a query: computed as they are read, and read once unless they are held."""
+"""What a query gives, as callers see it; `shoal.frames.results` computes it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from importlib import import_module
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from shoal.api.python_values import to_python
-from shoal.engines.interp.environment import Statistics
-from shoal.errors import InvalidInput, Unsupported
-from shoal.formats.json_text import to_json
-from shoal.model.text import format_value
+from shoal.api.options import Statistics
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
@@ -21,115 +15,47 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Results:
-    """Values that a query gives.
+class Results(Protocol):
+    """The values of a query, computed as they are read. They are read once, unless `hold` keeps them."""
 
-    Iterating computes them one by one. They can be read once, by iterating or by one of the methods
-    `to_...`; after `hold` they can be read again and again.
-    """
+    statistics: Statistics
+    """Counts of what was read so far; complete after the last value."""
 
-    def __init__(self, program: str, values: Iterator[Value], statistics: Statistics) -> None:
-        self._program = program
-        self._values = values
-        self._held: list[Value] | None = None
-        self._is_read = False
-        self._on_spark: Callable[[str], DataFrame] | None = None
-        self.statistics = statistics
-        """How much was read so far: complete after the last value."""
+    def __iter__(self) -> Iterator[Value]: ...
 
-    def on_spark(self, make: Callable[[str], DataFrame]) -> None:
-        """Let tasks of Spark compute them, where that is asked for; `make` is told how times are to be kept."""
-        self._on_spark = make
+    def __enter__(self) -> Self: ...
 
-    def through(self, look: Callable[[Iterator[Value]], Iterator[Value]]) -> Results:
-        """The same results, of which each value passes something that looks at it."""
-        self._values = look(self._values)
-        return self
-
-    def __iter__(self) -> Iterator[Value]:
-        if self._held is not None:
-            return iter(self._held)
-        if self._is_read:
-            raise InvalidInput("these results have been read (to read them again, hold them first: query(...).hold())")
-        self._is_read = True
-        return self._values
-
-    def __repr__(self) -> str:
-        held = None if self._held is None else f"{len(self._held)} held"
-        return f"<Results of {self._program!r}: {held or ('read' if self._is_read else 'not read yet')}>"
-
-    def __enter__(self) -> Results:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
+    def __exit__(self, *failure: object) -> None: ...
 
     def close(self) -> None:
         """Stop computing and remove temporary files. What is held stays."""
-        self._is_read = True
-        close = getattr(self._values, "close", None)
-        if close is not None:
-            close()
 
-    def hold(self) -> Results:
+    def hold(self) -> Self:
         """Compute all values and keep them."""
-        if self._held is None:
-            self._held = list(self)
-        return self
 
     def one(self) -> Value:
-        """The only value; raises InvalidInput if there is none, or more than one."""
-        found = list(islice(self, 2))
-        if self._held is None:
-            self.close()
-        if len(found) != 1:
-            many = f"more than one value (the first: {format_value(found[0])})" if found else "no value"
-            raise InvalidInput(f"the query {self._program!r} was to give one value but gave {many}")
-        return found[0]
+        """The only value; InvalidInput if there is none, or more than one."""
 
     def to_list(self) -> list[Any]:
         """Plain Python objects, of which `shoal.from_python` makes the very same values."""
-        return [to_python(value) for value in self]
 
-    to_python = to_list
+    def to_python(self) -> list[Any]:
+        """Same as `to_list`."""
 
     def to_json(self) -> str:
-        """JSON, a line a value."""
-        return "\n".join(map(to_json, self))
+        """JSON, a line per value."""
 
     def to_zson(self) -> str:
-        """ZSON, a line a value."""
-        return "\n".join(map(format_value, self))
+        """ZSON, a line per value."""
 
     def to_arrow(self) -> pyarrow.Table:
-        """An Arrow table, from which `query` reads the very same values.
-
-        Records of one shape have a column for each field and no others. If there are several shapes,
-        they share the columns of their fields, and a column `$shape` has the exact type of each row.
-        Values that are no records are in a column `$value`. A type that Arrow does not have, such as
-        ip, is written as what comes near it, with the type in the metadata of the field.
-        """
-        return import_module("shoal.api.tables").to_table(list(self))
+        """An Arrow table."""
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A DataFrame of pandas with the columns of `to_arrow`.
-
-        A column is of a type of numpy where that holds it exactly, of Arrow where it does not (ints with
-        nulls), and of Python objects, those of `to_list`, where Arrow has no such type either.
-        """
-        return import_module("shoal.api.frames").to_pandas(list(self))
+        """A pandas DataFrame with the columns of `to_arrow`."""
 
     def to_polars(self) -> polars.DataFrame:
-        """A DataFrame of polars with the columns of `to_arrow`; what Arrow has no type for are Python objects."""
-        return import_module("shoal.api.frames").to_polars(list(self))
+        """A Polars DataFrame with the columns of `to_arrow`."""
 
     def to_spark(self, *, times: str = "microseconds") -> DataFrame:
-        """A DataFrame of Spark, whose tasks compute the values when it is acted upon, and anew each time.
-
-        Its columns are those of `docs/sql.md`. A timestamp of Spark has microseconds: a time with finer digits
-        fails, unless `times="integers"` asks for nanoseconds in integers. Where the types of the values do not follow
-        from the program, it is run once to know them. Only what a lake is asked can be had in this way.
-        """
-        if self._on_spark is None:
-            raise Unsupported("only what a query of a lake gives can be had on Spark (load it into a pool first)")
-        return self._on_spark(times)
+        """A Spark DataFrame, whose tasks compute the values when it is acted upon."""

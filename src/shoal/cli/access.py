@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.api.access import AccessControl, LocalAccess
-from shoal.api.local import open_local
+from shoal.api.access import AccessControl
 from shoal.cli.flags import Parsed
 from shoal.cli.lake_flags import lake_location
 from shoal.client.access import RemoteAccess
@@ -12,6 +11,8 @@ from shoal.client.credentials import Credentials, find_token
 from shoal.client.json_calls import JsonCalls
 from shoal.client.transport import Access
 from shoal.errors import InvalidInput
+from shoal.local.access import LocalAccess
+from shoal.local.lake import open_local
 
 
 def open_access(args: Parsed) -> AccessControl:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.api.access import show_grant
+from shoal.access.records import show_grant
 from shoal.cli.access import open_access
 from shoal.cli.flags import Parsed
 from shoal.cli.lake_flags import LAKE_FLAGS

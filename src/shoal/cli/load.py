@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shoal.api.sources import read_file_pieces
-from shoal.api.writing import is_for_tasks
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.inputs import check_input
 from shoal.cli.lake import open_pool, read_note
@@ -17,6 +15,8 @@ from shoal.cli.query_flags import INPUT_FLAGS, MEMORY_FLAGS, WORK_FLAGS, memory_
 from shoal.cli.verbs import Verb, say
 from shoal.client.address import is_service
 from shoal.errors import InvalidInput
+from shoal.local.writing import is_for_tasks
+from shoal.sources.reading import read_file_pieces
 
 SUMMARY = "load files of any format into a branch, as one commit"
 VERB = Verb(

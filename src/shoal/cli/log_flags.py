@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from typing import TextIO
 
-from shoal.api.manage import Level, Log
 from shoal.cli.flags import Flag, Parsed
 from shoal.errors import InvalidInput, StorageFailure
+from shoal.local.manage import Level, Log
 
 _LEVELS = {"debug": 10, "info": 20, "warn": 30, "error": 40}
 _MODES = {"append": "a", "truncate": "w", "rotate": "a"}

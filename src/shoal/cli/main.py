@@ -5,20 +5,129 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
 
 from shoal.cli.flags import parse, split_leading, usage
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.output import print_error
 from shoal.cli.verbs import version_line
 from shoal.errors import InvalidInput, ShoalError, StorageFailure
+from shoal.lazy import lazy
 
-VERBS = (
-    "init", "create", "drop", "rename", "ls", "use", "branch", "tag", "load", "query", "sql", "explain", "log",
-    "diff", "merge", "rebase", "revert", "delete", "compact", "manage", "vacuum", "vacate", "purge", "info", "serve",
-    "auth", "grant", "revoke", "tokens", "version", "warmup", "zq",
-)  # fmt: skip
-"""Each is a module with its `SUMMARY` and `run`."""
+if TYPE_CHECKING:
+    from shoal.cli import (
+        auth,
+        branch,
+        compact,
+        create,
+        delete,
+        diff,
+        drop,
+        explain,
+        grant,
+        info,
+        init,
+        load,
+        log,
+        ls,
+        manage,
+        merge,
+        purge,
+        query,
+        rebase,
+        rename,
+        revert,
+        revoke,
+        serve,
+        sql,
+        tag,
+        tokens,
+        use,
+        vacate,
+        vacuum,
+        version,
+        warmup,
+        zq,
+    )
+else:
+    auth = lazy("shoal.cli.auth")
+    branch = lazy("shoal.cli.branch")
+    compact = lazy("shoal.cli.compact")
+    create = lazy("shoal.cli.create")
+    delete = lazy("shoal.cli.delete")
+    diff = lazy("shoal.cli.diff")
+    drop = lazy("shoal.cli.drop")
+    explain = lazy("shoal.cli.explain")
+    grant = lazy("shoal.cli.grant")
+    info = lazy("shoal.cli.info")
+    init = lazy("shoal.cli.init")
+    load = lazy("shoal.cli.load")
+    log = lazy("shoal.cli.log")
+    ls = lazy("shoal.cli.ls")
+    manage = lazy("shoal.cli.manage")
+    merge = lazy("shoal.cli.merge")
+    purge = lazy("shoal.cli.purge")
+    query = lazy("shoal.cli.query")
+    rebase = lazy("shoal.cli.rebase")
+    rename = lazy("shoal.cli.rename")
+    revert = lazy("shoal.cli.revert")
+    revoke = lazy("shoal.cli.revoke")
+    serve = lazy("shoal.cli.serve")
+    sql = lazy("shoal.cli.sql")
+    tag = lazy("shoal.cli.tag")
+    tokens = lazy("shoal.cli.tokens")
+    use = lazy("shoal.cli.use")
+    vacate = lazy("shoal.cli.vacate")
+    vacuum = lazy("shoal.cli.vacuum")
+    version = lazy("shoal.cli.version")
+    warmup = lazy("shoal.cli.warmup")
+    zq = lazy("shoal.cli.zq")
+
+
+class VerbModule(Protocol):
+    """What the module of a verb has."""
+
+    SUMMARY: str
+
+    def run(self, argv: Sequence[str]) -> int:
+        """Run the command; the exit status."""
+
+
+VERBS: dict[str, VerbModule] = {
+    "init": init,
+    "create": create,
+    "drop": drop,
+    "rename": rename,
+    "ls": ls,
+    "use": use,
+    "branch": branch,
+    "tag": tag,
+    "load": load,
+    "query": query,
+    "sql": sql,
+    "explain": explain,
+    "log": log,
+    "diff": diff,
+    "merge": merge,
+    "rebase": rebase,
+    "revert": revert,
+    "delete": delete,
+    "compact": compact,
+    "manage": manage,
+    "vacuum": vacuum,
+    "vacate": vacate,
+    "purge": purge,
+    "info": info,
+    "serve": serve,
+    "auth": auth,
+    "grant": grant,
+    "revoke": revoke,
+    "tokens": tokens,
+    "version": version,
+    "warmup": warmup,
+    "zq": zq,
+}
+"""The module of each verb, with its `SUMMARY` and `run`, in the order of `shoal -help`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,12 +171,11 @@ def _dispatch(words: list[str]) -> int:
 def _run(verb: str, argv: list[str]) -> int:
     if verb not in VERBS:
         raise InvalidInput(f"shoal: unknown command {verb!r} (see shoal -help)")
-    status: int = import_module(f"shoal.cli.{verb}").run(argv)
-    return status
+    return VERBS[verb].run(argv)
 
 
 def _usage() -> str:
-    summaries = {verb: import_module(f"shoal.cli.{verb}").SUMMARY for verb in VERBS}
+    summaries = {verb: module.SUMMARY for verb, module in VERBS.items()}
     verbs = "\n".join(f"  {verb.ljust(8)} {summary}" for verb, summary in summaries.items())
     return (
         "shoal: a Git-like data lake for data of any shape\n\n"

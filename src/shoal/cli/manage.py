@@ -11,7 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from shoal.api.manage import Policy, PoolPolicy, manage, monitor, parse_policy
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.head import parse_head
 from shoal.cli.lake import open_lake
@@ -20,6 +19,7 @@ from shoal.cli.log_flags import LOG_FLAGS, open_log
 from shoal.cli.query_flags import WORK_FLAGS
 from shoal.cli.verbs import Verb
 from shoal.errors import InvalidInput, NotFound, StorageFailure
+from shoal.local.manage import Policy, PoolPolicy, manage, monitor, parse_policy
 
 SUMMARY = "compact what is worth it, once or again and again"
 VERB = Verb(

@@ -14,21 +14,23 @@ from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import ParamSpec, TextIO, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TextIO, TypeVar, cast
 
-from shoal.api.sources import Position
+from shoal.api.options import Position
 from shoal.cli.flags import Parsed
 from shoal.client.progress import watching as watching_sent
 from shoal.engines.progress import watching
-from shoal.formats.files import Piece
 from shoal.model.values import Value
+
+if TYPE_CHECKING:
+    from shoal.formats.columns import Batch
 
 _AFTER = 2.0
 _EVERY = 0.2
 _LARGEST_BLOCK = 1024
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _P = ParamSpec("_P")
-_V = TypeVar("_V", bound=Piece)
+_V = TypeVar("_V")
 
 
 class Progress:
@@ -114,7 +116,7 @@ class Progress:
                 yield from islice(values, block - 1)
                 self._values += block
             else:
-                self._values += value.length
+                self._values += cast("Batch", value).length
 
     def _look(self, block: int) -> int:
         """Show the line if it is time; how many values to pass until the next look."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from shoal.api.programs import read_part
 from shoal.cli.flags import Parsed
 from shoal.cli.head import find_head
 from shoal.cli.lake import open_lake
@@ -25,6 +24,7 @@ from shoal.cli.verbs import Verb, optional_word
 from shoal.lang.parser import parse_source
 from shoal.lang.printer import print_program
 from shoal.lang.source import Part, Source
+from shoal.planner.programs import read_part
 
 SUMMARY = "run a query over the pools of a lake"
 VERB = Verb(

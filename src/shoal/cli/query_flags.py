@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from shoal.api.options import MAX_VALUE_SIZE, Memory, ReadOptions, Statistics
 from shoal.cli.flags import Flag, Parsed
-from shoal.engines.interp.environment import Memory, Statistics
 from shoal.errors import InvalidInput
 from shoal.formats import registry
-from shoal.formats.options import MAX_VALUE_SIZE, ReadOptions
 from shoal.model import types as t
 from shoal.model import values
 from shoal.model.text import format_value

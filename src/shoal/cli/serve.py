@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from shoal.api.limits import Limits
-from shoal.api.local import LocalLake, create_local, open_local
+from shoal.access.limits import Limits
 from shoal.cli.auth_flags import AUTH_FLAGS, auth_settings
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.lake_flags import LAKE_FLAGS, lake_location
 from shoal.cli.log_flags import LOG_FLAGS, open_log
 from shoal.cli.verbs import Verb
 from shoal.errors import InvalidInput, NotFound, StorageFailure
+from shoal.lazy import lazy
+from shoal.local.lake import LocalLake, create_local, open_local
+
+if TYPE_CHECKING:
+    from shoal.service import media, server, settings, state
+else:  # `shoal -help` needs no server
+    media = lazy("shoal.service.media")
+    server = lazy("shoal.service.server")
+    settings = lazy("shoal.service.settings")
+    state = lazy("shoal.service.state")
 
 SUMMARY = "serve a lake over HTTP"
 VERB = Verb(
@@ -54,20 +64,15 @@ def run(argv: Sequence[str]) -> int:
 def _serve(args: Parsed) -> None:
     if args.words:
         raise InvalidInput("no arguments allowed (name the lake with -lake)")
-    from shoal.service.media import default_format  # noqa: PLC0415 - `shoal -help` needs no server
-    from shoal.service.server import Listening, serve  # noqa: PLC0415
-    from shoal.service.settings import QueryLimits, Settings  # noqa: PLC0415
-    from shoal.service.state import Service  # noqa: PLC0415
-
     host, port = parse_address(args["l"])
     auth = auth_settings(args, host)
-    limits = QueryLimits(
+    limits = settings.QueryLimits(
         Limits(args["limit.time"] or None, args["limit.rows"] or None, args["limit.memory"] or None),
         at_once=max(1, args["limit.queries"]),
         per_caller=max(1, args["limit.caller"]),
     )
-    settings = Settings(
-        default_format=default_format(args["defaultfmt"]),
+    chosen = settings.Settings(
+        default_format=media.default_format(args["defaultfmt"]),
         origins=tuple(args["cors.origin"]),
         root_content=_read(args["rootcontentfile"]),
         largest_body=args["limit.body"],
@@ -76,7 +81,7 @@ def _serve(args: Parsed) -> None:
     if (args["tls.cert"] is None) != (args["tls.key"] is None):
         raise InvalidInput("-tls.cert and -tls.key come together")
     with open_log(args) as log:
-        how = Listening(
+        how = server.Listening(
             host,
             port,
             None if args["portfile"] is None else Path(args["portfile"]),
@@ -88,7 +93,7 @@ def _serve(args: Parsed) -> None:
         )
         lake = _open(lake_location(args))
         lake.inner.groups_loads = args["groupcommit"]
-        serve(Service(lake, settings, auth, log), how)
+        server.serve(state.Service(lake, chosen, auth, log), how)
 
 
 def parse_address(text: str) -> tuple[str, int]:

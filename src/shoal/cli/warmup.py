@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shoal.cli.flags import Parsed
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.progress import open_progress
 from shoal.cli.verbs import Verb, say
 from shoal.errors import InvalidInput
+from shoal.lazy import lazy
+
+if TYPE_CHECKING:
+    from shoal.engines.spark import archive
+else:
+    archive = lazy("shoal.engines.spark.archive")
+
 
 SUMMARY = "prepare this machine once, so that Spark starts in half the time"
 VERB = Verb(
@@ -31,7 +37,6 @@ def run(argv: Sequence[str]) -> int:
 def _warmup(args: Parsed) -> None:
     if args.words:
         raise InvalidInput("warmup takes no arguments")
-    archive: Any = import_module("shoal.engines.spark.archive")
     with open_progress(args, ()):
         made = archive.build()
     say(args, f"{made} written")

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from shoal.api.programs import read_part, stands_alone
-from shoal.api.sources import read_files, scan_opener
+from shoal.api.options import Memory
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.inputs import check_input
 from shoal.cli.output import OUTPUT_FLAGS, open_writer
@@ -24,14 +23,17 @@ from shoal.cli.query_flags import (
 )
 from shoal.cli.verbs import Verb
 from shoal.engines.interp.engine import compile_source, run_program
-from shoal.engines.interp.environment import Memory, Run
+from shoal.engines.interp.environment import Run
 from shoal.errors import InvalidInput
 from shoal.lang import ast, plan
 from shoal.lang.parser import parse_source
 from shoal.lang.printer import print_program
 from shoal.lang.source import Part, ProgramError, Source
 from shoal.model.values import NULL, Value
-from shoal.storage.inputs import STDIN, is_url
+from shoal.planner.opening import scan_opener
+from shoal.planner.programs import read_part, stands_alone
+from shoal.sources.inputs import STDIN, is_url
+from shoal.sources.reading import read_files
 
 SUMMARY = "run a query over files of any format"
 

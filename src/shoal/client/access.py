@@ -1,4 +1,4 @@
-"""Access to a lake behind a service: the same as in `shoal.api.access`, by its routes under `/auth`."""
+"""Access to a lake behind a service: the same as in `shoal.local.access`, by its routes under `/auth`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from shoal.api.access import Grant, NewToken, Token, require_verb
+from shoal.access.records import require_verb
+from shoal.api.access import Grant, NewToken, Token
 from shoal.client.json_calls import JsonCalls
 
 

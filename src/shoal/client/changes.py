@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from shoal.api.authors import default_author
-from shoal.api.python_values import from_python
+from shoal.access.authors import default_author
 from shoal.client.infos import Reader
 from shoal.client.service import Call, Note, Service
 from shoal.errors import OutcomeUnknown, ShoalError
+from shoal.frames.python_values import from_python
 from shoal.model.values import FALSE
 
 

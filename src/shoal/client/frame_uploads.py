@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from shoal.lazy import lazy
 from shoal.model.values import Value
+
+if TYPE_CHECKING:
+    from shoal.formats import arrow_read
+else:
+    arrow_read = lazy("shoal.formats.arrow_read")
 
 
 def values_of(frame: Any) -> Iterator[Value]:
     """The rows of a DataFrame."""
     pa: Any = import_module("pyarrow")
-    arrow: Any = import_module("shoal.formats.arrow_read")
     for row in frame.mapInArrow(_packed, "part binary").toLocalIterator(prefetchPartitions=True):
         for batch in pa.ipc.open_stream(bytes(row[0])):
-            for piece in arrow.batches(batch):
+            for piece in arrow_read.batches(batch):
                 yield from piece.values()
 
 

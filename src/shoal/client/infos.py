@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from shoal.api.pool_configs import pool_info
 from shoal.api.protocol import (
     CommitInfo,
     Compaction,
@@ -20,6 +19,7 @@ from shoal.errors import StorageFailure
 from shoal.ids import Id, parse, to_text
 from shoal.lake.fields import NO_ID, get_or
 from shoal.lake.pool_config import parse_config
+from shoal.local.pool_configs import pool_info
 from shoal.model import types as t
 from shoal.model.values import NULL, Value
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from shoal.api.options import ReadOptions
 from shoal.client.changes import Place, commit_by, find_done
 from shoal.client.remote_transaction import begin
 from shoal.client.service import Call, Note, make_key
 from shoal.client.uploads import Upload, load_choices, open_uploads
-from shoal.formats.options import ReadOptions
 
 Staged = tuple[Upload, dict[str, str | None]]
 """A body, and how it is to be read."""

@@ -6,13 +6,20 @@ What a lake of one kind needs is imported when one of that kind is opened.
 from __future__ import annotations
 
 import os
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shoal.api.protocol import Lake
 from shoal.client.address import is_service, service_url
 from shoal.errors import Unsupported
+from shoal.lazy import lazy
 from shoal.storage import uris
+
+if TYPE_CHECKING:
+    from shoal.client import remote_lake
+    from shoal.local import lake
+else:
+    remote_lake = lazy("shoal.client.remote_lake")
+    lake = lazy("shoal.local.lake")
 
 
 def open(  # noqa: A001 - it is `shoal.open`
@@ -25,12 +32,8 @@ def open(  # noqa: A001 - it is `shoal.open`
     """
     place = os.fspath(uri)
     if is_service(place):
-        remote: Any = import_module("shoal.client.remote_lake")
-        lake: Lake = remote.open_remote(place, token, config)
-        return lake
-    local: Any = import_module("shoal.api.local")
-    found: Lake = local.open_local(place)
-    return found
+        return remote_lake.open_remote(place, token, config)
+    return lake.open_local(place)
 
 
 def create(uri: str | os.PathLike[str]) -> Lake:
@@ -38,9 +41,7 @@ def create(uri: str | os.PathLike[str]) -> Lake:
     place = os.fspath(uri)
     if is_service(place):
         raise Unsupported(f"{place}: a service does not create lakes (create one at its path or URI, and serve it)")
-    local: Any = import_module("shoal.api.local")
-    made: Lake = local.create_local(place)
-    return made
+    return lake.create_local(place)
 
 
 def canonical_uri(uri: str) -> str:

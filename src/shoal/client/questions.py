@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shoal.api.program_files import read_text
-from shoal.api.results import Results
+from shoal.api.options import Statistics
 from shoal.client.service import Call, Service
 from shoal.client.streams import Stream
-from shoal.engines.interp.environment import Statistics
 from shoal.errors import Unsupported
+from shoal.frames.results import Results
 from shoal.lang.source import Part, Source
+from shoal.lazy import lazy
 from shoal.model.values import Value, record, string
+from shoal.planner.program_files import read_text
+
+if TYPE_CHECKING:
+    from shoal.lang import parser
+else:
+    parser = lazy("shoal.lang.parser")
+
 
 _MAY_CHANGE = "load"
 """The one word that lets a program change something: without it, asking twice is safe."""
@@ -26,9 +32,8 @@ def full_text(program: str, includes: Sequence[str]) -> str:
     """
     if not includes:
         return program
-    language: Any = import_module("shoal.lang.parser")  # most questions are put without it
     source = Source([*(Part(path, read_text(path)) for path in includes), Part("", program)])
-    language.parse_source(source)
+    parser.parse_source(source)
     return source.text
 
 

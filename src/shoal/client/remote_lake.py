@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from typing import Any
 
-from shoal.api.heads import parse_head
-from shoal.api.pool_configs import make_config
+from shoal.api.commitish import parse_head
+from shoal.api.options import Memory, Watch
 from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
-from shoal.api.results import Results
-from shoal.api.sources import Watch
 from shoal.client.address import service_url
 from shoal.client.credentials import check_token, find_token
 from shoal.client.infos import Reader
@@ -18,7 +16,8 @@ from shoal.client.questions import ask, full_text, question
 from shoal.client.remote_pool import RemotePool, vacuum_choices
 from shoal.client.service import Call, Service, make_key
 from shoal.client.transport import Access
-from shoal.engines.interp.environment import Memory
+from shoal.frames.results import Results
+from shoal.local.pool_configs import make_config
 from shoal.model import types as t
 from shoal.model.values import Value, int64, record, string
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from shoal.api.options import ReadOptions
 from shoal.api.protocol import CommitInfo, Compaction, Diff, Isolation, ObjectInfo, PoolInfo, RefInfo, Vacuumed
 from shoal.client.changes import Place, commit_by, find_done, make_note
 from shoal.client.infos import Reader
@@ -14,7 +15,6 @@ from shoal.client.remote_transaction import RemoteTransaction, begin, committed
 from shoal.client.service import Call, Note, Service, decode, make_key
 from shoal.client.transport import Access
 from shoal.errors import InvalidInput
-from shoal.formats.options import ReadOptions
 from shoal.model.values import Value, array, record, string
 
 

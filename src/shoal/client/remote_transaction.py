@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
+from shoal.api.options import ReadOptions
 from shoal.api.protocol import Isolation
-from shoal.api.results import Results
 from shoal.client.changes import Place, make_note, optional_commit_by
 from shoal.client.infos import Reader
 from shoal.client.questions import ask, question
@@ -15,7 +15,7 @@ from shoal.client.service import Call, Note, Service, make_key
 from shoal.client.transport import Access
 from shoal.client.uploads import Upload, load_choices, open_uploads
 from shoal.errors import InvalidInput, NotFound, ShoalError
-from shoal.formats.options import ReadOptions
+from shoal.frames.results import Results
 from shoal.model import types as t
 from shoal.model.values import Value, array, record, string
 

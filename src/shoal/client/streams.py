@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 
+from shoal.api.options import Statistics
 from shoal.client.failures import error_of_kind
 from shoal.client.service import require_zng, unreadable
 from shoal.client.transport import Answer
-from shoal.engines.interp.environment import Statistics
 from shoal.errors import InvalidInput
 from shoal.formats import zng
 from shoal.lake.fields import get_or, name_of

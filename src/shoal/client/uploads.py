@@ -11,20 +11,26 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from shoal.api.inputs import Reading, checked_path, is_frame, read_inputs
+from shoal.api.options import MAX_VALUE_SIZE, ReadOptions
 from shoal.client.progress import tell_sent
 from shoal.errors import InvalidInput, StorageFailure
 from shoal.formats import registry, zng
-from shoal.formats.options import MAX_VALUE_SIZE, ReadOptions
+from shoal.frames.inputs import Reading, checked_path, is_frame, read_inputs
+from shoal.lazy import lazy
 from shoal.model.values import Value
-from shoal.storage.inputs import STDIN, is_url, open_input
-from shoal.storage.remote import public_name
+from shoal.sources.inputs import STDIN, is_url, open_input
+from shoal.storage.locations import public_name
+
+if TYPE_CHECKING:
+    from shoal.client import frame_uploads
+else:
+    frame_uploads = lazy("shoal.client.frame_uploads")
+
 
 AUTO = "auto"
 _CHUNK = 1 << 18
@@ -152,8 +158,7 @@ def make_uploads(data: Any, format_name: str, options: ReadOptions) -> list[Uplo
         registry.by_name(format_name).load_reader()
     reading = Reading(format_name, options)
     if is_frame(data):
-        frames: Any = import_module("shoal.client.frame_uploads")
-        return [_of_values(frames.values_of(data))]
+        return [_of_values(frame_uploads.values_of(data))]
     if _is_raw(data):
         return [_of_raw(data, format_name)]
     if not isinstance(data, (list, tuple)):

@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from shoal.api.options import ReadOptions
 from shoal.formats.arrow_read import batches, refusing
 from shoal.formats.arrow_write import RecordWriter
 from shoal.formats.columns import Batch
-from shoal.formats.options import ReadOptions
 from shoal.formats.streams import Source, read_exactly
 from shoal.model.values import Value
 

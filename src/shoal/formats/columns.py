@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.detect import open_source
-from shoal.formats.options import ReadOptions
 from shoal.formats.physical import from_arrow, to_arrow
 from shoal.formats.streams import Source
 from shoal.model.types import Type

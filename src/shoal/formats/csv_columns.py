@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from shoal.api.options import ReadOptions
 from shoal.formats import csv_rows
 from shoal.formats.columns import Batch, batches
 from shoal.formats.csv_cells import DELIMITERS, Irregular, Layout, classify, inside_quotes, parts
 from shoal.formats.csv_rows import BOM, unique_names
-from shoal.formats.options import ReadOptions
 from shoal.formats.streams import Source
 from shoal.model.values import Value
 

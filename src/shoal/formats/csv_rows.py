@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.flatten import Columns, columns, row
 from shoal.formats.go_floats import FIRST_CHARACTERS, parse_cell
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import WriteOptions
 from shoal.formats.streams import Sink, Source, decode_utf8, read_lines
 from shoal.model import types as t
 from shoal.model.text import brief, format_primitive, format_value

@@ -9,10 +9,10 @@ from __future__ import annotations
 import io
 from itertools import islice
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import registry
 from shoal.formats.compression import Peekable, unwrap
-from shoal.formats.options import ReadOptions
 from shoal.formats.streams import Source
 
 _FIRST_LOOK = 1 << 16

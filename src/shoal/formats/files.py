@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
+from shoal.api.options import ReadOptions
 from shoal.formats.detect import open_source
-from shoal.formats.options import ReadOptions
 from shoal.formats.streams import Source
 from shoal.model.values import Value
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import json_rows
 from shoal.formats.columns import Batch, Rows, batch_of, batches
 from shoal.formats.json_texts import OTHER, BadText, kinds_of
-from shoal.formats.options import ReadOptions
 from shoal.formats.parts import TooManyShapes, all_rows, selected
 from shoal.formats.streams import Source
 from shoal.model.values import Value

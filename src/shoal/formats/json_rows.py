@@ -16,8 +16,8 @@ from typing import Any
 
 import orjson
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.options import ReadOptions
 from shoal.formats.streams import CHUNK, Source, read_at_least
 from shoal.model import types as t
 from shoal.model.values import Value

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.api.options import ReadOptions
+from shoal.formats.options import WriteOptions
 from shoal.formats.streams import Sink, Source, decode_utf8, read_lines
 from shoal.model import types as t
 from shoal.model.text import format_value

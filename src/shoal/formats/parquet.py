@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.arrow_intervals import DAY_TIME, MONTHS
 from shoal.formats.arrow_read import batches, refusing
 from shoal.formats.arrow_write import RecordWriter, exchange_type
 from shoal.formats.columns import Batch
-from shoal.formats.options import ReadOptions
 from shoal.formats.streams import Source, read_exactly
 from shoal.model import types as t
 from shoal.model.text import format_type

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import WriteOptions
 from shoal.formats.streams import Sink, Source, Writer
 from shoal.model.values import Value
 

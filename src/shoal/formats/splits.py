@@ -13,11 +13,11 @@ from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
+from shoal.api.options import ReadOptions
 from shoal.formats import registry
 from shoal.formats.compression import unwrap
 from shoal.formats.detect import detect
 from shoal.formats.files import Piece, read_pieces
-from shoal.formats.options import ReadOptions
 from shoal.formats.streams import Source
 
 _BY_LINES = frozenset(("json", "ndjson", "csv", "tsv", "line"))

@@ -11,8 +11,8 @@ import io
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol
 
+from shoal.api.options import MAX_VALUE_SIZE
 from shoal.errors import InvalidInput
-from shoal.formats.options import MAX_VALUE_SIZE
 from shoal.model.values import Value
 
 CHUNK = 1 << 18

@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import zng
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import WriteOptions
 from shoal.formats.streams import Sink, Source, read_exactly
 from shoal.formats.vng_metadata import Meta
 from shoal.formats.vng_read import read_columns

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.flatten import Columns, columns, row
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import WriteOptions
 from shoal.formats.streams import Sink, Source, decode_utf8, read_lines
 from shoal.formats.zeek_cells import EMPTY, PARSERS, PORT, UNSET, ZENUM, Style, Text, cell_text, unescape
 from shoal.model import types as t

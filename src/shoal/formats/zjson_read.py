@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.options import ReadOptions
 from shoal.formats.streams import Source, read_lines
 from shoal.model import types as t
 from shoal.model.literals import parse_duration, parse_float, parse_ip, parse_net, parse_time, round_float

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import lz4.block
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.options import ReadOptions, WriteOptions
+from shoal.formats.options import WriteOptions
 from shoal.formats.streams import CHUNK, Sink, Source
 from shoal.formats.zng_types import ARRAY, ENUM, ERROR, MAP, NAMED, RECORD, SET, UNION, EndlessValue, TypeTable
 from shoal.model import types as t

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -63,6 +64,16 @@ class ObjectWriter:
         self._runs = {has_key: _Run(store, pool, config, has_key, as_one_run) for has_key in (True, False)}
         self._values: list[Value] = []
         self._size = 0
+
+    def write_all(self, pieces: Iterable[Piece]) -> list[DataObject]:
+        """Write everything and close; if that fails, no object stays."""
+        try:
+            for piece in pieces:
+                self.write_piece(piece)
+            return self.close()
+        except BaseException:
+            self.discard()
+            raise
 
     def write_piece(self, piece: Piece) -> None:
         """Take a value, or a run of them."""

@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shoal.api.access_records import Verb
+from shoal.api.access import Verb
 from shoal.errors import InvalidInput, NotFound, ShoalError
 from shoal.ids import new, parse, to_text
 from shoal.model.values import Value

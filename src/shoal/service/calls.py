@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from shoal.api.local import LocalLake
-from shoal.api.local_pool import LocalPool
-from shoal.api.python_values import to_python
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.files import read_source
-from shoal.formats.options import ReadOptions
 from shoal.formats.registry import Format
 from shoal.formats.streams import Source
+from shoal.frames.python_values import to_python
 from shoal.ids import parse, to_text
+from shoal.local.lake import LocalLake
+from shoal.local.pool import LocalPool
 from shoal.model import types as t
 from shoal.model.parse import parse_value
 from shoal.model.values import NULL, Value

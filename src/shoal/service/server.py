@@ -12,8 +12,8 @@ from pathlib import Path
 
 import uvicorn
 
-from shoal.api.manage import Policy, monitor
 from shoal.errors import StorageFailure
+from shoal.local.manage import Policy, monitor
 from shoal.service.app import make_app
 from shoal.service.auth.settings import is_loopback
 from shoal.service.connections import Connection

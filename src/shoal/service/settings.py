@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shoal.api.limits import Limits
+from shoal.access.limits import Limits
 from shoal.formats.registry import Format, by_name
 
 GIB = 1 << 30

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from anyio import CapacityLimiter
 
-from shoal.api.access import LocalAccess
-from shoal.api.limits import Gate
-from shoal.api.local import LocalLake
-from shoal.api.manage import Level, Log
+from shoal.access.limits import Gate
+from shoal.local.access import LocalAccess
+from shoal.local.lake import LocalLake
+from shoal.local.manage import Level, Log
 from shoal.service.auth.access import Access
 from shoal.service.auth.authenticator import Authenticator
 from shoal.service.auth.settings import AuthSettings

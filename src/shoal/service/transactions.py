@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
-from shoal.api.local_transaction import LocalTransaction
 from shoal.errors import NotFound, TooMany
 from shoal.ids import to_text
 from shoal.lake.branches import as_id
+from shoal.local.transaction import LocalTransaction
 from shoal.service.operations import Keyed
 
 _MOST = 10_000

@@ -1,30 +1,42 @@
-"""What takes long the first time is done while nobody waits for it."""
+"""Loads what takes long the first time in the background, before the first request needs it."""
 
 from __future__ import annotations
 
 import threading
-from importlib import import_module
+from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
+from shoal.lazy import lazy, load
 from shoal.service.state import Service
 
-_LOADED = ("shoal.api.scan_units", "shoal.engines.duckdb.runner", "shoal.formats.json_columns", "shoal.api.sql")
+if TYPE_CHECKING:
+    from shoal.engines.duckdb import queries, runner
+    from shoal.engines.spark import session
+    from shoal.formats import json_columns
+    from shoal.planner import scan_units, spark_frames, sql
+else:
+    queries = lazy("shoal.engines.duckdb.queries")
+    runner = lazy("shoal.engines.duckdb.runner")
+    session = lazy("shoal.engines.spark.session")
+    json_columns = lazy("shoal.formats.json_columns")
+    scan_units = lazy("shoal.planner.scan_units")
+    spark_frames = lazy("shoal.planner.spark_frames")
+    sql = lazy("shoal.planner.sql")
 
 
 def warm_up(service: Service, with_spark: bool) -> None:
-    """Load DuckDB and what reads columns and, if asked to, start Spark; in a thread, whatever comes of it."""
+    """Load DuckDB and the columnar readers and, if asked to, start Spark, in a background thread."""
     threading.Thread(target=_warm_up, args=(service, with_spark), daemon=True).start()
 
 
 def _warm_up(service: Service, with_spark: bool) -> None:
-    for name in _LOADED:
-        import_module(name)
-    import_module("shoal.engines.duckdb.queries").connection()
+    load(scan_units, runner, json_columns, sql)
+    queries.connection()
     if not with_spark:
         return
     try:
-        import_module("shoal.api.spark_frames")  # so that the session knows the source of tables
-        session = import_module("shoal.engines.spark.session").spark_session()
-        service.log("info", "Spark has started", master=session.sparkContext.master)
+        load(spark_frames)  # registers the data source `shoal` with the session
+        spark = session.spark_session()
+        service.log("info", "Spark has started", master=spark.sparkContext.master)
     except ShoalError as e:
         service.log("error", "Spark does not start", error=str(e))

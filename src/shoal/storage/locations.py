@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 
 from shoal.errors import InvalidInput
-from shoal.storage.remote import public_name
 
 CLOUDS = ("s3", "gs", "az")
 _BUCKET = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._-]*", re.ASCII)
@@ -54,3 +53,10 @@ def parse_location(uri: str) -> Location:
             " no part that begins with a dot)"
         )
     return location
+
+
+def public_name(url: str) -> str:
+    """A URL as it may be shown: without a password."""
+    user, at, place = url.partition("://")[2].partition("/")[0].rpartition("@")
+    name, colon, _ = user.partition(":")
+    return url.replace(f"{user}{at}{place}", f"{name}:***@{place}", 1) if colon else url

@@ -12,9 +12,8 @@ from importlib import import_module
 
 from shoal.errors import InvalidInput, Unsupported
 from shoal.storage.local import LocalStore
-from shoal.storage.locations import CLOUDS, parse_location
+from shoal.storage.locations import CLOUDS, parse_location, public_name
 from shoal.storage.memory import MemoryStore
-from shoal.storage.remote import public_name
 from shoal.storage.store import ObjectStore
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)

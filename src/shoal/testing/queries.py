@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from shoal.api.options import Memory
 from shoal.engines.interp.engine import compile_program, run_program
-from shoal.engines.interp.environment import Memory, Run
+from shoal.engines.interp.environment import Run
 from shoal.model.parse import Parser
 from shoal.model.text import format_value
 from shoal.model.values import Value

@@ -7,8 +7,9 @@ from itertools import islice
 
 import pytest
 
+from shoal.api.options import Memory
 from shoal.engines.interp.engine import compile_program, run_program
-from shoal.engines.interp.environment import Memory, Run
+from shoal.engines.interp.environment import Run
 from shoal.errors import ShoalError
 from shoal.lang.parser import parse
 from shoal.lang.printer import print_program

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.api.options import Memory
 from shoal.engines.interp import spill
 from shoal.engines.interp.engine import compile_program, run_program
-from shoal.engines.interp.environment import Memory, Run
+from shoal.engines.interp.environment import Run
 from shoal.engines.interp.operators import held
 from shoal.engines.interp.spill import Workspace
 from shoal.errors import InvalidInput, StorageFailure

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import shoal
-from shoal.api.local import LocalLake
 from shoal.errors import CorruptData, Unsupported
+from shoal.local.lake import LocalLake
 from shoal.testing.agreement import Questions, Rows, difference, is_ordered, outcome
 from shoal.testing.tiers import IS_LONG
 

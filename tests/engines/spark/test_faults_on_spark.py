@@ -16,8 +16,8 @@ ROWS = 6000
 PREAMBLE = """
     import shoal
     from pathlib import Path
-    from shoal.api import file_loads
-    from shoal.formats.options import ReadOptions
+    from shoal.local import file_loads
+    from shoal.api.options import ReadOptions
     file_loads.SMALLEST = 20_000
     lake = shoal.open({lake!r})
     pool = lake.pool("logs")
@@ -55,7 +55,7 @@ def test_a_cluster_loses_tasks_and_executors_but_no_data(bench: Bench, tmp_path:
         PREAMBLE.format(lake=lake.uri)
         + f"""
     from shoal.testing.spark_faults import deadly_workers
-    from shoal.api.writing import make_note
+    from shoal.local.writing import make_note
     from shoal.lake import changes, rewriting, shares
     from shoal.model.text import format_value
     for victim in ("task", "executor"):

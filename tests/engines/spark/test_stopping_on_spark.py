@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 
-from shoal.api.local import LocalLake, create_local
-from shoal.api.results import Results
 from shoal.engines.spark.session import spark_session
 from shoal.engines.stopping import Stop
 from shoal.errors import Stopped
+from shoal.frames.results import Results
+from shoal.local.lake import LocalLake, create_local
 from shoal.testing.tiers import IS_LONG
 
 PATIENCE = 3.0

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import shoal
-from shoal.api.local import LocalLake
 from shoal.errors import InvalidInput, NotFound, Unsupported
+from shoal.local.lake import LocalLake
 
 EVERY_TYPE = b"""
 {k:1,u8:255(uint8),u16:65535(uint16),u32:4294967295(uint32),u64:18446744073709551615(uint64),i8:-1(int8),i16:-2(int16),

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
-from shoal.api import file_loads
 from shoal.api.protocol import Lake
 from shoal.engines.spark.session import spark_session
 from shoal.errors import CorruptData, InvalidInput, NotFound
@@ -24,6 +23,7 @@ from shoal.ids import to_text
 from shoal.lake import shares
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
+from shoal.local import file_loads
 from shoal.model.text import format_value
 from shoal.testing.services import serving
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import shoal
-from shoal.api.local import LocalLake
+from shoal.local.lake import LocalLake
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import record

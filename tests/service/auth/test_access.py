@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 
-from shoal.api.access import LocalAccess
-from shoal.api.access_records import VERBS
-from shoal.api.local import LocalLake, create_local
+from shoal.api.access import VERBS
 from shoal.errors import AlreadyExists, Forbidden, InvalidInput, NotFound
 from shoal.ids import new, to_text
+from shoal.local.access import LocalAccess
+from shoal.local.lake import LocalLake, create_local
 from shoal.service.auth import handlers
 from shoal.service.auth.access import Access
 from shoal.service.auth.identity import ANYONE, Identity

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from shoal.api.access import LocalAccess
-from shoal.api.local import LocalLake, create_local
 from shoal.errors import Unauthenticated
+from shoal.local.access import LocalAccess
+from shoal.local.lake import LocalLake, create_local
 from shoal.service.auth.authenticator import Authenticator
 from shoal.service.auth.identity import ANYONE, Identity
 from shoal.service.auth.settings import AuthSettings

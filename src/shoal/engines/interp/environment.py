@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from shoal.api.options import Memory, Statistics
 from shoal.engines.interp.aggregates.contract import Aggregate, Limits
 from shoal.engines.interp.spill import Workspace
 from shoal.engines.stopping import Stop, current
@@ -15,7 +16,6 @@ from shoal.lang.walk import nodes
 from shoal.model.types import Type
 from shoal.model.values import Value
 
-MIB = 1 << 20
 MAX_DEPTH = 10_000
 """How deep functions may call each other."""
 
@@ -24,20 +24,8 @@ class StackOverflow(InvalidInput):
     """Functions of the program call each other without end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """How many bytes an operator may hold before it goes to disk; `aggregate` bounds one collected value."""
-
-    sort: int = 128 * MIB
-    aggregate: int = 1024 * MIB
-    fuse: int = 128 * MIB
-    groups: int = 1_000_000
-    is_strict: bool = False
-    """Whether what cannot go to disk, such as one collected value, fails when it grows beyond that."""
-
-
 _HOLDING = (plan.Sort, plan.Summarize, plan.Fuse, plan.Shape, plan.Join, plan.Fork, plan.Switch, plan.TopK, plan.Top)
-_LEAST = MIB
+_LEAST = 1 << 20
 
 
 def memory_within(total: int, program: plan.Program) -> Memory:
@@ -53,16 +41,6 @@ def _no_scan(scan: plan.Scan) -> Iterator[Value]:
 
 def _no_load(op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:
     raise Unsupported("load operator cannot be used without a lake")
-
-
-@dataclass(slots=True)
-class Statistics:
-    """What a run has read and kept so far."""
-
-    bytes_read: int = 0
-    bytes_matched: int = 0
-    records_read: int = 0
-    records_matched: int = 0
 
 
 @dataclass(slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from threading import Lock
 
-from shoal.api.access import LocalAccess
-from shoal.api.access_records import EVERYTHING, Rights, Verb
-from shoal.api.local import LocalLake
-from shoal.api.visible import VisibleLake
+from shoal.access.records import EVERYTHING, Rights
+from shoal.access.view import VisibleLake
+from shoal.api.access import Verb
 from shoal.errors import Forbidden, NotFound
+from shoal.local.access import LocalAccess
+from shoal.local.lake import LocalLake
 from shoal.service.auth.identity import Identity
 
 _MOST_VIEWS = 256

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from shoal.api.access import LocalAccess
-from shoal.api.token_secrets import is_token
+from shoal.access.tokens import is_token
 from shoal.errors import Unauthenticated
+from shoal.local.access import LocalAccess
 from shoal.service.auth.identity import ANYONE, Identity
 from shoal.service.auth.jwks import KeySet
 from shoal.service.auth.jwts import LONGEST, JwtVerifier

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from shoal.access.records import EVERYTHING
 from shoal.api.access import Grant, NewToken, Token
-from shoal.api.access_records import EVERYTHING
 from shoal.service.auth.access import Access
 from shoal.service.auth.identity import Identity
 from shoal.service.auth.settings import AuthSettings

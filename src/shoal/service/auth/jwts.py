@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from shoal.api.access import require_subject
+from shoal.access.records import require_subject
 from shoal.errors import InvalidInput, Unauthenticated
 from shoal.service.auth.identity import Identity
 from shoal.service.auth.jwks import ALGORITHMS, KeySet

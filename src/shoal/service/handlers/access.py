@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from shoal.api.access import show_grant, show_new_token, show_token
+from shoal.access.records import show_grant, show_new_token, show_token
 from shoal.errors import InvalidInput
 from shoal.service.answers import Answer, Text
 from shoal.service.auth import handlers

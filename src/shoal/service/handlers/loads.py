@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from shoal.api.inputs import Reading, read_named
-from shoal.api.local_pool import LocalPool
 from shoal.api.protocol import Compaction
 from shoal.errors import InvalidInput
 from shoal.formats.files import Piece
+from shoal.frames.inputs import Reading, read_named
+from shoal.local.pool import LocalPool
 from shoal.model.values import Value, array, int64, record, string
 from shoal.service.answers import Answer, commit_response, id_of, load_response
 from shoal.service.calls import Call, id_texts

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.api.local_pool import LocalPool
-from shoal.api.reserved import shown_pools
+from shoal.access.reserved import shown_pools
 from shoal.errors import InvalidInput
 from shoal.ids import to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN
 from shoal.lake.fields import named
 from shoal.lake.pool_config import show_config
+from shoal.local.pool import LocalPool
 from shoal.model import types as t
 from shoal.model.values import Value, int64
 from shoal.service.answers import Answer

@@ -8,18 +8,18 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from shoal.api.describing import Channel
-from shoal.api.heads import parse_head
-from shoal.api.limits import limited
+from shoal.access.limits import limited
+from shoal.api.commitish import parse_head
 from shoal.api.protocol import ScanPlan
-from shoal.api.results import Results
 from shoal.engines.stopping import Stop
 from shoal.errors import InvalidInput, ShoalError, Stopped
 from shoal.formats.options import WriteOptions
+from shoal.frames.results import Results
 from shoal.lang.parser import parse_source
 from shoal.lang.source import Part, Source
 from shoal.model import types as t
 from shoal.model.values import Value, array, int64, record, string
+from shoal.planner.describing import Channel
 from shoal.service.answers import Answer, Streaming, Text
 from shoal.service.calls import Call
 from shoal.service.controls import WRITERS

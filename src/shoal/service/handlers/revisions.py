@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shoal.api.local_pool import LocalPool
 from shoal.errors import InvalidInput
 from shoal.ids import to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN
 from shoal.lake.commits import show_commit
 from shoal.lake.objects import in_order, show_object
+from shoal.local.pool import LocalPool
 from shoal.model import types as t
 from shoal.model.values import Value, record, string
 from shoal.service.answers import Answer, commit_response, gathered, id_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from shoal.api.local_transaction import LocalTransaction
-from shoal.api.results import Results
 from shoal.engines.stopping import stopped_by
 from shoal.errors import NotFound
+from shoal.frames.results import Results
 from shoal.ids import to_text
 from shoal.lake.branches import as_id
 from shoal.lake.fields import time_value
+from shoal.local.transaction import LocalTransaction
 from shoal.model.values import int64, record
 from shoal.service.answers import Answer, commit_response, id_of
 from shoal.service.calls import Call

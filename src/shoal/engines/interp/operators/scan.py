@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shoal.engines.interp.environment import Env, Statistics
+from shoal.api.options import Statistics
+from shoal.engines.interp.environment import Env
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.lang import plan
 from shoal.model.values import Value

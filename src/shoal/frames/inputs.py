@@ -1,0 +1,151 @@
+"""What a query may be asked of: files, bytes, tables, data frames, values. A str is a path, never data.
+
+An item of a list is read like an input of its own if it holds values, such as a path or a table;
+any other is one value. Libraries are told by the names of their classes, so none has to be loaded.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shoal.api.options import ReadOptions
+from shoal.errors import InvalidInput, NotFound
+from shoal.formats.files import Piece, read_pieces, read_source
+from shoal.formats.streams import Source
+from shoal.frames.python_values import from_python
+from shoal.lazy import lazy
+from shoal.model.values import Value
+from shoal.sources.inputs import STDIN, is_url
+from shoal.sources.reading import read_file, read_file_pieces
+
+if TYPE_CHECKING:
+    from shoal.frames import arrow_tables, dataframes
+else:
+    arrow_tables = lazy("shoal.frames.arrow_tables")
+    dataframes = lazy("shoal.frames.dataframes")
+
+
+_FOREIGN: dict[tuple[str, str], Callable[[Any], Iterator[Value]]] = {
+    ("pyarrow", "Table"): lambda item: arrow_tables.read_table(item),
+    ("pyarrow", "RecordBatch"): lambda item: arrow_tables.read_batch(item),
+    ("pyarrow", "RecordBatchReader"): lambda item: arrow_tables.read_batches(item),
+    ("pandas", "DataFrame"): lambda item: dataframes.from_pandas(item),
+    ("polars", "DataFrame"): lambda item: dataframes.from_polars(item),
+    ("polars", "LazyFrame"): lambda item: dataframes.from_lazy_polars(item),
+}
+"""Reads objects of a class of another library; told by its name, so that the library need not be loaded."""
+
+
+class Reading(NamedTuple):
+    """How bytes are read."""
+
+    format_name: str
+    options: ReadOptions
+    in_columns: bool = False
+    """Whether columns are wanted, where the format has a reader for that."""
+
+    def file(self, path: str) -> Iterator[Piece]:
+        """What is in a file."""
+        return (read_file_pieces if self.in_columns else read_file)(path, self.format_name, self.options)
+
+    def source(self, source: Source) -> Iterator[Piece]:
+        """What is in an open file."""
+        return (read_pieces if self.in_columns else read_source)(source, self.format_name, self.options)
+
+
+def read_input_pieces(inputs: Any, format_name: str, options: ReadOptions | None = None) -> Iterator[Piece]:
+    """The values of any inputs, in columns where that is the faster way."""
+    chosen = replace(options or ReadOptions(), threads=os.cpu_count() or 1)
+    return _pieces(inputs, Reading(format_name, chosen, in_columns=True))
+
+
+def read_inputs(inputs: Any, reading: Reading) -> Iterator[Value]:
+    """The values of any inputs. A path to no file is refused at once, what is in a file when it is read."""
+    return _pieces(inputs, reading)  # type: ignore[return-value] # columns were not asked for
+
+
+def _pieces(inputs: Any, reading: Reading) -> Iterator[Piece]:
+    found = _read(inputs, reading)
+    if found is not None:
+        return found
+    if isinstance(inputs, (Value, dict)):
+        return iter((from_python(inputs),))
+    if not isinstance(inputs, Iterable):
+        kind = type(inputs).__name__
+        raise InvalidInput(f"cannot read from an object of type {kind} (give a path, bytes, a table, a list of values)")
+    if isinstance(inputs, (list, tuple)):
+        for path in (item for item in inputs if isinstance(item, (str, os.PathLike))):
+            checked_path(path)
+    return _read_each(inputs, reading)
+
+
+def _read_each(inputs: Iterable[Any], reading: Reading) -> Iterator[Piece]:
+    for item in inputs:
+        if reading.in_columns and type(item).__name__ == "Batch":
+            yield item
+            continue
+        found = None if type(item) is dict or type(item) is Value else _read(item, reading)
+        if found is None:
+            yield from_python(item)
+        else:
+            yield from found
+
+
+def _read(item: Any, reading: Reading) -> Iterator[Piece] | None:
+    """The values that something holds; None if it is a value itself."""
+    if isinstance(item, (str, os.PathLike)):
+        return reading.file(checked_path(item))
+    if isinstance(item, (bytes, bytearray, memoryview)):
+        return reading.source(io.BytesIO(item))
+    if hasattr(item, "read") and hasattr(item, "close"):
+        return _read_object(item, reading)
+    for kind in type(item).__mro__:
+        read = _FOREIGN.get((kind.__module__.partition(".")[0], kind.__name__))
+        if read is not None:
+            return read(item)
+    return arrow_tables.read_stream(item) if hasattr(item, "__arrow_c_stream__") else None
+
+
+def is_frame(data: Any) -> bool:
+    """Whether something is a DataFrame of Spark; told by its class, so that nothing has to be loaded."""
+    return any(k.__module__.startswith("pyspark.sql.") and k.__name__ == "DataFrame" for k in type(data).__mro__)
+
+
+def checked_path(given: str | os.PathLike[str]) -> str:
+    """A path, if there is something to read."""
+    path = os.fsdecode(given)
+    if path == STDIN or is_url(path) or os.path.exists(path):
+        return path
+    shown = path if len(path) <= 100 and path.isprintable() else f"{path[:40]!r}..."
+    raise NotFound(f"{shown}: file does not exist (data is given as bytes, or as a list of values)")
+
+
+def _read_object(file: Any, reading: Reading) -> Iterator[Piece]:
+    """The values of an open file, which stays open."""
+    if isinstance(file, io.TextIOBase):
+        raise InvalidInput("a file that was opened as text (open it with mode 'rb')")
+    source: Any = file if hasattr(file, "seekable") else _Pipe(file)
+    name = getattr(file, "name", None)
+    return read_named(name if isinstance(name, str) else "", source, reading)
+
+
+def read_named(name: str, source: Source, reading: Reading) -> Iterator[Piece]:
+    """The values of an open file; errors get its name, if it has one, in front."""
+    try:
+        yield from reading.source(source)
+    except InvalidInput as e:
+        raise InvalidInput(f"{name}: {e}") if name else e from e
+
+
+class _Pipe:
+    """Something that can be read, and no more."""
+
+    def __init__(self, raw: Any) -> None:
+        self.read = raw.read
+
+    def seekable(self) -> bool:
+        return False

@@ -1,0 +1,1 @@
+"""The Lake protocol on a store that this process reaches."""

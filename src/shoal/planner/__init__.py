@@ -1,0 +1,1 @@
+"""Where lake, language and engines meet: catalog, pruning, scan units, the choice of an engine, physical plans."""

@@ -1,0 +1,71 @@
+"""One call from a program and its inputs to results: `shoal.query("count() by host", "log.ndjson").to_pandas()`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shoal.api.options import Memory, ReadOptions
+from shoal.engines.interp.engine import compile_source, run_program
+from shoal.engines.interp.environment import Run
+from shoal.errors import InvalidInput
+from shoal.formats import registry
+from shoal.frames.inputs import Reading, read_inputs
+from shoal.frames.results import Results
+from shoal.lang import plan
+from shoal.lang.parser import parse_source
+from shoal.lang.source import Part, Source
+from shoal.model.values import NULL, Value
+from shoal.planner.opening import scan_opener
+from shoal.planner.programs import read_part, stands_alone
+
+
+def query(
+    program: str,
+    inputs: Any = None,
+    *,
+    format: str = "auto",  # noqa: A002 - the word for it
+    includes: Sequence[str | os.PathLike[str]] = (),
+    memory: Memory | None = None,
+    csv_delimiter: str | None = None,
+    on_debug: Callable[[Value], None] | None = None,
+    statistics: bool = False,
+) -> Results:
+    """What a program makes of its inputs.
+
+    `inputs` may be a path or URL, bytes, a binary file, an Arrow table or a data frame of pandas or
+    polars; an iterable of values or of plain Python objects; or a list of any of these, one after the
+    other. A str is a path, never data. Without inputs the program has to begin with a source or a
+    `yield`. `format` is the format of files and bytes, found out unless given; `includes` are files
+    with program text to put in front; `on_debug` is called with what the operator `debug` sees;
+    with `statistics` it is counted how much is read and how much of it is kept.
+    """
+    source = Source([*map(read_part, includes), Part("", program)])
+    compiled = compile_source(source)
+    if format != "auto":
+        registry.by_name(format).load_reader()
+    options = ReadOptions(csv_delimiter=csv_delimiter)
+    run = Run(memory=memory or Memory(), open_scan=scan_opener(options), emit=emitter(on_debug), measure=statistics)
+    _check_inputs(source, compiled, inputs)
+    values = iter((NULL,)) if inputs is None else read_inputs(inputs, Reading(format, options))
+    return Results(program, run_program(compiled, values, run), run.statistics)
+
+
+def emitter(on_debug: Callable[[Value], None] | None) -> Callable[[str, Value], None]:
+    """Sends what leaves a query by the side where it belongs."""
+
+    def emit(channel: str, value: Value) -> None:
+        if channel == "debug" and on_debug is not None:
+            on_debug(value)
+
+    return emit
+
+
+def _check_inputs(source: Source, compiled: plan.Program, inputs: Any) -> None:
+    """A program that brings its own source takes no inputs; any other has to have some, unless it begins with yield."""
+    reads = isinstance(compiled.body[0], plan.DefaultScan)
+    if inputs is not None and not reads:
+        raise InvalidInput("the program brings its own source, and is given inputs, too (remove one of them)")
+    if inputs is None and not stands_alone(source, parse_source(source)):
+        raise InvalidInput("the program has no inputs (give it some, or begin it with a source or a yield)")

@@ -1,0 +1,108 @@
+"""Opens the sources that a query over a lake names: pools, metadata, and files and URLs as any query does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from shoal.api.options import ReadOptions, Watch
+from shoal.errors import Unsupported
+from shoal.formats.files import read_source
+from shoal.ids import Id, parse
+from shoal.lake.fields import NO_ID
+from shoal.lake.keys import KeyRange
+from shoal.lake.lake import Lake
+from shoal.lake.objects import DataObject
+from shoal.lake.pools import Pool
+from shoal.lake.scans import Warn, scan, scan_objects
+from shoal.lang import plan
+from shoal.model.values import Value
+from shoal.planner.metas import COMMIT_METAS, LAKE_METAS, POOL_METAS
+from shoal.planner.pruning import key_range
+from shoal.sources.inputs import open_input
+from shoal.sources.policy import SourcePolicy
+from shoal.sources.reading import read_opened, read_request
+
+OnRead = Callable[[Id, KeyRange], None]
+"""Told which range of which pool a query reads."""
+
+
+def lake_opener(
+    lake: Lake,
+    options: ReadOptions,
+    warn: Warn | None,
+    on_read: OnRead | None = None,
+    watch: Watch | None = None,
+    policy: SourcePolicy | None = None,
+) -> Callable[[plan.Scan], Iterator[Value]]:
+    """Opens scans on behalf of a query."""
+    open_other = scan_opener(options, watch, policy)
+
+    def open_scan(source: plan.Scan) -> Iterator[Value]:
+        match source:
+            case plan.PoolScan(name, commit, _, condition):
+                pool = lake.pool(name)
+                wanted = key_range(condition, pool.config.key.paths[0])
+                if on_read is not None:
+                    on_read(pool.config.id, wanted)
+                return _scan(pool, commit_of(commit), wanted, warn, watch)
+            case plan.MetaScan():
+                return _open_meta(lake, source)
+        return open_other(source)
+
+    return open_scan
+
+
+def _scan(pool: Pool, commit: Id | None, wanted: KeyRange, warn: Warn | None, watch: Watch | None) -> Iterator[Value]:
+    if watch is None:
+        return scan(pool, commit, wanted, warn)
+    objects = _Begun(pool.snapshot(commit).objects(wanted))
+    return watch(objects, scan_objects(pool, objects, wanted, warn))
+
+
+class _Begun:
+    """Data objects on their way into a scan, and how many bytes those have that it has begun with."""
+
+    def __init__(self, objects: Iterable[DataObject]) -> None:
+        self._objects = objects
+        self._size = 0
+
+    def __iter__(self) -> Iterator[DataObject]:
+        for o in self._objects:
+            self._size += o.size
+            yield o
+
+    def tell(self) -> int:
+        return self._size
+
+
+def commit_of(text: str) -> Id | None:
+    """The commit of an id in a plan; None is the empty beginning."""
+    ident = parse(text)
+    return None if ident == NO_ID else ident
+
+
+def _open_meta(lake: Lake, source: plan.MetaScan) -> Iterator[Value]:
+    if not source.pool:
+        return LAKE_METAS[source.meta](lake)
+    pool = lake.pool(source.pool)
+    if source.meta in COMMIT_METAS:
+        wanted = key_range(source.filter, pool.config.key.paths[0])
+        return COMMIT_METAS[source.meta](pool, commit_of(source.commit), wanted)
+    return POOL_METAS[source.meta](pool)
+
+
+def scan_opener(
+    options: ReadOptions, watch: Watch | None = None, policy: SourcePolicy | None = None
+) -> Callable[[plan.Scan], Iterator[Value]]:
+    """Opens the sources that a program names itself; with a policy, those that it allows."""
+    open_file = open_input if policy is None else policy.file
+
+    def open_scan(scan: plan.Scan) -> Iterator[Value]:
+        match scan:
+            case plan.FileScan(path, format_name):
+                return read_opened(read_source, lambda: open_file(path), format_name, options, watch)
+            case plan.HttpScan(url, format_name, method, headers, body):
+                return read_request(url, format_name, options, method, headers, body.encode(), watch, policy)
+        raise Unsupported('"from pool" cannot be used without a lake')
+
+    return open_scan

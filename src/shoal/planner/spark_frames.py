@@ -1,0 +1,186 @@
+"""DataFrames of Spark over a lake, and the views and the source that Spark code finds it by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from shoal import errors
+from shoal.engines.spark.jobs import TASKS_PER_CORE, reason_of, stoppable
+from shoal.engines.spark.session import spark_session, when_opened
+from shoal.engines.stopping import current
+from shoal.engines.tables.forms import TableForm
+from shoal.engines.tables.statements import Statement
+from shoal.engines.units import Source
+from shoal.errors import InvalidInput, ShoalError, StorageFailure, Unsupported
+from shoal.lake.lake import Lake
+from shoal.lang import plan
+from shoal.planner.queries import Question
+from shoal.planner.spark_plans import SparkPlan, plan_program, plan_sources, style_of
+from shoal.storage.uris import require_reach
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_FOR_STATEMENTS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.runSQLOnFiles": "false",
+}
+"""What a statement means does not depend on what others set, and it reads no files."""
+_OF_THE_CLUSTER = ("PythonException", "SparkException", "SparkNoSuchElementException", "StreamingQueryException")
+_OURS = re.compile(r"^shoal\.[\w.]*\.(\w+): (.+)$", re.MULTILINE)
+
+
+def register(spark: SparkSession) -> None:
+    """Make the source `shoal` known to a session."""
+    source: Any = import_module("shoal.planner.spark_source")
+    # With the option `prune` it refuses to be asked with this setting off.
+    spark.conf.set(_PUSHDOWN, "true")
+    with _active(spark):
+        spark.dataSource.register(source.ShoalSource)
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """A session as the active one: it is there that Spark looks whether a source is known already."""
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is None:
+        yield
+        return
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def open_session() -> SparkSession:
+    """The session that is active, or a new one, which knows the source."""
+    spark = spark_session()
+    register(spark)
+    return spark
+
+
+def make_views(spark: SparkSession, lake: str, pools: Sequence[str], times: str = "microseconds") -> None:
+    """Temporary views of pools, each by its name."""
+    register(spark)
+    for name in pools:
+        reader = spark.read.format("shoal").option("lake", lake).option("times", times)
+        reader.option("tasks", str(_tasks(spark))).load(name).createOrReplaceTempView(_quoted(name))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def frame_of_program(lake: Lake, question: Question, program: plan.Program, times: str) -> DataFrame:
+    """What a program gives, computed by tasks."""
+    style = style_of(times)
+    require_reach(lake.store.uri)
+    spark = open_session()
+    return _frame(spark, plan_program(lake, question, program, style, _tasks(spark)))
+
+
+def _tasks(spark: SparkSession) -> int:
+    context = getattr(spark, "_sc", None)
+    if context is None:
+        raise Unsupported("tables of a lake do not go over Spark Connect yet (use a master that is no sc://)")
+    return TASKS_PER_CORE * int(context.defaultParallelism)
+
+
+def _frame(spark: SparkSession, made: SparkPlan) -> DataFrame:
+    return spark.read.format("shoal").option("plan", made.to_text()).load()
+
+
+# ---- statements
+
+
+def run_statement(
+    statement: Statement, tables: Sequence[tuple[TableForm, Sequence[Source]]]
+) -> Iterator[pa.RecordBatch]:
+    """What a statement gives; the tables are those of its uses. What is wrong with it is told at once."""
+    spark = spark_session().newSession()
+    for name, value in _FOR_STATEMENTS.items():
+        spark.conf.set(name, value)
+    register(spark)
+    names = [f"t{i}" for i in range(len(tables))]
+    text = statement.sql("spark", names)
+
+    def analyzed(columns: frozenset[str] | None) -> DataFrame:
+        for name, (form, sources) in zip(names, tables, strict=True):
+            made = plan_sources(replace(form, names=columns), sources, _tasks(spark))
+            _frame(spark, made).createOrReplaceTempView(name)
+        return spark.sql(text)
+
+    with _errors():
+        try:
+            return _collected(analyzed(statement.columns))
+        except Exception as e:
+            if _class_of(e) is None:
+                raise
+            return _collected(analyzed(None))  # a name that is none of a column: say which there are
+
+
+def _collected(answer: DataFrame) -> Iterator[pa.RecordBatch]:
+    with _errors():
+        with stoppable():
+            found = answer.toArrow()
+        yield from current().checked(found.to_batches())
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """What Spark says, in one line; errors of ours, which tasks tell in a traceback, are what they were."""
+    try:
+        with _silent():
+            yield
+    except ShoalError:
+        raise
+    except Exception as e:
+        current().check()
+        raise _named(e) from e
+
+
+def _named(error: Exception) -> ShoalError:
+    found = _OURS.findall(str(error))
+    if found:
+        name, text = found[-1]
+        kind: type[ShoalError] = getattr(errors, name, StorageFailure)
+        return kind(text)
+    if _class_of(error) is not None and type(error).__name__ not in _OF_THE_CLUSTER:
+        return InvalidInput(f"sql: {' '.join(str(error).partition(' SQLSTATE')[0].split())}")
+    return StorageFailure(f"Spark: {reason_of(error)} (SHOAL_SPARK_LOG=WARN shows more)")
+
+
+def _class_of(error: Exception) -> str | None:
+    """What Spark calls an error; None if it is none of Spark's."""
+    ask = getattr(error, "getCondition", None)
+    found: str | None = None if ask is None else ask()
+    return found
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Errors are raised, and need not be told on the terminal as well."""
+    logger: Any = import_module("pyspark.logger").PySparkLogger.getLogger("SQLQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+when_opened(register)

@@ -1,0 +1,160 @@
+"""How tasks of Spark compute a table: its form, and what each of them does.
+
+A program whose operators all take rows one by one runs in as many tasks as there is work for; of what has an exact form
+in SQL the types are known beforehand. Any other program runs in one task, as it would anywhere else, and its types are
+found by running it once before.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from shoal.access.view import policy_of
+from shoal.engines.duckdb.runner import Compiled
+from shoal.engines.interp.type_names import needs_names
+from shoal.engines.spark.runner import packed
+from shoal.engines.spark.tasks import ReadObjects, RunFragment, Task, rows_in_form
+from shoal.engines.sql.nodes import NotColumnar
+from shoal.engines.tables.forms import TableForm
+from shoal.engines.tables.plain import SPARK, SPARK_INTEGERS, Style
+from shoal.engines.tables.statements import Condition
+from shoal.engines.units import Scan, Source
+from shoal.errors import InvalidInput
+from shoal.lake.lake import Lake
+from shoal.lake.scans import Warn
+from shoal.lake.stores import open_lake
+from shoal.lang import plan
+from shoal.lang.walk import nodes
+from shoal.model import types as t
+from shoal.planner.opening import commit_of
+from shoal.planner.pool_tables import PoolTable
+from shoal.planner.pruned import prune
+from shoal.planner.queries import Question, run_compiled
+from shoal.planner.scan_units import sources_of
+from shoal.sources.policy import SourcePolicy
+
+_ROW_WISE = (plan.Pass, plan.Filter, plan.Yield, plan.Cut, plan.Put, plan.Drop, plan.Rename, plan.Explode, plan.Over)
+_BROUGHT_TOGETHER = (plan.Agg, plan.Subquery)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkPlan:
+    """A table, and the tasks that compute it."""
+
+    form: TableForm
+    tasks: tuple[Task, ...]
+
+    def to_text(self) -> str:
+        """As an option of a source."""
+        return base64.b64encode(zlib.compress(pickle.dumps(self))).decode()
+
+    @staticmethod
+    def from_text(text: str) -> SparkPlan:
+        """The inverse of `to_text`."""
+        found: SparkPlan = pickle.loads(zlib.decompress(base64.b64decode(text)))  # noqa: S301 - of our own driver
+        return found
+
+
+def style_of(times: str) -> Style:
+    """What types a table has that is to keep times in this way."""
+    styles = {style.times: style for style in (SPARK, SPARK_INTEGERS)}
+    for name, style in styles.items():
+        if name == times:
+            return style
+    raise InvalidInput(f"times: {times!r} is none of {', '.join(styles)}")
+
+
+def plan_pool(
+    table: PoolTable,
+    conditions: Sequence[Condition],
+    names: frozenset[str] | None,
+    count: int,
+    warn: Warn | None = None,
+) -> SparkPlan:
+    """A pool as it is: those objects that may meet conditions, and some columns of them."""
+    sources = table.sources(table.prune(conditions), warn)
+    return plan_sources(replace(table.form, names=names), sources, count)
+
+
+def plan_sources(form: TableForm, sources: Sequence[Source], count: int) -> SparkPlan:
+    """Data objects as they are."""
+    return SparkPlan(form, tuple(ReadObjects(form, pack) for pack in _packs(sources, count)))
+
+
+def _packs(sources: Sequence[Source], count: int) -> list[tuple[Source, ...]]:
+    return [tuple(s for run in pack for s in run) for pack in packed([(s,) for s in sources], count)]
+
+
+def plan_program(lake: Lake, question: Question, program: plan.Program, style: Style, count: int) -> SparkPlan:
+    """What a program gives."""
+    if any(isinstance(node, plan.Load) for node in nodes(program)):
+        raise InvalidInput("a program that loads cannot be a DataFrame, which may be computed any number of times")
+    made = _in_tasks(lake, question, program, style, count)
+    if made is not None:
+        return made
+    form = _found_form(lake, question, program, style)
+    return SparkPlan(form, (RunProgram(form, lake.store.uri, program, question.policy or policy_of(lake)),))
+
+
+def _in_tasks(lake: Lake, question: Question, program: plan.Program, style: Style, count: int) -> SparkPlan | None:
+    """The plan of a program that takes the rows of one pool one by one; None for others."""
+    source, ops = program.body[0], program.body[1:]
+    if not isinstance(source, plan.PoolScan):
+        return None
+    pool, commit = lake.pool(source.pool), commit_of(source.commit)
+    # Types follow from all that the pool has, so that a filter that leaves nothing takes no column away.
+    everything = sources_of(pool, list(pool.snapshot(commit).objects()), None)
+    try:
+        compiled = Compiled(_unordered(everything), source, ops, program.funcs)
+    except NotColumnar:
+        return None
+    if not compiled.is_row_wise or not _is_row_wise(compiled.rest, program):
+        return None
+    sources = sources_of(pool, prune(pool, commit, source.filter).objects, question.on_warning)
+    if compiled.rest:
+        form = _found_form(lake, question, program, style)
+    else:
+        form = TableForm(tuple(dict.fromkeys(s for layout in compiled.layouts for s in layout.shapes)), style)
+    tasks = (RunFragment(form, _unordered(p), source, ops, program.funcs) for p in _packs(sources, count))
+    return SparkPlan(form, tuple(tasks))
+
+
+def _unordered(sources: Sequence[Source]) -> Scan:
+    return Scan(tuple((source,) for source in sources), ())
+
+
+def _is_row_wise(ops: plan.Seq, program: plan.Program) -> bool:
+    if any(isinstance(node, _BROUGHT_TOGETHER) for node in nodes((ops, program.funcs))) or needs_names(program):
+        return False
+    return all(isinstance(op, _ROW_WISE) for op in ops)
+
+
+def _found_form(lake: Lake, question: Question, program: plan.Program, style: Style) -> TableForm:
+    """The form of what a program gives, by running it."""
+    quiet = replace(question, on_debug=None, on_warning=None, watch=None)
+    shapes: dict[t.Type, None] = {}
+    with run_compiled(lake, quiet, program) as results:
+        for value in results:
+            shapes[value.type] = None
+    return TableForm(tuple(shapes), style)
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgram:
+    """A whole program, over the same commits wherever it runs."""
+
+    form: TableForm
+    lake: str
+    program: plan.Program
+    policy: SourcePolicy | None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Rows in the form of the table."""
+        with run_compiled(open_lake(self.lake), Question("", policy=self.policy), self.program) as results:
+            yield from rows_in_form(self.form, results)

@@ -1,0 +1,164 @@
+"""The source `shoal` of Spark: `spark.read.format("shoal").option("lake", uri).load("pool")`.
+
+    lake       where the lake is
+    path       the pool, or pool@commitish; `load` gives it
+    commit     a branch, a tag, a commit or a time; `main` unless given
+    query      a program that tasks run over the pool, such as `where status >= 500 | cut host`
+    times      `microseconds`, which are timestamps, or `integers`, of nanoseconds
+    tasks      how many there are at most
+    prune      `true`: filters of Spark leave out data objects
+    plan       all of this, made by the driver beforehand
+
+Spark asks for the columns, then for the tasks, each in a process of its own. The first one finds out which commit is
+read, and all that follows reads that one. Importing this module imports pyspark.
+
+Filters are not asked for unless `prune` is set: Spark 4.3 keeps what the tasks of a filtered query are, and gives them
+to the next query of the same DataFrame if that has no filter to push, which then misses rows.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from shoal.api.commitish import parse_head
+from shoal.engines.spark.jobs import TASKS_PER_CORE
+from shoal.engines.tables.statements import Condition, Constant
+from shoal.errors import InvalidInput
+from shoal.lake.stores import open_lake
+from shoal.planner.catalog import LakeCatalog
+from shoal.planner.opening import commit_of
+from shoal.planner.pool_tables import PoolTable
+from shoal.planner.queries import Question, compile_question
+from shoal.planner.spark_plans import SparkPlan, plan_pool, plan_program, style_of
+
+_OPS = {
+    datasource.EqualTo: "=",
+    datasource.EqualNullSafe: "=",
+    datasource.LessThan: "<",
+    datasource.LessThanOrEqual: "<=",
+    datasource.GreaterThan: ">",
+    datasource.GreaterThanOrEqual: ">=",
+}
+
+
+class ShoalSource(DataSource):  # type: ignore[misc]
+    """A pool, or what a program makes of it."""
+
+    pinned: str | None = None
+    """The commit that is read, once it is known."""
+    made: str | None = None
+    """The plan of a query, which may have to be run to make it, so that it is made once."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` is given."""
+        return "shoal"
+
+    def schema(self) -> StructType:
+        """The columns."""
+        made = self.plan()
+        if "query" in self.options:
+            self.made = made.to_text()
+        return from_arrow_schema(made.form.schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the columns that are asked for."""
+        return (_PruningReader if self.options.get("prune", "").lower() == "true" else _Reader)(self, schema)
+
+    def plan(self, conditions: Sequence[Condition] = (), names: frozenset[str] | None = None) -> SparkPlan:
+        """What there is to do, for rows that meet conditions; all columns, or some of them."""
+        made = self.options.get("plan") or self.made
+        if made is not None:
+            return SparkPlan.from_text(made)
+        lake = open_lake(self._required("lake"))
+        pool_name, commitish = parse_head(self._required("path"))
+        pool = lake.pool(pool_name)
+        style = style_of(self.options.get("times", "microseconds"))
+        count = int(self.options.get("tasks", TASKS_PER_CORE * (os.cpu_count() or 1)))
+        commitish = self.options.get("commit") or commitish
+        query = self.options.get("query")
+        if query is not None:
+            question = Question(query, (pool_name, commitish))
+            return plan_program(lake, question, compile_question(lake, question), style, count)
+        if self.pinned is None:
+            catalog = LakeCatalog(lake)
+            self.pinned = catalog.commit(catalog.pool(pool_name), commitish)
+        return plan_pool(PoolTable(pool, commit_of(self.pinned), style), conditions, names, count)
+
+    def _required(self, name: str) -> str:
+        found: str | None = self.options.get(name)
+        if not found:
+            way = 'spark.read.format("shoal").option("lake", uri).load("pool")'
+            raise InvalidInput(f"the source shoal has no option {name} (such as {way})")
+        return found
+
+
+class _Reader(DataSourceReader):  # type: ignore[misc]
+    """Reads a table."""
+
+    def __init__(self, source: ShoalSource, schema: StructType) -> None:
+        self._source = source
+        self._schema = schema
+        self._conditions: tuple[Condition, ...] = ()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each task."""
+        names = self._schema.names
+        made = self._source.plan(self._conditions, frozenset(name.lower() for name in names))
+        unknown = sorted(set(names) - set(made.form.schema.names))
+        if unknown:
+            raise InvalidInput(f"there is no column {unknown[0]} (without a schema, there are all columns)")
+        # Spark goes by pickles of its own; ours hold types, which have to be interned where they arrive.
+        return [InputPartition(pickle.dumps(task)) for task in made.tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a task."""
+        if partition.value is None:
+            return
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        for batch in pickle.loads(partition.value).batches():  # noqa: S301 - from our planning
+            yield batch.select(schema.names).cast(schema)
+
+
+class _PruningReader(_Reader):
+    """Reads what filters leave of a table."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name for it
+        """Filters leave out data objects, not rows: Spark has to apply all of them."""
+        self._conditions = tuple(found for each in filters for found in _conditions(each))
+        return filters
+
+
+def _conditions(each: Filter) -> Iterator[Condition]:
+    op = _OPS.get(type(each))
+    if op is not None:
+        value = _constant(each.value)
+        if value is not None:
+            yield Condition(tuple(each.attribute), op, value)
+    elif isinstance(each, datasource.In):
+        values = [_constant(value) for value in each.value if value is not None]
+        known = tuple(value for value in values if value is not None)
+        if known and len(known) == len(values):
+            yield Condition(tuple(each.attribute), "in", known)
+
+
+def _constant(value: Any) -> Constant | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else None
+    if isinstance(value, datetime):
+        moment = value.astimezone(UTC) if value.tzinfo else value
+        return moment.replace(tzinfo=None).isoformat(" ", "microseconds")
+    return value if isinstance(value, int | float | str) else None

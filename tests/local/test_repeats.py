@@ -1,0 +1,135 @@
+"""Every change of a lake can be repeated by its id: it is done once, and the answer is the same."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shoal.errors import InvalidInput, NotFound, OutcomeUnknown
+from shoal.ids import new, to_text
+from shoal.local.lake import LocalLake, create_local
+from shoal.local.pool import LocalPool
+
+Act = Callable[[LocalLake, LocalPool, str], object]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> LocalLake:
+    made = create_local(str(tmp_path / "lake"))
+    pool = made.create("logs", key="k")
+    pool.load([{"k": 1}, {"k": 2}], message="one")
+    pool.load([{"k": 3}], message="two")
+    pool.create_branch("side")
+    pool.create_branch("spare")
+    pool.create_tag("v1")
+    pool.load([{"k": 4}], branch="side")
+    return made
+
+
+def newest(pool: LocalPool) -> str:
+    """The data object that the last commit to main added."""
+    commit = pool.resolve("main")
+    assert commit is not None
+    return commit
+
+
+ACTS: dict[str, Act] = {
+    "load": lambda lake, pool, op: pool.load([{"k": 9}], id=op),
+    "delete": lambda lake, pool, op: pool.delete([newest(pool)], id=op),
+    "delete where": lambda lake, pool, op: pool.delete(where="k==1", id=op),
+    "compact": lambda lake, pool, op: pool.compact([o.id for o in pool.objects()], id=op),
+    "revert": lambda lake, pool, op: pool.revert("v1", id=op),
+    "merge": lambda lake, pool, op: pool.merge("side", id=op),
+    "rebase": lambda lake, pool, op: pool.rebase("side", id=op),
+    "create branch": lambda lake, pool, op: pool.create_branch("more", "spare", id=op),
+    "drop branch": lambda lake, pool, op: pool.drop_branch("spare", id=op),
+    "create tag": lambda lake, pool, op: pool.create_tag("v2", "spare", id=op),
+    "drop tag": lambda lake, pool, op: pool.drop_tag("v1", id=op),
+    "create": lambda lake, pool, op: lake.create("second", id=op).info(),
+    "rename": lambda lake, pool, op: lake.rename("logs", "renamed", id=op),
+    "drop": lambda lake, pool, op: lake.drop("logs", id=op),
+}
+
+
+def looks(lake: LocalLake) -> object:
+    """The lake, as far as a repeat might change it."""
+    pools = [lake.pool(info.id) for info in lake.pools()]
+    return [
+        (pool.name, pool.branches(), pool.tags(), [(c.id, c.message) for c in pool.log() if pool.resolve()])
+        for pool in pools
+    ]
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_a_change_that_is_repeated_by_its_id_is_done_once_with_the_same_answer(lake: LocalLake, name: str) -> None:
+    act, op, pool = ACTS[name], to_text(new()), lake.pool("logs")
+    before = looks(lake)
+    told = act(lake, pool, op)
+    after = looks(lake)
+    assert after != before
+    assert act(lake, pool, op) == told
+    again = LocalLake(type(lake.inner)(lake.inner.store, lake.inner.info))
+    assert act(again, LocalPool(again.inner, type(pool.inner)(pool.inner.store, pool.inner.config)), op) == told
+    assert looks(lake) == looks(again) == after
+
+
+@pytest.mark.parametrize("name", sorted(ACTS.keys() - {"create", "rename", "drop"}))
+def test_a_change_that_is_repeated_after_other_changes_is_still_done_once(lake: LocalLake, name: str) -> None:
+    act, op, pool = ACTS[name], to_text(new()), lake.pool("logs")
+    told = act(lake, pool, op)
+    pool.load([{"k": 20}])
+    pool.load([{"k": 21}], branch="side")
+    after = looks(lake)
+    assert act(lake, pool, op) == told
+    assert looks(lake) == after
+
+
+def test_what_was_created_at_a_branch_that_has_gone_is_not_looked_for_again(lake: LocalLake) -> None:
+    pool, ops = lake.pool("logs"), [to_text(new()), to_text(new())]
+    for _ in range(2):
+        pool.create_branch("more", "spare", id=ops[0])
+        pool.create_tag("v2", "spare", id=ops[1])
+        if any(branch.name == "spare" for branch in pool.branches()):
+            pool.drop_branch("spare")
+    with pytest.raises(NotFound):
+        pool.create_branch("most", "spare", id=to_text(new()))
+
+
+def test_a_branch_that_was_made_dropped_and_is_made_again_by_the_same_id_stays_dropped(lake: LocalLake) -> None:
+    pool, op = lake.pool("logs"), to_text(new())
+    pool.create_branch("more", id=op)
+    pool.drop_branch("more")
+    pool.create_branch("more", id=op)
+    assert "more" not in [branch.name for branch in pool.branches()]
+
+
+def test_the_id_of_an_operation_says_what_it_made(lake: LocalLake) -> None:
+    pool = lake.pool("logs")
+    for name in ("load", "merge", "rebase"):
+        op, branch = to_text(new()), "side" if name == "rebase" else "main"
+        assert pool.done(op, branch) is None
+        told = ACTS[name](lake, pool, op)
+        assert pool.done(op, branch) == told
+
+
+@pytest.mark.parametrize("name", sorted(ACTS.keys() - {"drop"}))
+def test_the_id_of_another_operation_is_refused(lake: LocalLake, name: str) -> None:
+    pool, op, lakes = lake.pool("logs"), to_text(new()), ("create", "rename", "drop")
+    ACTS[name](lake, pool, op)
+    after = looks(lake)
+    with pytest.raises(InvalidInput):
+        if name in lakes:
+            lake.rename("renamed" if name == "rename" else "logs", "third", id=op)
+        else:
+            pool.drop_branch("side", id=op)
+    assert looks(lake) == after
+
+
+def test_an_unknown_outcome_keeps_its_id_when_it_goes_to_another_process() -> None:
+    error = OutcomeUnknown("it is not known", to_text(new()))
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.commit) == (str(error), error.commit)
+    assert OutcomeUnknown("no id").commit is None
