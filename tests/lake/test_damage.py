@@ -21,11 +21,11 @@ import pytest
 from shoal.errors import CorruptData, NotFound, ShoalError
 from shoal.ids import Id, to_text
 from shoal.lake import journal, lake, vacuum
-from shoal.lake.fields import get_data
 from shoal.lake.journal import Journal
 from shoal.lake.objects import DataObject, Form, key_of
 from shoal.lake.pools import Pool
 from shoal.lake.sealed import unseal
+from shoal.model.fields import get_data
 from shoal.storage.memory import MemoryStore
 from shoal.storage.store import ObjectStore
 from shoal.testing.lake_checks import copied, inspect, show, values_at

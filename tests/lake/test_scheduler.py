@@ -24,7 +24,6 @@ from shoal.lake import changes, group_commit, journal, rewriting
 from shoal.lake.branches import Refs
 from shoal.lake.claims import Patience
 from shoal.lake.commits import Commit, Commits, Note
-from shoal.lake.fields import NO_ID
 from shoal.lake.journal import Entry, Journal
 from shoal.lake.keys import parse_sort_key
 from shoal.lake.lake import create, open_lake
@@ -33,6 +32,7 @@ from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
 from shoal.lake.reading import read_object
 from shoal.lake.scans import scan
+from shoal.model.fields import NO_ID
 from shoal.model.values import Value, int64, record
 from shoal.storage.faults import Crash, Fault, FaultyStore
 from shoal.storage.memory import MemoryStore

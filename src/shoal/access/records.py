@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from shoal.access.reserved import ACCESS
 from shoal.api.access import VERBS, Grant, NewToken, Token, Verb
 from shoal.errors import CorruptData, InvalidInput, Unsupported
-from shoal.lake.fields import get, get_data, time_value
 from shoal.model import types as t
+from shoal.model.fields import get, get_data, time_value
 from shoal.model.values import Value, record, string
 
 """Each includes those before it."""

@@ -17,10 +17,10 @@ from shoal.api.protocol import (
 )
 from shoal.errors import StorageFailure
 from shoal.ids import Id, parse, to_text
-from shoal.lake.fields import NO_ID, get_or
 from shoal.lake.pool_config import parse_config
 from shoal.local.pool_configs import pool_info
 from shoal.model import types as t
+from shoal.model.fields import NO_ID, get_or
 from shoal.model.values import NULL, Value
 
 

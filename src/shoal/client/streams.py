@@ -10,7 +10,7 @@ from shoal.client.service import require_zng, unreadable
 from shoal.client.transport import Answer
 from shoal.errors import InvalidInput
 from shoal.formats import zng
-from shoal.lake.fields import get_or, name_of
+from shoal.model.fields import get_or, name_of
 from shoal.model.parse import parse_value
 from shoal.model.values import Value
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from shoal.errors import AlreadyExists, InvalidInput, NotFound
 from shoal.ids import TEXT_SIZE, Id, parse, to_text
-from shoal.lake.fields import NO_ID, get_data, get_id, id_value, named, time_value, uint64
 from shoal.lake.journal import Changes, Entry, State
+from shoal.model.fields import NO_ID, get_data, get_id, id_value, named, time_value, uint64
 from shoal.model.literals import parse_time
 from shoal.model.values import Value, record, string
 

@@ -15,12 +15,12 @@ from shoal.ids import Id, to_text
 from shoal.lake import branches
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Note
-from shoal.lake.fields import NO_ID
 from shoal.lake.history import common_ancestors, knows, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.snapshots import Patch, describe
+from shoal.model.fields import NO_ID
 
 _MOST_LISTED = 10
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from shoal.errors import NotFound
 from shoal.ids import Id, new, to_text
-from shoal.lake.fields import get, get_data, get_id, get_or, id_value, named, uint64
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, comparer
 from shoal.lake.objects import DataObject, format_object, in_order, parse_object
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
+from shoal.model.fields import get, get_data, get_id, get_or, id_value, named, uint64
 from shoal.model.order import compare_values
 from shoal.model.values import Value
 from shoal.storage.store import ObjectStore

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from shoal.errors import CorruptData, NotFound, OutcomeUnknown
 from shoal.ids import Id, to_text
 from shoal.lake.claims import Patience, claim, unknown
-from shoal.lake.fields import (
+from shoal.lake.objects import DataObject, format_object, parse_object, show_object
+from shoal.lake.sealed import seal, unseal
+from shoal.model import types as t
+from shoal.model.fields import (
     NO_ID,
     get,
     get_data,
@@ -28,9 +31,6 @@ from shoal.lake.fields import (
     time_value,
     uint64,
 )
-from shoal.lake.objects import DataObject, format_object, parse_object, show_object
-from shoal.lake.sealed import seal, unseal
-from shoal.model import types as t
 from shoal.model.values import NULL, Value, string
 from shoal.storage.store import Listed, ObjectStore
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from shoal.errors import CorruptData, NotFound, OutcomeUnknown, ShoalError
 from shoal.ids import Id, new, to_text
 from shoal.lake.claims import Patience, claim, confirm, pauses, unknown
-from shoal.lake.fields import get_data, get_id, get_or, id_value, named, time_value, uint64
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
+from shoal.model.fields import get_data, get_id, get_or, id_value, named, time_value, uint64
 from shoal.model.values import NULL, Value, record, string
 from shoal.storage.store import ObjectStore
 from shoal.storage.turns import turn

@@ -13,7 +13,6 @@ from shoal.ids import Id, new, to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN, as_id
 from shoal.lake.claims import Patience, claim
-from shoal.lake.fields import get_data, get_id, get_or, id_value, time_value, uint64
 from shoal.lake.group_commit import GroupCommits
 from shoal.lake.journal import EMPTY, Changes, Entry, Journal, State
 from shoal.lake.pool_config import PoolConfig, check_config, parse_config, show_config
@@ -21,6 +20,7 @@ from shoal.lake.pools import Pool
 from shoal.lake.requests import REQUESTS
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
+from shoal.model.fields import get_data, get_id, get_or, id_value, time_value, uint64
 from shoal.model.values import Value, record, string
 from shoal.storage.probe import check_creates
 from shoal.storage.store import Listed, ObjectStore

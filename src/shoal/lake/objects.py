@@ -12,9 +12,9 @@ from typing import Any
 
 from shoal.errors import CorruptData, NotFound
 from shoal.ids import SIZE, Id, to_text
-from shoal.lake.fields import KSUID, get, get_data, get_id
 from shoal.lake.keys import KeyRange, SortKey, sorted_indices
 from shoal.model import types as t
+from shoal.model.fields import KSUID, get, get_data, get_id
 from shoal.model.values import Value
 
 LARGEST_RUN = 256 << 20

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from shoal.errors import InvalidInput
 from shoal.ids import TEXT_SIZE, Id
-from shoal.lake.fields import get, get_data, get_id, id_value, named, time_value
 from shoal.lake.keys import SortKey
 from shoal.model import types as t
+from shoal.model.fields import get, get_data, get_id, id_value, named, time_value
 from shoal.model.values import Value, int64, string
 
 DEFAULT_OBJECT_SIZE = 500 << 20

@@ -15,12 +15,12 @@ from shoal.lake import branches
 from shoal.lake.branches import MAIN, Ref, Refs, VacuumMark
 from shoal.lake.checkpoints import Checkpoints
 from shoal.lake.commits import Commit, Commits, Note
-from shoal.lake.fields import NO_ID
 from shoal.lake.history import knows
 from shoal.lake.journal import Changes, Entry, Journal, Plan, State
 from shoal.lake.objects import DataObject, key_of
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.snapshots import Patch, Snapshot, Snapshots, describe
+from shoal.model.fields import NO_ID
 from shoal.storage.store import Listed, ObjectStore
 from shoal.storage.uris import reopen_store
 

@@ -12,9 +12,9 @@ from hashlib import sha256
 from shoal.errors import Conflict, CorruptData, NotFound
 from shoal.ids import Id, new
 from shoal.lake.claims import Patience, claim
-from shoal.lake.fields import get_data, get_id, id_value, named
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
+from shoal.model.fields import get_data, get_id, id_value, named
 from shoal.model.values import Value
 from shoal.storage.store import ObjectStore
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from shoal.errors import CorruptData, InvalidInput, NotFound
 from shoal.formats import zng
 from shoal.ids import Id
-from shoal.lake.fields import get, get_data, uint64
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, is_ranged
 from shoal.lake.objects import DataObject, Form, Purged, data_key, key_of
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
+from shoal.model.fields import get, get_data, uint64
 from shoal.model.values import NULL, Value, record
 from shoal.storage.store import ObjectStore
 

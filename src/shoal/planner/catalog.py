@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from shoal.access.reserved import shown_pools
 from shoal.ids import Id, to_text
 from shoal.lake.branches import MAIN
-from shoal.lake.fields import NO_ID
 from shoal.lake.lake import Lake
 from shoal.lake.pool_config import PoolConfig
 from shoal.lang import plan
 from shoal.lang.catalog import PoolInfo
+from shoal.model.fields import NO_ID
 from shoal.planner.metas import COMMIT_METAS, LAKE_METAS, POOL_METAS
 
 Views = Mapping[tuple[Id, str], Id | None]

@@ -9,7 +9,6 @@ from shoal.access.reserved import shown_pools
 from shoal.ids import Id
 from shoal.lake import branches
 from shoal.lake.commits import show_actions, show_commit
-from shoal.lake.fields import NO_ID, id_value, named, time_value, uint64
 from shoal.lake.keys import KeyRange
 from shoal.lake.lake import Lake
 from shoal.lake.objects import show_object
@@ -18,6 +17,7 @@ from shoal.lake.pools import Pool
 from shoal.lake.reading import object_shapes
 from shoal.lake.scans import partitions
 from shoal.model import types as t
+from shoal.model.fields import NO_ID, id_value, named, time_value, uint64
 from shoal.model.values import Value, array, record, string
 
 LakeMeta = Callable[[Lake], Iterator[Value]]

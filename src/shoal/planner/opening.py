@@ -8,13 +8,13 @@ from shoal.api.options import ReadOptions, Watch
 from shoal.errors import Unsupported
 from shoal.formats.files import read_source
 from shoal.ids import Id, parse
-from shoal.lake.fields import NO_ID
 from shoal.lake.keys import KeyRange
 from shoal.lake.lake import Lake
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Warn, scan, scan_objects
 from shoal.lang import plan
+from shoal.model.fields import NO_ID
 from shoal.model.values import Value
 from shoal.planner.metas import COMMIT_METAS, LAKE_METAS, POOL_METAS
 from shoal.planner.pruning import key_range

@@ -8,8 +8,8 @@ from itertools import chain, islice
 from typing import TypeAlias
 
 from shoal.ids import parse
-from shoal.lake.fields import NO_ID, id_value, named
 from shoal.model import types as t
+from shoal.model.fields import NO_ID, id_value, named
 from shoal.model.values import Value, array, string
 from shoal.service.streaming import Make
 

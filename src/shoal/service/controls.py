@@ -11,7 +11,7 @@ from typing import Any
 from shoal.formats import zjson, zng
 from shoal.formats.options import WriteOptions
 from shoal.formats.streams import Sink
-from shoal.lake.fields import named
+from shoal.model.fields import named
 from shoal.model.text import format_value
 from shoal.model.values import Value, int64, record, string
 

@@ -9,10 +9,10 @@ from shoal.errors import InvalidInput
 from shoal.ids import to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN
-from shoal.lake.fields import named
 from shoal.lake.pool_config import show_config
 from shoal.local.pool import LocalPool
 from shoal.model import types as t
+from shoal.model.fields import named
 from shoal.model.values import Value, int64
 from shoal.service.answers import Answer
 from shoal.service.calls import Call

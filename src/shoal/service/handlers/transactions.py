@@ -9,8 +9,8 @@ from shoal.errors import NotFound
 from shoal.frames.results import Results
 from shoal.ids import to_text
 from shoal.lake.branches import as_id
-from shoal.lake.fields import time_value
 from shoal.local.transaction import LocalTransaction
+from shoal.model.fields import time_value
 from shoal.model.values import int64, record
 from shoal.service.answers import Answer, commit_response, id_of
 from shoal.service.calls import Call
