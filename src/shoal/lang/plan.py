@@ -8,7 +8,7 @@ own way, any other in no particular order.
 from __future__ import annotations
 
 from typing import Literal as OneOf
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from shoal.lang.node import node
 from shoal.model.types import Type
@@ -249,6 +249,29 @@ class SortKey:
 # ---- operators: sources
 
 
+class Traits(NamedTuple):
+    """What planners and engines ask about an operator. Each operator states its own; running aggregates in its
+    expressions are a question apart (`walk.has_aggregate`).
+    """
+
+    is_scan: bool = False
+    """It reads from outside of the program, and begins a sequence."""
+    is_row_wise: bool = False
+    """What it makes of a value depends on that value alone: tasks may do it, each for some of the values."""
+    keeps_count: bool = False
+    """It gives one value for each that it takes."""
+    keeps_values: bool = False
+    """It gives values that it took, in their order, but perhaps not all of them."""
+    limits: bool = False
+    """It gives no more values than its `count`."""
+    buffers: bool = False
+    """It holds values while it takes more of them, so it needs a share of the memory."""
+    splits: bool = False
+    """It has legs, whose streams come together in what follows."""
+    writes: bool = False
+    """It changes a lake."""
+
+
 @node()
 class DefaultScan:
     """What the query was given to read.
@@ -257,6 +280,8 @@ class DefaultScan:
     None meaning all of them.
     """
 
+    traits = Traits(is_scan=True)
+
     filter: Expr | None = None
     fields: tuple[Path, ...] | None = None
 
@@ -264,6 +289,8 @@ class DefaultScan:
 @node()
 class FileScan:
     """A file by its path or URL."""
+
+    traits = Traits(is_scan=True)
 
     path: str
     format: str = "auto"
@@ -275,6 +302,8 @@ class FileScan:
 @node()
 class HttpScan:
     """The answer to an HTTP request."""
+
+    traits = Traits(is_scan=True)
 
     url: str
     format: str = "auto"
@@ -290,6 +319,8 @@ class HttpScan:
 class PoolScan:
     """The data of a pool at a commit."""
 
+    traits = Traits(is_scan=True)
+
     pool: str
     commit: str
     order: tuple[SortKey, ...] = ()
@@ -301,6 +332,8 @@ class PoolScan:
 class MetaScan:
     """Metadata: of the lake (no pool), of a pool (no commit) or of a commit."""
 
+    traits = Traits(is_scan=True)
+
     meta: str
     pool: str = ""
     commit: str = ""
@@ -311,6 +344,8 @@ class MetaScan:
 @node()
 class Computed:
     """What another engine makes of a scan and the operators after it, by its place among those of the query."""
+
+    traits = Traits(is_scan=True)
 
     index: int
 
@@ -324,10 +359,14 @@ Scan: TypeAlias = DefaultScan | FileScan | HttpScan | PoolScan | MetaScan | Comp
 class Pass:
     """Everything."""
 
+    traits = Traits(is_row_wise=True, keeps_count=True, keeps_values=True)
+
 
 @node()
 class Filter:
     """What makes the predicate true."""
+
+    traits = Traits(is_row_wise=True, keeps_values=True)
 
     expr: Expr
 
@@ -336,12 +375,16 @@ class Filter:
 class Yield:
     """One value an expression."""
 
+    traits = Traits(is_row_wise=True)
+
     exprs: tuple[Expr, ...]
 
 
 @node()
 class Cut:
     """A record of just these fields."""
+
+    traits = Traits(is_row_wise=True, keeps_count=True)
 
     args: tuple[Assignment, ...]
 
@@ -350,12 +393,16 @@ class Cut:
 class Put:
     """The record with these fields set."""
 
+    traits = Traits(is_row_wise=True, keeps_count=True)
+
     args: tuple[Assignment, ...]
 
 
 @node()
 class Drop:
     """The record without these fields."""
+
+    traits = Traits(is_row_wise=True, keeps_count=True)
 
     paths: tuple[Path, ...]
 
@@ -364,12 +411,16 @@ class Drop:
 class Rename:
     """The record with these fields renamed."""
 
+    traits = Traits(is_row_wise=True, keeps_count=True)
+
     args: tuple[Assignment, ...]
 
 
 @node()
 class Sort:
     """All values in order; without keys the first one tells what to sort by."""
+
+    traits = Traits(buffers=True)
 
     keys: tuple[SortKey, ...]
     reverse: bool = False
@@ -380,6 +431,8 @@ class Sort:
 class Head:
     """The first values."""
 
+    traits = Traits(keeps_values=True, limits=True)
+
     count: int
 
 
@@ -387,12 +440,16 @@ class Head:
 class Tail:
     """The last values."""
 
+    traits = Traits(keeps_values=True, limits=True, buffers=True)
+
     count: int
 
 
 @node()
 class Top:
     """The largest values by keys, in descending order."""
+
+    traits = Traits(limits=True, buffers=True)
 
     count: int
     keys: tuple[Expr, ...]
@@ -403,6 +460,8 @@ class Top:
 class TopK:
     """`sort | head n` in one: the first n of a sort, never holding more."""
 
+    traits = Traits(limits=True, buffers=True)
+
     count: int
     sort: Sort
 
@@ -411,12 +470,16 @@ class TopK:
 class Uniq:
     """Equal neighbours as one."""
 
+    traits = Traits(keeps_values=True)
+
     count: bool = False
 
 
 @node()
 class Summarize:
     """Aggregates, by keys. Partial results come out or go in where the work was split."""
+
+    traits = Traits(buffers=True)
 
     aggs: tuple[tuple[Path, Agg], ...]
     keys: tuple[tuple[Path, Expr], ...] = ()
@@ -429,15 +492,21 @@ class Summarize:
 class Fuse:
     """All values in one type."""
 
+    traits = Traits(buffers=True)
+
 
 @node()
 class Shape:
     """All values, with types that differ in nulls only made one."""
 
+    traits = Traits(buffers=True)
+
 
 @node()
 class Explode:
     """The values of one type inside the arguments, each in a record of one field."""
+
+    traits = Traits(is_row_wise=True)
 
     args: tuple[Expr, ...]
     type: Type
@@ -448,6 +517,8 @@ class Explode:
 class Debug:
     """Everything, and a copy of an expression to the channel `debug`."""
 
+    traits = Traits(keeps_count=True, keeps_values=True)
+
     expr: Expr
 
 
@@ -455,12 +526,16 @@ class Debug:
 class Output:
     """The end of a stream in a named channel."""
 
+    traits = Traits()
+
     name: str
 
 
 @node()
 class Load:
     """Everything into a pool, as one commit, of which the id comes out."""
+
+    traits = Traits(writes=True)
 
     pool: str
     branch: str = ""
@@ -472,6 +547,8 @@ class Load:
 @node()
 class Fork:
     """Everything into each leg."""
+
+    traits = Traits(splits=True, buffers=True)
 
     legs: tuple[Seq, ...]
 
@@ -488,6 +565,8 @@ class Case:
 class Switch:
     """Each value into the first case that it fits: that equals the expression, or is true without one."""
 
+    traits = Traits(splits=True, buffers=True)
+
     expr: Expr | None
     cases: tuple[Case, ...]
 
@@ -496,12 +575,16 @@ class Switch:
 class Merge:
     """Several ordered streams as one ordered stream."""
 
+    traits = Traits()
+
     expr: Expr
 
 
 @node()
 class Join:
     """Two streams by equal keys. The orders tell how a side is known to be sorted by its key."""
+
+    traits = Traits(buffers=True)
 
     style: JoinStyle
     left_key: Expr
@@ -514,6 +597,8 @@ class Join:
 @node()
 class Over:
     """What is inside the values of the expressions, through a lateral query if there is one."""
+
+    traits = Traits(is_row_wise=True)
 
     exprs: tuple[Expr, ...]
     locals: tuple[Expr, ...] = ()

@@ -20,6 +20,11 @@ def nodes(part: Any) -> Iterator[Any]:
             yield from nodes(item)
 
 
+def operators(part: Any) -> Iterator[plan.Op]:
+    """The operators in a part of a plan, those inside others too."""
+    return (node for node in nodes(part) if isinstance(node, plan.Op))
+
+
 def depth_of(part: Any) -> int:
     """How deep the parts of a plan nest."""
     if dataclasses.is_dataclass(part) and not isinstance(part, type):

@@ -13,7 +13,6 @@ from shoal.lang.walk import nodes
 from shoal.planner.queries import Question, compile_question
 
 _MAIN = "main"
-_KEEPING = (plan.Pass, plan.Filter, plan.Head, plan.Tail, plan.Uniq, plan.Debug)
 """Operators that change neither the order of values nor the fields that it is by."""
 
 
@@ -119,9 +118,7 @@ def _after(op: plan.Op, at: Channel) -> Channel:
             changed = [arg.target.path[:1] for arg in args if isinstance(arg.target, plan.This)]
             stays = len(changed) == len(args) and all(path[:1] not in changed for _, path in at.order)
             return at if stays else replace(at, order=None)
-    if isinstance(op, _KEEPING):
-        return at
-    return replace(at, order=None, keys=None)
+    return at if op.traits.keeps_values else replace(at, order=None, keys=None)
 
 
 def _paths(keys: tuple[plan.SortKey, ...]) -> tuple[tuple[str, plan.Path], ...] | None:

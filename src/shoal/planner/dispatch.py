@@ -240,10 +240,8 @@ def _takes_few(scan: plan.PoolScan, ops: plan.Seq) -> bool:
     if scan.filter is not None:
         return False
     for op in ops:
-        match op:
-            case plan.Head(count):
-                return count <= FEW
-            case plan.Cut() | plan.Put() | plan.Drop() | plan.Rename() | plan.Pass():
-                continue
-        return False
+        if isinstance(op, plan.Head):
+            return op.count <= FEW
+        if not op.traits.keeps_count:
+            return False
     return False

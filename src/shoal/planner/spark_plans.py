@@ -39,7 +39,6 @@ from shoal.planner.queries import Question, run_compiled
 from shoal.planner.scan_units import sources_of
 from shoal.sources.policy import SourcePolicy
 
-_ROW_WISE = (plan.Pass, plan.Filter, plan.Yield, plan.Cut, plan.Put, plan.Drop, plan.Rename, plan.Explode, plan.Over)
 _BROUGHT_TOGETHER = (plan.Agg, plan.Subquery)
 
 
@@ -132,7 +131,7 @@ def _unordered(sources: Sequence[Source]) -> Scan:
 def _is_row_wise(ops: plan.Seq, program: plan.Program) -> bool:
     if any(isinstance(node, _BROUGHT_TOGETHER) for node in nodes((ops, program.funcs))) or needs_names(program):
         return False
-    return all(isinstance(op, _ROW_WISE) for op in ops)
+    return all(op.traits.is_row_wise for op in ops)
 
 
 def _found_form(lake: Lake, question: Question, program: plan.Program, style: Style) -> TableForm:

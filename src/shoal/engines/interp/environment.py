@@ -12,7 +12,7 @@ from shoal.engines.interp.spill import Workspace
 from shoal.engines.stopping import Stop, current
 from shoal.errors import InvalidInput, Unsupported
 from shoal.lang import plan
-from shoal.lang.walk import nodes
+from shoal.lang.walk import nodes, operators
 from shoal.model.types import Type
 from shoal.model.values import Value
 
@@ -24,14 +24,16 @@ class StackOverflow(InvalidInput):
     """Functions of the program call each other without end."""
 
 
-_HOLDING = (plan.Sort, plan.Summarize, plan.Fuse, plan.Shape, plan.Join, plan.Fork, plan.Switch, plan.TopK, plan.Top)
 _LEAST = 1 << 20
 
 
 def memory_within(total: int, program: plan.Program) -> Memory:
-    """Half of so many bytes, in equal shares for operators that hold values; the rest is for values on their way."""
-    holders = sum(isinstance(node, (*_HOLDING, plan.Tail, plan.Agg)) for node in nodes(program))
-    share = max(_LEAST, total // (2 * max(1, holders)))
+    """Splits half of `total` evenly among buffering operators and aggregates; the other half is headroom for values
+    in flight.
+    """
+    buffers = sum(op.traits.buffers for op in operators(program))
+    aggregates = sum(isinstance(node, plan.Agg) for node in nodes(program))
+    share = max(_LEAST, total // (2 * max(1, buffers + aggregates)))
     return Memory(share, share, share, is_strict=True)
 
 

@@ -32,11 +32,10 @@ from shoal.engines.spark.tails import NO_TAIL, Tail, before_join, finished, is_f
 from shoal.engines.spark.values import decoded, encoded
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.lang import plan
-from shoal.lang.walk import has_aggregate, nodes
+from shoal.lang.walk import has_aggregate, operators
 from shoal.model.values import Value
 
 JOINING = "joined by tasks, which exchange rows by key, with"
-_SCANS = (plan.DefaultScan, plan.FileScan, plan.HttpScan, plan.PoolScan, plan.MetaScan, plan.Load)
 
 
 class InTasks(Protocol):
@@ -76,7 +75,7 @@ def check_join(op: plan.Join, sides: Sequence[Side], funcs: tuple[plan.Func, ...
     if needs_names(plan.Program((op, *(o for side in sides for o in side.part.rest)), funcs)):
         raise NotColumnar("a name whose meaning depends on the rows before")
     for part, _ in sides:
-        is_small = part.is_reduced and not any(isinstance(node, _SCANS) for node in nodes(part.rest))
+        is_small = part.is_reduced and not any(op.traits.is_scan or op.traits.writes for op in operators(part.rest))
         if not part.can_be_joined and not is_small:
             raise NotColumnar("a side that is not in tasks")
 

@@ -81,11 +81,8 @@ def _in_tasks(
 
 def _join_place(ops: plan.Seq) -> int | None:
     """Where the first join is, with the legs before it."""
-    found = (i for i, (a, b) in enumerate(pairwise(ops)) if isinstance(b, plan.Join) and isinstance(a, _SPLITS))
+    found = (i for i, (a, b) in enumerate(pairwise(ops)) if isinstance(b, plan.Join) and a.traits.splits)
     return next(found, None)
-
-
-_SPLITS = (plan.Fork, plan.Switch)
 
 
 class OnSpark:

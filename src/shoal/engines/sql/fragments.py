@@ -163,7 +163,7 @@ def _advanced(
         op, following = left[0], left[1] if len(left) > 1 else None
         remains: plan.Op | None = None
         try:
-            if isinstance(op, _ENDS):
+            if op.traits.limits or isinstance(op, plan.Fuse):
                 break
             if isinstance(op, plan.Fork | plan.Switch) and isinstance(following, plan.Merge):
                 break
@@ -185,10 +185,6 @@ def _advanced(
             left.insert(0, remains)
             break
     return rows, tuple(left)
-
-
-_ENDS = (plan.Head, plan.Fuse, plan.Tail, plan.TopK, plan.Top)
-"""Operators that end a fragment."""
 
 
 def _joined(split: plan.Fork | plan.Switch, op: plan.Join, rows: _Rows, program: _Program) -> tuple[_Rows, list[int]]:
@@ -269,7 +265,7 @@ def _several(op: plan.Op, frames: Sequence[Frame], funcs: Sequence[plan.Func]) -
 
     def run(body: plan.Seq, begun: Sequence[Frame]) -> Sequence[Frame]:
         for inner in body:
-            if not isinstance(inner, _ON_ROWS):
+            if not (inner.traits.is_row_wise or inner.traits.splits):
                 raise NotColumnar("rows that come together in a leg")
             made, remains = _step(inner, _Rows(tuple(begun)), funcs)
             if remains is not None:
@@ -290,12 +286,6 @@ def _several(op: plan.Op, frames: Sequence[Frame], funcs: Sequence[plan.Func]) -
             _check_running(op, funcs)
             return switched(op, frames, run)
     return None
-
-
-_ON_ROWS = (
-    plan.Pass, plan.Filter, plan.Yield, plan.Cut, plan.Put, plan.Drop, plan.Rename, plan.Over, plan.Fork, plan.Switch,
-)  # fmt: skip
-"""Operators that look at one row at a time."""
 
 
 def _sort_of(op: plan.TopK | plan.Top) -> plan.Sort:

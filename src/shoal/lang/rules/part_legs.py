@@ -8,7 +8,6 @@ from shoal.lang import plan
 from shoal.lang.walk import has_aggregate
 from shoal.model.values import FALSE
 
-_ON_ROWS = (plan.Pass, plan.Filter, plan.Yield, plan.Cut, plan.Put, plan.Drop, plan.Rename, plan.Over)
 _NOTHING: plan.Seq = (plan.Filter(plan.Literal(FALSE)),)
 
 
@@ -18,7 +17,7 @@ def part_legs(
     """`from p | where x | fork (=> a => b) | c` as the sequences `from p | where x | a` and `from p | where x | b`,
     and what follows them: `c`. None if there is no fork or switch, or more than rows one by one before it.
     """
-    place = next((i for i, op in enumerate(ops) if not isinstance(op, _ON_ROWS)), len(ops))
+    place = next((i for i, op in enumerate(ops) if not op.traits.is_row_wise), len(ops))
     if place == len(ops):
         return None
     split, before = ops[place], ops[:place]
