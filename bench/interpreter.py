@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import logs
-from shoal.engines.interp.engine import compile_program, run_program
+from shoal.engines.interp.engine import evaluate, run_program
 from shoal.formats import json_rows, zng
+from shoal.lang.compile import compile_program
 
 PROGRAMS = {
     "count() by _path": "count() by _path",
@@ -29,7 +30,7 @@ def zng_file(records: int) -> Path:
         part = out.with_suffix(".zng-part")
         with source.open("rb") as stream, part.open("wb") as sink:
             writer = zng.Writer(sink)
-            for value in run_program(compile_program("rename _path:=kind"), json_rows.read(stream)):
+            for value in run_program(compile_program("rename _path:=kind", evaluate), json_rows.read(stream)):
                 writer.write(value)
             writer.close()
         part.rename(out)
@@ -45,7 +46,7 @@ def _once(program: str | None, source: Path) -> float:
     start = time.perf_counter()
     with source.open("rb") as stream:
         values = zng.read(stream)
-        results = values if program is None else run_program(compile_program(program), values)
+        results = values if program is None else run_program(compile_program(program, evaluate), values)
         for _ in results:
             pass
     return time.perf_counter() - start

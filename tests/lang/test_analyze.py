@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.engines.interp.engine import compile_program
 from shoal.errors import InvalidInput
 from shoal.lang import plan
 from shoal.lang.source import ProgramError
-from shoal.testing.queries import answer
+from shoal.testing.queries import answer, compile_program
 
 MEANINGS = [
     ("const a=1 const b=a+1 yield b", "2"),

@@ -5,12 +5,12 @@ from typing import get_args
 
 import pytest
 
-from shoal.engines.interp.engine import compile_program, run_program
+from shoal.engines.interp.engine import run_program
 from shoal.lang import plan
 from shoal.lang.rules.part_legs import part_legs
 from shoal.lang.walk import operators
 from shoal.model.text import format_value
-from shoal.testing.queries import parse_values
+from shoal.testing.queries import compile_program, parse_values
 
 TRAITS = {
     plan.DefaultScan: {"is_scan"},

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.engines.interp.engine import compile_program, evaluate, run_program
+from shoal.engines.interp.engine import evaluate, run_program
 from shoal.lang import plan
 from shoal.lang.analyze import analyze
 from shoal.lang.optimize import RULES
@@ -15,7 +15,7 @@ from shoal.lang.rules.split_aggregates import split_aggregates
 from shoal.lang.source import Part, Source
 from shoal.lang.walk import nodes
 from shoal.model.text import format_value
-from shoal.testing.queries import parse_values
+from shoal.testing.queries import compile_program, parse_values
 from shoal.testing.strategies import values
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from shoal.engines.interp.engine import compile_program
 from shoal.errors import NotFound
 from shoal.lang import plan
 from shoal.lang.catalog import Catalog, PoolInfo
 from shoal.lang.source import ProgramError
+from shoal.testing.queries import compile_program
 
 BY_TS = (plan.SortKey(plan.This(("ts",)), "desc"),)
 POOLS = (PoolInfo("logs", "id-logs", BY_TS), PoolInfo("logs2", "id-logs2"), PoolInfo("users", "id-users"))

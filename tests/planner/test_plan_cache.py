@@ -8,8 +8,8 @@ from unittest.mock import patch
 import pytest
 
 import shoal
-from shoal.engines.interp.engine import compile_source
 from shoal.errors import ShoalError
+from shoal.lang.compile import compile_source
 from shoal.local.lake import LocalLake
 from shoal.model.text import format_value
 from shoal.planner import queries as lake_query
@@ -28,9 +28,9 @@ def compiled() -> Iterator[list[str]]:
     """The programs that were compiled."""
     found: list[str] = []
 
-    def counted(source, catalog):  # type: ignore[no-untyped-def]
+    def counted(source, evaluate, catalog):  # type: ignore[no-untyped-def]
         found.append(source.text)
-        return compile_source(source, catalog)
+        return compile_source(source, evaluate, catalog)
 
     with patch.object(lake_query, "compile_source", counted):
         yield found

@@ -22,16 +22,17 @@ from shoal.cli.query_flags import (
     read_options,
 )
 from shoal.cli.verbs import Verb
-from shoal.engines.interp.engine import compile_source, run_program
+from shoal.engines.interp.engine import evaluate, run_program
 from shoal.engines.interp.environment import Run
 from shoal.errors import InvalidInput
 from shoal.lang import ast, plan
+from shoal.lang.compile import compile_tree, reads_input, stands_alone
 from shoal.lang.parser import parse_source
 from shoal.lang.printer import print_program
 from shoal.lang.source import Part, ProgramError, Source
 from shoal.model.values import NULL, Value
 from shoal.planner.opening import scan_opener
-from shoal.planner.programs import read_part, stands_alone
+from shoal.planner.programs import read_part
 from shoal.sources.inputs import STDIN, is_url
 from shoal.sources.reading import read_files
 
@@ -118,9 +119,7 @@ def _lone_error(text: str, problem: str) -> InvalidInput:
 
 
 def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args: Parsed, memory: Memory) -> None:
-    if is_lone:
-        _check_lone(source, tree)
-    program = compile_source(source)
+    program = _compile(source, tree, is_lone)
     with ExitStack() as stack:
         for path in paths:
             check_input(path, args["o"], must_exist=args["e"])
@@ -137,20 +136,23 @@ def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args
     print_statistics(args, run_state.statistics)
 
 
-def _check_lone(source: Source, tree: ast.Seq) -> None:
-    """A query without files must bring its own input, or need none."""
+def _compile(source: Source, tree: ast.Seq, is_lone: bool) -> plan.Program:
+    """The plan. A query without files must bring its own input, or need none."""
+    if not is_lone:
+        return compile_tree(tree, source, evaluate)
     try:
-        is_enough = stands_alone(source, tree)
+        program = compile_tree(tree, source, evaluate)
     except ProgramError as e:
         raise ProgramError(e.message, f"zq: {e}", e.begin, e.end) from e
-    if not is_enough:
+    if not stands_alone(program):
         raise _lone_error(
             source.parts[-1].text, "is a query that begins with neither a source nor a yield, and no file is named"
         )
+    return program
 
 
 def _inputs(program: plan.Program, paths: list[str], args: Parsed, progress: Progress) -> Iterator[Value]:
-    if not isinstance(program.body[0], plan.DefaultScan):
+    if not reads_input(program):
         return iter(())
     if not paths:
         return iter((NULL,))

@@ -6,9 +6,9 @@ from typing import assert_never
 
 from shoal.errors import InvalidInput
 from shoal.lang import ast, plan
-from shoal.lang.analyze_expr import COMPARISONS, Evaluate
+from shoal.lang.analyze_expr import COMPARISONS
 from shoal.lang.analyze_sources import SourceAnalyzer
-from shoal.lang.catalog import Catalog, NoLake
+from shoal.lang.catalog import Catalog, Evaluate, NoLake
 from shoal.lang.field_paths import check_assignments, check_record, check_rename
 from shoal.lang.functions import is_boolean
 from shoal.lang.scope import FuncRef, OpRef, Scope

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TypeAlias, assert_never
+from collections.abc import Sequence
+from typing import assert_never
 
 from shoal.errors import InvalidInput
 from shoal.lang import ast, plan
 from shoal.lang.aggregates import AGGREGATES
 from shoal.lang.analyze_types import TypeAnalyzer
+from shoal.lang.catalog import Evaluate
 from shoal.lang.functions import SHAPING, check_call, signature
 from shoal.lang.regexps import compile_regexp, glob_to_regexp
 from shoal.lang.scope import FuncRef, Scope
@@ -22,8 +23,6 @@ from shoal.model.text import format_value
 from shoal.model.values import Value
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
-Evaluate: TypeAlias = Callable[[plan.Expr, Sequence[plan.Func]], Value]
-"""Computes an expression that needs no data. The engine that means what the language means gives it."""
 
 
 class ExprAnalyzer(TypeAnalyzer):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from shoal.errors import InvalidInput, NotFound, ShoalError, Unsupported
 from shoal.lang import ast, plan
-from shoal.lang.analyze_expr import Evaluate, ExprAnalyzer
-from shoal.lang.catalog import Catalog, PoolInfo
+from shoal.lang.analyze_expr import ExprAnalyzer
+from shoal.lang.catalog import Catalog, Evaluate, PoolInfo
 from shoal.lang.regexps import compile_regexp, glob_to_regexp
 from shoal.lang.source import Source
 from shoal.model import types as t

@@ -1,12 +1,16 @@
-"""What a program asks about the lake it runs on. The lake answers; the language knows no more of it."""
+"""What the compiler asks of others: the pools of a lake, and the values of constant expressions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 from shoal.errors import Unsupported
-from shoal.lang.plan import SortKey
+from shoal.lang import plan
+from shoal.model.values import Value
+
+Evaluate: TypeAlias = Callable[[plan.Expr, Sequence[plan.Func]], Value]
+"""Computes an expression that needs no data; an engine provides it."""
 
 
 class PoolInfo(NamedTuple):
@@ -14,7 +18,7 @@ class PoolInfo(NamedTuple):
 
     name: str
     id: str
-    order: tuple[SortKey, ...] = ()
+    order: tuple[plan.SortKey, ...] = ()
 
 
 class Catalog(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from shoal.lang import plan
-from shoal.lang.analyze_expr import Evaluate
+from shoal.lang.catalog import Evaluate
 from shoal.lang.rules.fold_constants import fold_constants
 from shoal.lang.rules.join_filters import join_filters
 from shoal.lang.rules.order_joins import order_joins

@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shoal.api.options import Memory, ReadOptions
-from shoal.engines.interp.engine import compile_source, run_program
+from shoal.engines.interp.engine import evaluate, run_program
 from shoal.engines.interp.environment import Run
 from shoal.errors import InvalidInput
 from shoal.formats import registry
 from shoal.frames.inputs import Reading, read_inputs
 from shoal.frames.results import Results
 from shoal.lang import plan
-from shoal.lang.parser import parse_source
+from shoal.lang.compile import compile_source, reads_input, stands_alone
 from shoal.lang.source import Part, Source
 from shoal.model.values import NULL, Value
 from shoal.planner.opening import scan_opener
-from shoal.planner.programs import read_part, stands_alone
+from shoal.planner.programs import read_part
 
 
 def query(
@@ -42,12 +42,12 @@ def query(
     with `statistics` it is counted how much is read and how much of it is kept.
     """
     source = Source([*map(read_part, includes), Part("", program)])
-    compiled = compile_source(source)
+    compiled = compile_source(source, evaluate)
     if format != "auto":
         registry.by_name(format).load_reader()
     options = ReadOptions(csv_delimiter=csv_delimiter)
     run = Run(memory=memory or Memory(), open_scan=scan_opener(options), emit=emitter(on_debug), measure=statistics)
-    _check_inputs(source, compiled, inputs)
+    _check_inputs(compiled, inputs)
     values = iter((NULL,)) if inputs is None else read_inputs(inputs, Reading(format, options))
     return Results(program, run_program(compiled, values, run), run.statistics)
 
@@ -62,10 +62,9 @@ def emitter(on_debug: Callable[[Value], None] | None) -> Callable[[str, Value], 
     return emit
 
 
-def _check_inputs(source: Source, compiled: plan.Program, inputs: Any) -> None:
+def _check_inputs(compiled: plan.Program, inputs: Any) -> None:
     """A program that brings its own source takes no inputs; any other has to have some, unless it begins with yield."""
-    reads = isinstance(compiled.body[0], plan.DefaultScan)
-    if inputs is not None and not reads:
+    if inputs is not None and not reads_input(compiled):
         raise InvalidInput("the program brings its own source, and is given inputs, too (remove one of them)")
-    if inputs is None and not stands_alone(source, parse_source(source)):
+    if inputs is None and not stands_alone(compiled):
         raise InvalidInput("the program has no inputs (give it some, or begin it with a source or a yield)")

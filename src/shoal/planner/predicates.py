@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from shoal.engines.interp.engine import compile_program, run_program
+from shoal.engines.interp.engine import evaluate, run_program
 from shoal.errors import InvalidInput
 from shoal.ids import Id
 from shoal.lake.keys import KeyRange, Path
@@ -14,6 +14,7 @@ from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.scans import scan_objects
 from shoal.lang import plan
+from shoal.lang.compile import compile_program
 from shoal.planner.dispatch import SMALL
 from shoal.planner.pruned import prune
 from shoal.planner.pruning import key_range
@@ -61,7 +62,7 @@ class Predicate:
 
 def parse_predicate(text: str) -> Predicate:
     """The filter in a text."""
-    program = compile_program(text)
+    program = compile_program(text, evaluate)
     match program.body:
         case (plan.DefaultScan(filter=condition),) if condition is not None:
             return Predicate(program, condition)

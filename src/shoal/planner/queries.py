@@ -9,7 +9,7 @@ from typing import Any
 
 from shoal.access.view import author_of, check_plan, policy_of, pool_to_load
 from shoal.api.options import Memory, ReadOptions, Watch
-from shoal.engines.interp.engine import compile_source, run_program
+from shoal.engines.interp.engine import evaluate, run_program
 from shoal.engines.interp.environment import Run, memory_within
 from shoal.engines.stopping import Stop, current, results_stopped_by, stopped_by
 from shoal.errors import InvalidInput
@@ -19,7 +19,7 @@ from shoal.lake.branches import MAIN
 from shoal.lake.commits import Note
 from shoal.lake.lake import Lake
 from shoal.lang import plan
-from shoal.lang.parser import parse_source
+from shoal.lang.compile import compile_source, stands_alone
 from shoal.lang.source import Part, Source
 from shoal.model import types as t
 from shoal.model.parse import parse_value
@@ -30,7 +30,7 @@ from shoal.planner.dispatch import Decision, Engine, Handover, choose_engine
 from shoal.planner.file_query import emitter
 from shoal.planner.opening import OnRead, commit_of, lake_opener
 from shoal.planner.plan_cache import Prepared, Text
-from shoal.planner.programs import read_part, stands_alone
+from shoal.planner.programs import read_part
 from shoal.sources.policy import SourcePolicy
 
 _PLAIN = ReadOptions()
@@ -78,9 +78,9 @@ def _source(question: Question) -> Source:
 
 def _compile(lake: Lake, source: Source, question: Question) -> tuple[plan.Program, LakeCatalog]:
     catalog = LakeCatalog(lake, question.head, question.views)
-    compiled = compile_source(source, catalog)
+    compiled = compile_source(source, evaluate, catalog)
     check_plan(lake, compiled, question.policy)
-    if isinstance(compiled.body[0], plan.DefaultScan) and not stands_alone(source, parse_source(source), catalog):
+    if not stands_alone(compiled):
         raise InvalidInput("query must include a 'from' operator")
     return compiled, catalog
 

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shoal.api.options import Memory
-from shoal.engines.interp.engine import compile_program, run_program
+from shoal.engines.interp.engine import evaluate, run_program
 from shoal.engines.interp.environment import Run
+from shoal.lang import compile as compiler
+from shoal.lang import plan
+from shoal.lang.catalog import Catalog
 from shoal.model.parse import Parser
 from shoal.model.text import format_value
 from shoal.model.values import Value
@@ -21,6 +24,11 @@ def parse_values(text: str) -> list[Value]:
     while (value := parser.value()) is not None:
         out.append(value)
     return out
+
+
+def compile_program(text: str, catalog: Catalog | None = None) -> plan.Program:
+    """The plan of a program, whose constants the interpreter computes."""
+    return compiler.compile_program(text, evaluate, catalog)
 
 
 def run(program: str, values: Iterable[Value], memory: Memory | None = None) -> list[Value]:

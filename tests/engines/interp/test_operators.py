@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.engines.interp.engine import compile_program, run_program
+from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run, StackOverflow
 from shoal.errors import InvalidInput
 from shoal.model.text import format_value
 from shoal.model.values import Value
-from shoal.testing.queries import answer, parse_values
+from shoal.testing.queries import answer, compile_program, parse_values
 
 
 def test_head_reads_no_more_than_it_needs() -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from shoal.api.options import Memory
-from shoal.engines.interp.engine import compile_program, run_program
+from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.errors import ShoalError
 from shoal.lang.parser import parse
@@ -16,7 +16,7 @@ from shoal.lang.printer import print_program
 from shoal.lang.source import ProgramError
 from shoal.model.text import format_value
 from shoal.testing.programs import Programs
-from shoal.testing.queries import load_cases, parse_values
+from shoal.testing.queries import compile_program, load_cases, parse_values
 from shoal.testing.samples import every_kind
 
 SECONDS = 2.0

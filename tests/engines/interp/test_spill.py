@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from shoal.api.options import Memory
 from shoal.engines.interp import spill
-from shoal.engines.interp.engine import compile_program, run_program
+from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.interp.operators import held
 from shoal.engines.interp.spill import Workspace
@@ -23,7 +23,7 @@ from shoal.errors import InvalidInput, StorageFailure
 from shoal.model import types as t
 from shoal.model.text import format_value
 from shoal.model.values import Value
-from shoal.testing.queries import answer, parse_values
+from shoal.testing.queries import answer, compile_program, parse_values
 from shoal.testing.samples import every_kind
 
 TINY = Memory(sort=4000, aggregate=4000, fuse=4000, groups=7)

@@ -1,4 +1,4 @@
-"""The interpreter: it defines what a program means. Text to plan, plan to values."""
+"""The interpreter: it defines what a plan means."""
 
 from __future__ import annotations
 
@@ -9,28 +9,11 @@ from shoal.engines.interp.environment import Env, Run, StackOverflow
 from shoal.engines.interp.operators.compiler import Compiler
 from shoal.engines.interp.type_names import needs_names, observed
 from shoal.lang import plan
-from shoal.lang.analyze import analyze
-from shoal.lang.catalog import Catalog
 from shoal.lang.frames import deep_frames
-from shoal.lang.optimize import optimize
-from shoal.lang.parser import parse_source
-from shoal.lang.source import Part, Source
 from shoal.lang.walk import calls_itself, depth_of, nodes
 from shoal.model.values import MISSING, Value
 
 _USUAL_DEPTH = 60
-
-
-def compile_program(text: str, catalog: Catalog | None = None) -> plan.Program:
-    """The plan of a program."""
-    return compile_source(Source([Part("", text)]), catalog)
-
-
-def compile_source(source: Source, catalog: Catalog | None = None) -> plan.Program:
-    """The plan of a program that may come from several files."""
-    tree = parse_source(source)
-    with deep_frames():
-        return optimize(analyze(tree, source, evaluate, catalog), evaluate)
 
 
 def evaluate(expr: plan.Expr, funcs: Sequence[plan.Func] = (), this: Value = MISSING) -> Value:

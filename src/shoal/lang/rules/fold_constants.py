@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shoal.lang import plan
-from shoal.lang.analyze_expr import Evaluate
+from shoal.lang.catalog import Evaluate
 from shoal.lang.walk import rewrite
 from shoal.model.values import is_error
 
