@@ -8,7 +8,8 @@ from pathlib import Path
 
 from bench import logs
 from shoal.engines.interp.engine import evaluate, run_program
-from shoal.formats import json_rows, zng
+from shoal.formats.json import reader as json_reader
+from shoal.formats.zng import stream as zng
 from shoal.lang.compile import compile_program
 
 PROGRAMS = {
@@ -30,7 +31,7 @@ def zng_file(records: int) -> Path:
         part = out.with_suffix(".zng-part")
         with source.open("rb") as stream, part.open("wb") as sink:
             writer = zng.Writer(sink)
-            for value in run_program(compile_program("rename _path:=kind", evaluate), json_rows.read(stream)):
+            for value in run_program(compile_program("rename _path:=kind", evaluate), json_reader.read(stream)):
                 writer.write(value)
             writer.close()
         part.rename(out)

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from bench import logs, peak
 from shoal.api.options import ReadOptions
 from shoal.formats import registry
-from shoal.formats.columns import Batch
-from shoal.formats.options import WriteOptions
+from shoal.formats.columns.batches import Batch
+from shoal.formats.streams import WriteOptions
 from shoal.model.parse import parse_value
 from shoal.model.values import Value
 
@@ -66,7 +66,7 @@ def read(name: str, source: Repeated) -> Iterator[Value | Batch]:
     if name.endswith("-columns"):
         reader = registry.by_name(name.removesuffix("-columns")).load_columns()
         assert reader is not None
-        return reader(source, ReadOptions())  # type: ignore[no-any-return]
+        return reader(source, ReadOptions())
     return registry.by_name(name).load_reader()(source, ReadOptions())
 
 

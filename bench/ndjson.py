@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from bench import peak
 from shoal.api.options import ReadOptions
-from shoal.formats import json_columns
-from shoal.formats.columns import Batch
+from shoal.formats.columns.batches import Batch
+from shoal.formats.json import column_reader as json_column_reader
 from shoal.model.types import Record, Type
 
 ROW_GROUP = 122_880
@@ -41,7 +41,7 @@ def by_shoal(source: Path, out: Path, threads: int) -> None:
         pa.set_memory_pool(pa.jemalloc_memory_pool())
     fused = Fused()
     with source.open("rb") as file:
-        for batch in json_columns.read(file, ReadOptions(threads=threads)):
+        for batch in json_column_reader.read(file, ReadOptions(threads=threads)):
             fused.add(batch)
     table = fused.sorted_by("ts", threads)
     pq.write_table(table, out, compression="snappy", row_group_size=ROW_GROUP)

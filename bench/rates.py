@@ -10,7 +10,7 @@ from pathlib import Path
 
 from shoal.api.options import ReadOptions
 from shoal.formats import registry
-from shoal.formats.options import WriteOptions
+from shoal.formats.streams import WriteOptions
 from shoal.model.values import Value
 
 RECORDS = 100_000

@@ -12,7 +12,7 @@ import pytest
 from shoal.api.options import ReadOptions
 from shoal.client import uploads
 from shoal.client.uploads import Upload, make_uploads
-from shoal.formats import zng
+from shoal.formats.zng import stream as zng
 
 MANY = 64 << 20
 

@@ -18,11 +18,13 @@ from hypothesis import assume, given
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats import arrow, arrow_read, arrow_write
-from shoal.formats.arrow_intervals import DAY_TIME, MONTHS
-from shoal.formats.columns import Batch
-from shoal.formats.options import WriteOptions
-from shoal.formats.physical import arrow_type
+from shoal.formats.arrow import reader as arrow_reader
+from shoal.formats.arrow import stream as arrow
+from shoal.formats.arrow import writer as arrow_writer
+from shoal.formats.arrow.intervals import DAY_TIME, MONTHS
+from shoal.formats.columns.batches import Batch
+from shoal.formats.columns.physical import arrow_type
+from shoal.formats.streams import WriteOptions
 from shoal.model import types as t
 from shoal.model.parse import parse_value
 from shoal.model.text import Formatter, format_primitive, format_type, format_value
@@ -336,7 +338,7 @@ def test_long_batches_are_read_in_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     found = columns(stream(batch))
     assert [b.length for b in found] == [50_000, 50_000, 20_000]
     assert [v.data for b in found for v in b.values()] == [(i, (i,)) for i in range(120_000)]
-    monkeypatch.setattr(arrow_read, "_BATCH_BYTES", 1_000_000)
+    monkeypatch.setattr(arrow_reader, "_BATCH_BYTES", 1_000_000)
     wide = pa.record_batch([pa.array(["x" * 10_000] * 150)], names=["a"])
     assert [b.length for b in columns(stream(wide))] == [99, 51]
 
@@ -560,7 +562,7 @@ def test_records_are_written_in_batches_of_a_bounded_size(monkeypatch: pytest.Mo
     small = [parse_value(f"{{a:{i}}}") for i in range(25_000)]
     reader = pa.ipc.open_stream(write(small))
     assert [batch.num_rows for batch in reader] == [1000, 10_000, 10_000, 4000]
-    monkeypatch.setattr(arrow_write, "_BATCH_BYTES", 1_000_000)
+    monkeypatch.setattr(arrow_writer, "_BATCH_BYTES", 1_000_000)
     large = [Value(t.record([("a", t.STRING)]), ("x" * 10_000,)) for _ in range(1250)]
     assert [batch.num_rows for batch in pa.ipc.open_stream(write(large))] == [1000, 99, 99, 52]
 

@@ -9,7 +9,7 @@ import zstandard
 from shoal.errors import InvalidInput
 from shoal.formats import compression
 from shoal.formats.compression import unwrap
-from shoal.formats.files import read_source
+from shoal.formats.detect import read_source
 from shoal.model.text import format_value
 
 TEXT = b"".join(b'{"n":%d}\n' % i for i in range(20_000))

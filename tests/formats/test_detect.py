@@ -6,9 +6,8 @@ import pytest
 
 from shoal.errors import InvalidInput
 from shoal.formats import registry
-from shoal.formats.detect import detect
-from shoal.formats.files import read_source
-from shoal.formats.options import WriteOptions
+from shoal.formats.detect import detect, read_source
+from shoal.formats.streams import WriteOptions
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 

@@ -11,8 +11,8 @@ import pytest
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import registry
-from shoal.formats.files import read_source
-from shoal.formats.options import WriteOptions
+from shoal.formats.detect import read_source
+from shoal.formats.streams import WriteOptions
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value

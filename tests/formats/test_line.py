@@ -10,7 +10,7 @@ import pytest
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import line
-from shoal.formats.options import WriteOptions
+from shoal.formats.streams import WriteOptions
 from shoal.model import types as t
 from shoal.model.values import NULL, Value, array, int64, record, string
 

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats import parquet, zson
-from shoal.formats.columns import Batch
-from shoal.formats.options import WriteOptions
-from shoal.formats.physical import arrow_type
+from shoal.formats import zson
+from shoal.formats.arrow import parquet
+from shoal.formats.columns.batches import Batch
+from shoal.formats.columns.physical import arrow_type
+from shoal.formats.streams import WriteOptions
 from shoal.model import types as t
 from shoal.model.parse import parse_value
 from shoal.model.text import Formatter, format_value

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from shoal.api.options import ReadOptions
 from shoal.formats import registry
-from shoal.formats.columns import Batch, Part, batch_of
-from shoal.formats.options import WriteOptions
-from shoal.formats.physical import arrow_type
+from shoal.formats.columns.batches import Batch, Part, batch_of
+from shoal.formats.columns.physical import arrow_type
+from shoal.formats.streams import WriteOptions
 from shoal.model.values import Value
 from shoal.model.zcode import decode_type, encode_type
 from shoal.testing.samples import every_kind_everywhere

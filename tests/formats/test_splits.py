@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.files import Piece, read_pieces
+from shoal.formats.detect import Piece, read_pieces
 from shoal.formats.splits import Split, read_split, split
 from shoal.model.text import format_value
 from shoal.model.values import Value

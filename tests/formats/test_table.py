@@ -9,7 +9,7 @@ import pytest
 
 from shoal.errors import InvalidInput
 from shoal.formats import table
-from shoal.formats.options import WriteOptions
+from shoal.formats.streams import WriteOptions
 from shoal.model import types as t
 from shoal.model.literals import parse_time
 from shoal.model.values import NULL, Value, array, int64, record, string

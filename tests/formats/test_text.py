@@ -7,7 +7,7 @@ import io
 import pytest
 
 from shoal.formats import text
-from shoal.formats.options import WriteOptions
+from shoal.formats.streams import WriteOptions
 from shoal.model import types as t
 from shoal.model.literals import SECOND, parse_ip, parse_time
 from shoal.model.values import MISSING, NULL, Value, array, int64, map_of, record, set_of, string, text_error

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats import vng, zng
-from shoal.formats.options import WriteOptions
-from shoal.formats.vng_metadata import count, make
-from shoal.formats.vng_segments import SegmentWriter
+from shoal.formats.streams import WriteOptions
+from shoal.formats.vng import files as vng
+from shoal.formats.vng.metadata import count, make
+from shoal.formats.vng.segments import SegmentWriter
+from shoal.formats.zng import stream as zng
 from shoal.model import types as t
 from shoal.model import values as v
 from shoal.model.parse import parse_value

@@ -10,8 +10,8 @@ import pytest
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats import zeek
-from shoal.formats.zeek_cells import PORT, ZENUM
+from shoal.formats.zeek import reader, writer
+from shoal.formats.zeek.cells import PORT, ZENUM
 from shoal.model import types as t
 from shoal.model.literals import SECOND, parse_ip, parse_net
 from shoal.model.text import format_value
@@ -23,11 +23,11 @@ PREAMBLE = "#separator \\x09\n#set_separator\t,\n#empty_field\t(empty)\n#unset_f
 
 def read(data: bytes | str) -> list[str]:
     raw = data.encode() if isinstance(data, str) else data
-    return [format_value(v) for v in zeek.read(io.BytesIO(raw), ReadOptions())]
+    return [format_value(v) for v in reader.read(io.BytesIO(raw), ReadOptions())]
 
 
 def write(values: Iterable[Value]) -> str:
-    return written(zeek.Writer, values).decode()
+    return written(writer.Writer, values).decode()
 
 
 # ---- reading
@@ -167,7 +167,7 @@ def test_random_damage_gives_values_or_invalid_input() -> None:
             at = random_.randrange(len(data))
             data[at : at + random_.randrange(3)] = random_.choice(pieces)
         try:
-            for value in zeek.read(io.BytesIO(bytes(data)), ReadOptions()):
+            for value in reader.read(io.BytesIO(bytes(data)), ReadOptions()):
                 format_value(value)
         except InvalidInput as e:
             assert str(e).startswith("line ")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats import zjson
+from shoal.formats.zjson.reader import read as read_values
+from shoal.formats.zjson.writer import Writer
 from shoal.model import types as t
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
@@ -20,11 +21,11 @@ from shoal.testing.streams import written
 
 
 def write(values: list[Value]) -> bytes:
-    return written(zjson.Writer, values)
+    return written(Writer, values)
 
 
 def read(data: bytes) -> list[Value]:
-    return list(zjson.read(io.BytesIO(data), ReadOptions()))
+    return list(read_values(io.BytesIO(data), ReadOptions()))
 
 
 def lines(*texts: str) -> list[str]:
@@ -220,7 +221,7 @@ MALFORMED = [
 @pytest.mark.parametrize(("line", "message"), MALFORMED)
 def test_a_malformed_line_is_named_with_what_was_expected(line: str, message: str) -> None:
     good = of_type(INT64, '"1"')
-    values = zjson.read(io.BytesIO(f"{good}\n{line}\n".encode()), ReadOptions())
+    values = read_values(io.BytesIO(f"{good}\n{line}\n".encode()), ReadOptions())
     assert next(values) == parse_value("1")
     with pytest.raises(InvalidInput) as caught:
         next(values)

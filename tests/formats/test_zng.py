@@ -5,9 +5,9 @@ import io
 import pytest
 
 from shoal.errors import InvalidInput
-from shoal.formats import zng
-from shoal.formats.options import WriteOptions
-from shoal.formats.zng import Control
+from shoal.formats.streams import WriteOptions
+from shoal.formats.zng import stream as zng
+from shoal.formats.zng.stream import Control
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from shoal.errors import CorruptData
-from shoal.formats import zng
+from shoal.formats.zng import stream as zng
 from shoal.lake.sealed import seal, unseal
 from shoal.model.values import int64, string
 

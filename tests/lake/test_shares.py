@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shoal
-from shoal.formats.columns import Batch
+from shoal.formats.columns.batches import Batch
 from shoal.ids import to_text
 from shoal.lake import shares
 from shoal.lake.keys import compare_in

@@ -12,14 +12,14 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, status_code_conformance
 from tests.service.conftest import Api
 
-from shoal.formats.registry import FORMATS
+from shoal.formats.registry import formats
 from shoal.service.openapi import document
 from shoal.service.routes import ROUTES
 
 EXAMPLES = 5
 
 
-@schemathesis.serializer(*(each for f in FORMATS for each in f.media_types if each != "application/json"))
+@schemathesis.serializer(*(each for f in formats() for each in f.media_types if each != "application/json"))
 def as_they_are(context: Any, value: Any) -> Any:
     """Data of any format is bytes."""
     return getattr(value, "data", value) if not isinstance(value, str) or hasattr(value, "data") else value.encode()

@@ -22,7 +22,9 @@ from obstore.store import S3Store
 from shoal.api.options import ReadOptions
 from shoal.cli.main import main
 from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure, Unsupported
-from shoal.formats import parquet, vng, zson
+from shoal.formats import zson
+from shoal.formats.arrow import parquet
+from shoal.formats.vng import files as vng
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value

@@ -9,15 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from shoal.cli import lake_writer
 from shoal.cli.flags import Flag, Parsed
+from shoal.cli.lake_writer import LakeOptions
 from shoal.errors import InvalidInput, ShoalError, StorageFailure
 from shoal.formats import registry
-from shoal.formats.options import WriteOptions
-from shoal.formats.streams import Writer
+from shoal.formats.streams import WriteOptions, Writer
 from shoal.model.types import Type
 from shoal.model.values import Value
 
 _REFUSED = 400
+registry.register(registry.Format("lake", writer=lambda: lake_writer.Writer))
 _FORMATS = ", ".join(registry.writable())
 _BY_PLACE = " (default zson on a terminal, else zng)"
 _OTHER_FLAGS = (
@@ -45,7 +47,6 @@ def output_flags(default: str = "") -> tuple[Flag, ...]:
 
 
 OUTPUT_FLAGS = output_flags()
-_BINARY = {"zng", "vng", "parquet", "arrows"}
 
 
 def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
@@ -70,9 +71,9 @@ def open_writer(args: Parsed, head: str = "") -> Iterator[Writer]:
     to_terminal = not args["o"] and not args["split"] and _stdout().isatty()
     name, pretty = output_format(args, to_terminal)
     found = registry.by_name(name)
-    if to_terminal and name in _BINARY and not args["B"]:
+    if to_terminal and found.is_binary and not args["B"]:
         raise InvalidInput(f"will not write {name} to a terminal (choose another format with -f, or force it with -B)")
-    options = WriteOptions(
+    options = LakeOptions(
         pretty=pretty,
         persist=args["persist"],
         color=to_terminal and args["color"] and "NO_COLOR" not in os.environ,

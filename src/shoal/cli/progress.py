@@ -23,7 +23,7 @@ from shoal.engines.progress import watching
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
-    from shoal.formats.columns import Batch
+    from shoal.formats.columns.batches import Batch
 
 _AFTER = 2.0
 _EVERY = 0.2

@@ -10,9 +10,9 @@ from shoal.lazy import lazy
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
-    from shoal.formats import arrow_read
+    from shoal.formats.arrow import reader as arrow_reader
 else:
-    arrow_read = lazy("shoal.formats.arrow_read")
+    arrow_reader = lazy("shoal.formats.arrow.reader")
 
 
 def values_of(frame: Any) -> Iterator[Value]:
@@ -20,7 +20,7 @@ def values_of(frame: Any) -> Iterator[Value]:
     pa: Any = import_module("pyarrow")
     for row in frame.mapInArrow(_packed, "part binary").toLocalIterator(prefetchPartitions=True):
         for batch in pa.ipc.open_stream(bytes(row[0])):
-            for piece in arrow_read.batches(batch):
+            for piece in arrow_reader.batches(batch):
                 yield from piece.values()
 
 

@@ -18,7 +18,7 @@ from shoal.client.address import make_path, make_query
 from shoal.client.transport import Access, Answer, Lost, Request, Transport, Unreached
 from shoal.client.uploads import Unreadable, Upload
 from shoal.errors import InvalidInput, OutcomeUnknown, ShoalError, StorageFailure, TooLarge
-from shoal.formats import zng
+from shoal.formats.zng import stream as zng
 from shoal.ids import new, parse, to_text
 from shoal.model.text import format_value
 from shoal.model.values import Value

@@ -9,7 +9,7 @@ from shoal.client.failures import error_of_kind
 from shoal.client.service import require_zng, unreadable
 from shoal.client.transport import Answer
 from shoal.errors import InvalidInput
-from shoal.formats import zng
+from shoal.formats.zng import stream as zng
 from shoal.model.fields import get_or, name_of
 from shoal.model.parse import parse_value
 from shoal.model.values import Value

@@ -19,7 +19,8 @@ from urllib.parse import quote
 from shoal.api.options import MAX_VALUE_SIZE, ReadOptions
 from shoal.client.progress import tell_sent
 from shoal.errors import InvalidInput, StorageFailure
-from shoal.formats import registry, zng
+from shoal.formats import registry
+from shoal.formats.zng import stream as zng
 from shoal.frames.inputs import Reading, checked_path, is_frame, read_inputs
 from shoal.lazy import lazy
 from shoal.model.values import Value

@@ -33,6 +33,11 @@ def unwrap(source: Source) -> Source:
     return source
 
 
+def is_compressed(head: bytes) -> bool:
+    """Whether bytes begin like gzip or zstd."""
+    return head.startswith((_GZIP, _ZSTD))
+
+
 class Peekable:
     """A source that cannot seek, of which the first bytes can be looked at."""
 

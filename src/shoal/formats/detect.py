@@ -1,64 +1,83 @@
-"""Which format is this? The readers are tried on the first bytes, the strictest first.
+"""Opens sources of known or unknown format. To detect one, the readers are tried on the first bytes.
 
-A JSON reader that likes the first ten values wins over ZSON. `line` is never guessed, since it
-likes everything.
+The registry says which readers are tried, in which order, and on how many values: JSON that is readable for ten
+values wins over ZSON. `line` is never detected, because it accepts everything.
 """
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import registry
 from shoal.formats.compression import Peekable, unwrap
+from shoal.formats.registry import Format, Trial
 from shoal.formats.streams import Source
+from shoal.model.values import Value
 
+if TYPE_CHECKING:
+    from shoal.formats.columns.batches import Batch
+
+Piece: TypeAlias = "Value | Batch"
+"""A value, or a run of values as columns."""
 _FIRST_LOOK = 1 << 16
 _LONGEST_LOOK = 10 << 20
-_TRIED = {"zeek": 1, "zjson": 1, "json": 10, "zson": 1, "zng": 1, "csv": 1, "tsv": 1}
-"""The formats to try, in this order, and how many values have to be readable."""
-_ARROW_START = b"\xff\xff\xff\xff"
+
+
+def read_source(source: Source, format_name: str = "auto", options: ReadOptions = ReadOptions()) -> Iterator[Value]:
+    """The values in a source, compressed or not."""
+    entry, plain = open_source(source, format_name, options)
+    return entry.load_reader()(plain, options)
+
+
+def read_pieces(source: Source, format_name: str = "auto", options: ReadOptions = ReadOptions()) -> Iterator[Piece]:
+    """The values in a source, in columns where the format has a reader for them."""
+    entry, plain = open_source(source, format_name, options)
+    reader = entry.load_columns() or entry.load_reader()
+    return reader(plain, options)
 
 
 def open_source(
     source: Source, format_name: str = "auto", options: ReadOptions = ReadOptions()
-) -> tuple[registry.Format, Source]:
-    """The format of a source, as named or found out, and its plain bytes, compressed or not."""
+) -> tuple[Format, Source]:
+    """The format of a source, named or detected, and its bytes without compression."""
     plain = unwrap(source)
     return detect(plain, options) if format_name == "auto" else (registry.by_name(format_name), plain)
 
 
-def detect(source: Source, options: ReadOptions = ReadOptions()) -> tuple[registry.Format, Source]:
+def detect(source: Source, options: ReadOptions = ReadOptions()) -> tuple[Format, Source]:
     """The format of `source`, and a source to read it from the start."""
-    looker = _Seekable(source) if source.seekable() else source if isinstance(source, Peekable) else Peekable(source)
+    peekable = _Seekable(source) if source.seekable() else source if isinstance(source, Peekable) else Peekable(source)
     size = _FIRST_LOOK
     while True:
-        head = looker.peek(size)
-        complete = len(head) < size
-        longest = complete or size >= _LONGEST_LOOK
-        _refuse_known_others(head)
-        found = _by_magic(head, source.seekable())
-        if found is None and head.isspace():
-            found = registry.by_name("zson") if longest else None
-        elif found is None:
-            found = _by_trial(head, complete, longest, options)
-        if found is not None:
-            return found, looker
+        head = peekable.peek(size)
+        is_complete = len(head) < size
+        is_longest = is_complete or size >= _LONGEST_LOOK
+        _refuse_other_formats(head)
+        entry = _by_magic(head, source.seekable())
+        if entry is None and head.isspace():
+            entry = registry.FALLBACK if is_longest else None
+        elif entry is None:
+            entry = _by_trial(head, is_complete, is_longest, options)
+        if entry is not None:
+            return entry, peekable
         size = min(8 * size, _LONGEST_LOOK)
 
 
-def _refuse_known_others(head: bytes) -> None:
-    """What is no input of ours, but easily told."""
+def _refuse_other_formats(head: bytes) -> None:
+    """Name formats that cannot be read but are easily recognised."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InvalidInput("looks like UTF-16 text (make it UTF-8 first: iconv -f UTF-16 -t UTF-8)")
+        raise InvalidInput("looks like UTF-16 text (convert it first: iconv -f UTF-16 -t UTF-8)")
     if head.startswith(b"ARROW1"):
-        raise InvalidInput("an Arrow file; only Arrow streams and Parquet are read (write it as one of these)")
+        raise InvalidInput("an Arrow file; only Arrow streams and Parquet are read (convert it to one of these)")
 
 
 class _Seekable:
-    """A file, with a look ahead."""
+    """A file whose next bytes can be peeked."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -75,18 +94,13 @@ class _Seekable:
         return b"".join(parts)
 
 
-def _by_magic(head: bytes, seekable: bool) -> registry.Format | None:
-    if head.startswith(b"PAR1") and seekable:
-        return registry.by_name("parquet")
-    if head.startswith(b"VNG\0") and seekable:
-        return registry.by_name("vng")
-    if head.startswith(_ARROW_START) and 0 < int.from_bytes(head[4:8], "little") < 1 << 20:
-        return registry.by_name("arrows")
-    return None
+def _by_magic(head: bytes, is_seekable: bool) -> Format | None:
+    entry = registry.by_magic(head)
+    return entry if entry is not None and (is_seekable or not entry.needs_seek) else None
 
 
 class _CutOff(Exception):
-    """A reader wants more than the first bytes."""
+    """A reader needs more than the first bytes."""
 
 
 class _Head(io.BytesIO):
@@ -102,45 +116,42 @@ class _Head(io.BytesIO):
         return False
 
 
-def _by_trial(head: bytes, complete: bool, longest: bool, options: ReadOptions) -> registry.Format | None:
-    """The first format whose reader takes the head; None to be given a longer head."""
+def _by_trial(head: bytes, is_complete: bool, is_longest: bool, options: ReadOptions) -> Format | None:
+    """The first format whose reader accepts the head; None if a longer head is needed to decide."""
     refusals: dict[str, str] = {}
-    for name, count in _TRIED.items():
-        source = io.BytesIO(head) if complete else _Head(head)
+    for entry in registry.formats():
+        if entry.trial is None:
+            continue
         try:
-            _require_beginning(name, head.lstrip())
-            if name in ("csv", "tsv"):
-                _require_header(name, head, options)
-            for _ in islice(registry.by_name(name).load_reader()(source, options), count):
-                pass
-            return registry.by_name(name)
+            _try_reader(entry, entry.trial, head, is_complete, options)
+            return entry
         except _CutOff:
-            return registry.by_name(name) if longest else None
+            return entry if is_longest else None
         except InvalidInput as e:
-            refusals[name] = str(e).removeprefix(f"{name}: ")
-    for name in ("parquet", "vng"):
-        refusals[name] = "requires seekable input" if head[:4] in (b"PAR1", b"VNG\0") else "no magic number"
-    refusals["arrows"], refusals["line"] = "no magic number", "auto-detection not supported"
-    likely = "json" if head.lstrip()[:1] in (b"{", b"[") else "csv" if b"," in head.partition(b"\n")[0] else "zson"
+            refusals[entry.name] = str(e).removeprefix(f"{entry.name}: ")
+    raise _undetected(head, refusals)
+
+
+def _try_reader(entry: Format, trial: Trial, head: bytes, is_complete: bool, options: ReadOptions) -> None:
+    """Read some values; raises InvalidInput if the head is not of this format."""
+    source = io.BytesIO(head) if is_complete else _Head(head)
+    if trial.check is not None:
+        trial.check(head, options)
+    for _ in islice(entry.load_reader()(source, options), trial.values):
+        pass
+
+
+def _undetected(head: bytes, refusals: dict[str, str]) -> InvalidInput:
+    """The error that names what each reader missed, and the most probable format first."""
+    likely = registry.FALLBACK.name
+    for entry in reversed(registry.formats()):
+        if entry.trial is not None and entry.trial.resembles(head):
+            likely = entry.name
+        elif entry.magic:
+            refusals[entry.name] = "requires seekable input" if entry.has_magic(head) else "no magic number"
+        elif entry.undetected:
+            refusals[entry.name] = entry.undetected
     details = "".join(f"\n\t{name}: {refusals[name]}" for name in sorted(refusals))
-    raise InvalidInput(
-        f"format detection error (if it is {likely}: {refusals[likely]}; say what it is with -i){details}"
+    return InvalidInput(
+        f"format detection error (if it is {likely}: {refusals[likely]}; name the format with -i){details}"
     )
-
-
-def _require_beginning(name: str, head: bytes) -> None:
-    """What two formats begin with. Their readers take whole lines, and a line may be longer than any head."""
-    if name == "zeek" and not head.startswith(b"#") and head:
-        raise InvalidInput("line 1: not a zeek log: the first line does not begin with '#'")
-    if name == "zjson" and b'"type"' not in head[:1000] and len(head) > 1000:
-        raise InvalidInput("line 1: malformed ZJSON: no type at the beginning")
-
-
-def _require_header(name: str, head: bytes, options: ReadOptions) -> None:
-    """Any text would pass as a table of one column, and broken JSON as a header."""
-    delimiter = options.csv_delimiter or ("," if name == "csv" else "\t")
-    line = head.partition(b"\n")[0]
-    if delimiter.encode() not in line:
-        raise InvalidInput(f"line 1: delimiter {delimiter!r} not found")
-    if line.lstrip(b"\xef\xbb\xbf \t")[:1] in (b"{", b"["):
-        raise InvalidInput("line 1: begins like JSON, not like a header")

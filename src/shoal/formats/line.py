@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shoal.api.options import ReadOptions
-from shoal.formats.options import WriteOptions
-from shoal.formats.streams import Sink, Source, decode_utf8, read_lines
+from shoal.formats.streams import Sink, Source, WriteOptions, decode_utf8, read_lines
 from shoal.model import types as t
 from shoal.model.text import format_value
 from shoal.model.values import Value

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.formats.options import WriteOptions
-from shoal.formats.streams import Sink
+from shoal.formats.streams import Sink, WriteOptions
 from shoal.model.values import Value
 
 

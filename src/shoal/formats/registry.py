@@ -1,101 +1,301 @@
-"""Every format, in one table: by name and by media type, with where its code lies.
+"""Every format is one entry of a table. What other packages need to know about a format, they ask here.
 
-Code is imported when a format is first used, so that `shoal` starts without Arrow.
+The code of a format is imported when it is first used, so that `shoal` starts without Arrow. The table is ordered:
+detection tries the readers from the strictest to the most lenient.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.options import WriteOptions
-from shoal.formats.streams import Sink, Source, Writer
+from shoal.formats.streams import Sink, Source, WriteOptions, Writer
+from shoal.lazy import lazy
 from shoal.model.values import Value
+
+if TYPE_CHECKING:
+    from shoal.formats import line, null, table, text, zson
+    from shoal.formats.arrow import parquet
+    from shoal.formats.arrow import stream as arrow_stream
+    from shoal.formats.columns.batches import Batch
+    from shoal.formats.csv import column_reader as csv_column_reader
+    from shoal.formats.csv import reader as csv_reader
+    from shoal.formats.csv import writer as csv_writer
+    from shoal.formats.json import column_reader as json_column_reader
+    from shoal.formats.json import reader as json_reader
+    from shoal.formats.json import writer as json_writer
+    from shoal.formats.vng import files as vng_files
+    from shoal.formats.zeek import reader as zeek_reader
+    from shoal.formats.zeek import writer as zeek_writer
+    from shoal.formats.zjson import reader as zjson_reader
+    from shoal.formats.zjson import writer as zjson_writer
+    from shoal.formats.zng import stream as zng_stream
+else:
+    arrow_stream = lazy("shoal.formats.arrow.stream")
+    csv_column_reader = lazy("shoal.formats.csv.column_reader")
+    csv_reader = lazy("shoal.formats.csv.reader")
+    csv_writer = lazy("shoal.formats.csv.writer")
+    json_column_reader = lazy("shoal.formats.json.column_reader")
+    json_reader = lazy("shoal.formats.json.reader")
+    json_writer = lazy("shoal.formats.json.writer")
+    line = lazy("shoal.formats.line")
+    null = lazy("shoal.formats.null")
+    parquet = lazy("shoal.formats.arrow.parquet")
+    table = lazy("shoal.formats.table")
+    text = lazy("shoal.formats.text")
+    vng_files = lazy("shoal.formats.vng.files")
+    zeek_reader = lazy("shoal.formats.zeek.reader")
+    zeek_writer = lazy("shoal.formats.zeek.writer")
+    zjson_reader = lazy("shoal.formats.zjson.reader")
+    zjson_writer = lazy("shoal.formats.zjson.writer")
+    zng_stream = lazy("shoal.formats.zng.stream")
+    zson = lazy("shoal.formats.zson")
 
 Read = Callable[[Source, ReadOptions], Iterator[Value]]
 Write = Callable[[Sink, WriteOptions], Writer]
 
 
 @dataclass(frozen=True, slots=True)
+class Trial:
+    """How detection finds out whether text is of a format: its reader has to accept the beginning."""
+
+    values: int = 1
+    """The number of values to read."""
+    check: Callable[[bytes, ReadOptions], None] | None = None
+    """Refuses a beginning that the reader would accept, or would need more bytes to refuse."""
+    resembles: Callable[[bytes], bool] = lambda head: False
+    """Whether text that no reader accepts was probably meant to be of this format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A file is read in parts at the ends of lines."""
+
+    has_header: bool = False
+    """Whether the first line is needed to read any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """A file is read in parts of whole groups of rows."""
+
+    sizes: Callable[[Source], list[int]]
+    """The bytes of each group."""
+    read: Callable[[Source, ReadOptions, range], Iterator[Batch]]
+
+
+@dataclass(frozen=True, slots=True)
 class Format:
-    """One format. `reader`, `writer` and `columns` are `module:name` inside `shoal.formats`."""
+    """All there is to know about a format. `reader`, `writer` and `column_reader` load its code."""
 
     name: str
-    reader: str | None
-    writer: str | None
+    reader: Callable[[], Read] | None = None
+    writer: Callable[[], Write] | None = None
     media_types: tuple[str, ...] = ()
-    columns: str | None = None
-    """Reads straight into typed columns; formats without it go value by value."""
+    column_reader: Callable[[], Callable[[Source, ReadOptions], Iterator[Batch]]] | None = None
+    """Reads into typed columns; formats without it are read value by value."""
+    is_binary: bool = False
+    """Whether a terminal cannot show it."""
+    magic: bytes = b""
+    """The first bytes of every file."""
+    confirm: Callable[[bytes], bool] | None = None
+    """A further look at a beginning that has the magic bytes."""
+    needs_seek: bool = False
+    """Whether it is read from the end."""
+    trial: Trial | None = None
+    """None where detection does not try the reader."""
+    undetected: str = ""
+    """Why detection leaves the format out, for the message that lists what was tried."""
+    splits: Lines | Groups | None = None
+    """How a large file is read in parts; None if it cannot be."""
 
     def load_reader(self) -> Read:
         """The generator function that reads this format."""
         if self.reader is None:
             raise InvalidInput(f"cannot read format {self.name!r} (one of: {', '.join(readable())})")
-        return _load(self.reader)  # type: ignore[no-any-return]
+        return self.reader()
 
     def load_writer(self) -> Write:
         """The class that writes this format."""
         if self.writer is None:
             raise InvalidInput(f"cannot write format {self.name!r} (one of: {', '.join(writable())})")
-        return _load(self.writer)  # type: ignore[no-any-return]
+        return self.writer()
 
-    def load_columns(self) -> Any | None:
+    def load_columns(self) -> Callable[[Source, ReadOptions], Iterator[Batch]] | None:
         """The function that reads this format into columns, if it has one."""
-        return None if self.columns is None else _load(self.columns)
+        return None if self.column_reader is None else self.column_reader()
+
+    def has_magic(self, head: bytes) -> bool:
+        """Whether bytes begin like a file of this format."""
+        return bool(self.magic) and head.startswith(self.magic) and (self.confirm is None or self.confirm(head))
 
 
-FORMATS: tuple[Format, ...] = (
-    Format("zson", "zson:read", "zson:Writer", ("application/x-zson",)),
-    Format("zng", "zng:read", "zng:Writer", ("application/x-zng",)),
-    Format("json", "json_rows:read", "json_text:Writer", ("application/json",), "json_columns:read"),
-    Format("ndjson", "json_rows:read", "json_text:LineWriter", ("application/x-ndjson",), "json_columns:read"),
-    Format("zjson", "zjson:read", "zjson:Writer", ("application/x-zjson",)),
-    Format("vng", "vng:read", "vng:Writer", ("application/x-vng",)),
-    Format("csv", "csv_rows:read", "csv_rows:Writer", ("text/csv",), "csv_columns:read"),
-    Format("tsv", "csv_rows:read_tsv", "csv_rows:TsvWriter", ("text/tab-separated-values",), "csv_columns:read_tsv"),
-    Format("zeek", "zeek:read", "zeek:Writer", ("application/x-zeek",)),
-    Format("parquet", "parquet:read", "parquet:Writer", ("application/x-parquet",), "parquet:read_columns"),
-    Format("arrows", "arrow:read", "arrow:Writer", ("application/vnd.apache.arrow.stream",), "arrow:read_columns"),
-    Format("line", "line:read", "line:Writer", ("application/x-line",)),
-    Format("text", None, "text:Writer"),
-    Format("table", None, "table:Writer"),
-    Format("lake", None, "lake:Writer"),
-    Format("null", None, "null:Writer"),
-)
+_FORMATS: dict[str, Format] = {}
 
-_BY_NAME = {f.name: f for f in FORMATS}
-_BY_MEDIA_TYPE = {m: f for f in FORMATS for m in f.media_types}
+
+def register(entry: Format) -> None:
+    """Add a format. An entry of the same name is replaced."""
+    _FORMATS[entry.name] = entry
+
+
+def formats() -> tuple[Format, ...]:
+    """All formats, in the order of the table."""
+    return tuple(_FORMATS.values())
 
 
 def by_name(name: str) -> Format:
     """The format of this name."""
-    if name not in _BY_NAME:
-        raise InvalidInput(f"no format named {name!r} (one of: {', '.join(sorted(_BY_NAME))})")
-    return _BY_NAME[name]
+    if name not in _FORMATS:
+        raise InvalidInput(f"no format named {name!r} (one of: {', '.join(sorted(_FORMATS))})")
+    return _FORMATS[name]
 
 
 def by_media_type(media_type: str) -> Format:
     """The format of this media type; parameters such as a charset are ignored."""
     essence = media_type.partition(";")[0].strip().lower()
-    if essence not in _BY_MEDIA_TYPE:
-        raise InvalidInput(f"no format has media type {essence!r} (one of: {', '.join(sorted(_BY_MEDIA_TYPE))})")
-    return _BY_MEDIA_TYPE[essence]
+    entries = {each: entry for entry in formats() for each in entry.media_types}
+    if essence not in entries:
+        raise InvalidInput(f"no format has media type {essence!r} (one of: {', '.join(sorted(entries))})")
+    return entries[essence]
+
+
+def by_magic(head: bytes) -> Format | None:
+    """The format whose magic bytes these are."""
+    return next((entry for entry in formats() if entry.has_magic(head)), None)
 
 
 def readable() -> list[str]:
     """Names of the formats that can be read."""
-    return sorted(f.name for f in FORMATS if f.reader)
+    return sorted(entry.name for entry in formats() if entry.reader)
 
 
 def writable() -> list[str]:
     """Names of the formats that can be written."""
-    return sorted(f.name for f in FORMATS if f.writer)
+    return sorted(entry.name for entry in formats() if entry.writer)
 
 
-def _load(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(f"shoal.formats.{module}"), name)
+MAGIC_SIZE = 8
+"""Bytes that decide about magic."""
+_ARROW_METADATA = 1 << 20
+"""The schema of an Arrow stream is smaller."""
+
+for _entry in (
+    Format(
+        "zeek",
+        reader=lambda: zeek_reader.read,
+        writer=lambda: zeek_writer.Writer,
+        media_types=("application/x-zeek",),
+        trial=Trial(check=lambda head, _: zeek_reader.check_beginning(head)),
+    ),
+    Format(
+        "zjson",
+        reader=lambda: zjson_reader.read,
+        writer=lambda: zjson_writer.Writer,
+        media_types=("application/x-zjson",),
+        trial=Trial(check=lambda head, _: zjson_reader.check_beginning(head)),
+    ),
+    Format(
+        "json",
+        reader=lambda: json_reader.read,
+        writer=lambda: json_writer.Writer,
+        media_types=("application/json",),
+        column_reader=lambda: json_column_reader.read,
+        trial=Trial(values=10, resembles=lambda head: head.lstrip()[:1] in (b"{", b"[")),
+        splits=Lines(),
+    ),
+    Format(
+        "ndjson",
+        reader=lambda: json_reader.read,
+        writer=lambda: json_writer.LineWriter,
+        media_types=("application/x-ndjson",),
+        column_reader=lambda: json_column_reader.read,
+        splits=Lines(),
+    ),
+    Format(
+        "zson",
+        reader=lambda: zson.read,
+        writer=lambda: zson.Writer,
+        media_types=("application/x-zson",),
+        trial=Trial(),
+    ),
+    Format(
+        "zng",
+        reader=lambda: zng_stream.read,
+        writer=lambda: zng_stream.Writer,
+        media_types=("application/x-zng",),
+        is_binary=True,
+        trial=Trial(),
+    ),
+    Format(
+        "csv",
+        reader=lambda: csv_reader.read,
+        writer=lambda: csv_writer.Writer,
+        media_types=("text/csv",),
+        column_reader=lambda: csv_column_reader.read,
+        trial=Trial(
+            check=lambda head, options: csv_reader.check_header(head, options.csv_delimiter or ","),
+            resembles=lambda head: b"," in head.partition(b"\n")[0],
+        ),
+        splits=Lines(has_header=True),
+    ),
+    Format(
+        "tsv",
+        reader=lambda: csv_reader.read_tsv,
+        writer=lambda: csv_writer.TsvWriter,
+        media_types=("text/tab-separated-values",),
+        column_reader=lambda: csv_column_reader.read_tsv,
+        trial=Trial(check=lambda head, options: csv_reader.check_header(head, options.csv_delimiter or "\t")),
+        splits=Lines(has_header=True),
+    ),
+    Format(
+        "vng",
+        reader=lambda: vng_files.read,
+        writer=lambda: vng_files.Writer,
+        media_types=("application/x-vng",),
+        is_binary=True,
+        magic=b"VNG\0",
+        needs_seek=True,
+    ),
+    Format(
+        "parquet",
+        reader=lambda: parquet.read,
+        writer=lambda: parquet.Writer,
+        media_types=("application/x-parquet",),
+        column_reader=lambda: parquet.read_columns,
+        is_binary=True,
+        magic=b"PAR1",
+        needs_seek=True,
+        splits=Groups(
+            lambda source: parquet.group_sizes(source),
+            lambda source, options, groups: parquet.read_columns(source, options, groups),
+        ),
+    ),
+    Format(
+        "arrows",
+        reader=lambda: arrow_stream.read,
+        writer=lambda: arrow_stream.Writer,
+        media_types=("application/vnd.apache.arrow.stream",),
+        column_reader=lambda: arrow_stream.read_columns,
+        is_binary=True,
+        magic=b"\xff\xff\xff\xff",
+        confirm=lambda head: 0 < int.from_bytes(head[4:8], "little") < _ARROW_METADATA,
+    ),
+    Format(
+        "line",
+        reader=lambda: line.read,
+        writer=lambda: line.Writer,
+        media_types=("application/x-line",),
+        undetected="auto-detection not supported",
+        splits=Lines(),
+    ),
+    Format("text", writer=lambda: text.Writer),
+    Format("table", writer=lambda: table.Writer),
+    Format("null", writer=lambda: null.Writer),
+):
+    register(_entry)
+
+FALLBACK = by_name("zson")
+"""What blank input is, and text that resembles nothing else."""

@@ -1,6 +1,6 @@
-"""Parts of large files that can be read apart: lines between two places, and row groups.
+"""Parts of large files that are read separately: lines between two offsets, or row groups.
 
-A part has the lines that begin in it. Where a line end is inside of a value the part before it cannot be read to its
+A part has the lines that begin in it. Where a line end is inside of a value, the part before it cannot be read to its
 end, which is an error: then the file has to be read whole.
 """
 
@@ -9,19 +9,15 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import pairwise
-from typing import Any
 
 from shoal.api.options import ReadOptions
 from shoal.formats import registry
 from shoal.formats.compression import unwrap
-from shoal.formats.detect import detect
-from shoal.formats.files import Piece, read_pieces
+from shoal.formats.detect import Piece, detect, read_pieces
+from shoal.formats.registry import Groups
 from shoal.formats.streams import Source
 
-_BY_LINES = frozenset(("json", "ndjson", "csv", "tsv", "line"))
-_WITH_HEADER = frozenset(("csv", "tsv"))
 _LONGEST_HEADER = 1 << 20
 _BLOCK = 1 << 16
 
@@ -33,7 +29,7 @@ class Split:
     format_name: str
     start: int = 0
     end: int | None = None
-    """Bytes of lines, or numbers of row groups."""
+    """Offsets of bytes in a file of lines, or numbers of groups."""
     header: bytes = b""
     """What has to be read before the lines of any part but the first."""
 
@@ -44,53 +40,45 @@ class Split:
 
 
 def split(source: Source, format_name: str, options: ReadOptions, size: int) -> list[Split]:
-    """Parts of about so many bytes of an open file; one, if it cannot be parted."""
-    whole = [Split(format_name)]
+    """Parts of about `size` bytes of an open file; a single one if it cannot be split."""
     if not source.seekable():
-        return whole
+        return [Split(format_name)]
     length = source.seek(0, io.SEEK_END)
     source.seek(0)
     if length <= size:
-        return whole
+        return [Split(format_name)]
     plain = unwrap(source)
     if not plain.seekable():
-        return whole  # compressed
-    found = registry.by_name(format_name) if format_name != "auto" else detect(plain, options)[0]
+        return [Split(format_name)]  # compressed
+    entry = registry.by_name(format_name) if format_name != "auto" else detect(plain, options)[0]
     source.seek(0)
-    if found.name == "parquet":
-        return _row_groups(source, size)
-    if found.name not in _BY_LINES:
-        return [Split(found.name)]
-    header = _header(source) if found.name in _WITH_HEADER else b""
-    if header is None:
-        return [Split(found.name)]
+    if isinstance(entry.splits, Groups):
+        return _group_splits(entry.name, entry.splits.sizes(source), size)
+    header = _header(source) if entry.splits is not None and entry.splits.has_header else b""
+    if entry.splits is None or header is None:
+        return [Split(entry.name)]
     rest = length - len(header)
     count = -(-rest // size)
     edges = [0, *(len(header) + rest * i // count for i in range(1, count + 1))]
-    return [Split(found.name, start, end, header if start else b"") for start, end in pairwise(edges)]
+    return [Split(entry.name, start, end, header if start else b"") for start, end in pairwise(edges)]
 
 
 def _header(source: Source) -> bytes | None:
-    """The first line of a table; None if it is not for sure all of the header."""
+    """The first line of a table; None if the header may be longer."""
     head = source.read(_LONGEST_HEADER)
     line, end, _ = head.partition(b"\n")
     return line + end if end and b'"' not in line and line.strip() else None
 
 
-def _row_groups(source: Source, size: int) -> list[Split]:
-    made: list[Split] = []
-    start = held = 0
-    sizes = _parquet().group_sizes(source)
-    for place, group in enumerate(sizes):
-        held += group
-        if held >= size or place == len(sizes) - 1:
-            made.append(Split("parquet", start, place + 1))
-            start, held = place + 1, 0
-    return made if len(made) > 1 else [Split("parquet")]
-
-
-def _parquet() -> Any:
-    return import_module("shoal.formats.parquet")
+def _group_splits(format_name: str, sizes: list[int], size: int) -> list[Split]:
+    splits: list[Split] = []
+    start = pending = 0
+    for number, group in enumerate(sizes):
+        pending += group
+        if pending >= size or number == len(sizes) - 1:
+            splits.append(Split(format_name, start, number + 1))
+            start, pending = number + 1, 0
+    return splits if len(splits) > 1 else [Split(format_name)]
 
 
 # ---- reading
@@ -100,35 +88,35 @@ def read_split(source: Source, part: Split, options: ReadOptions) -> Iterator[Pi
     """What is in a part of an open file."""
     if part.end is None:
         return read_pieces(source, part.format_name, options)
-    if part.format_name == "parquet":
-        groups: Iterator[Piece] = _parquet().read_columns(source, options, range(part.start, part.end))
-        return groups
-    begin, end = _line_start(source, part.start), _line_start(source, part.end)
-    if begin >= end:
+    splits = registry.by_name(part.format_name).splits
+    if isinstance(splits, Groups):
+        return splits.read(source, options, range(part.start, part.end))
+    start, end = _line_start(source, part.start), _line_start(source, part.end)
+    if start >= end:
         return iter(())  # a line that is longer than the part, and belongs to the one before
-    return read_pieces(_Window(source, begin, end, part.header), part.format_name, options)
+    return read_pieces(_Window(source, start, end, part.header), part.format_name, options)
 
 
-def _line_start(source: Source, place: int) -> int:
-    """Where the first line begins that does not begin before a place."""
-    if not place:
+def _line_start(source: Source, offset: int) -> int:
+    """The start of the first line that does not begin before an offset."""
+    if not offset:
         return 0
-    at = place - 1
+    at = offset - 1
     source.seek(at)
     while block := source.read(_BLOCK):
-        found = block.find(b"\n") + 1
-        if found:
-            return at + found
+        start = block.find(b"\n") + 1
+        if start:
+            return at + start
         at += len(block)
     return at
 
 
 class _Window(io.RawIOBase):
-    """Bytes of an open file between two places, after some others."""
+    """A header, and then the bytes of an open file between two offsets."""
 
-    def __init__(self, source: Source, begin: int, end: int, header: bytes) -> None:
-        source.seek(begin)
-        self._source, self._left, self._header = source, end - begin, header
+    def __init__(self, source: Source, start: int, end: int, header: bytes) -> None:
+        source.seek(start)
+        self._source, self._left, self._header = source, end - start, header
 
     def read(self, size: int = -1, /) -> bytes:
         if self._header:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 from shoal.api.options import MAX_VALUE_SIZE
@@ -45,6 +46,20 @@ class Sink(Protocol):
     def write(self, data: bytes, /) -> object:
         """Take all of `data`."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a caller chooses; each format looks at what concerns it."""
+
+    pretty: int | None = None
+    """Columns of indentation for zson and json; 0 is one value a line, None is the format's default (0)."""
+    persist: str | None = None
+    """A regular expression: named types that match are defined once a stream, not once a value."""
+    color: bool = False
+    csv_delimiter: str | None = None
+    zng_compress: bool = True
+    zng_frame_size: int = 512 * 1024
 
 
 class Writer(Protocol):

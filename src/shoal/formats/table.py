@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from shoal.errors import InvalidInput
 from shoal.formats.flatten import Columns, columns, row
-from shoal.formats.options import WriteOptions
-from shoal.formats.streams import Sink
-from shoal.formats.zeek_cells import Style, Text, cell_text, escape
+from shoal.formats.streams import Sink, WriteOptions
+from shoal.formats.zeek.cells import Style, Text, cell_text, escape
 from shoal.model import types as t
 from shoal.model.text import brief
 from shoal.model.values import Value

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from shoal.formats.flatten import columns, row
-from shoal.formats.options import WriteOptions
-from shoal.formats.streams import Sink
-from shoal.formats.zeek_cells import Style, cell_text
+from shoal.formats.streams import Sink, WriteOptions
+from shoal.formats.zeek.cells import Style, cell_text
 from shoal.model import types as t
 from shoal.model.values import Value
 

@@ -14,8 +14,7 @@ import re2
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.colors import paint_zson
-from shoal.formats.options import WriteOptions
-from shoal.formats.streams import CHUNK, Sink, Source, read_at_least
+from shoal.formats.streams import CHUNK, Sink, Source, WriteOptions, read_at_least
 from shoal.model.parse import NeedMore, ParseError, Parser
 from shoal.model.text import Formatter
 from shoal.model.types import Type

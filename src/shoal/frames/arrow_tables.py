@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from shoal.errors import InvalidInput
-from shoal.formats import arrow
-from shoal.formats.arrow_intervals import has_intervals
-from shoal.formats.arrow_read import batches, refusing
-from shoal.formats.arrow_scalars import null_mask
-from shoal.formats.arrow_write import exchange_type
-from shoal.formats.columns import BATCH_ROWS
-from shoal.formats.options import WriteOptions
-from shoal.formats.physical import from_arrow, to_arrow
+from shoal.formats.arrow import stream as arrow
+from shoal.formats.arrow.intervals import has_intervals
+from shoal.formats.arrow.reader import batches, refusing
+from shoal.formats.arrow.scalars import null_mask
+from shoal.formats.arrow.writer import exchange_type
+from shoal.formats.columns.batches import BATCH_ROWS
+from shoal.formats.columns.physical import from_arrow, to_arrow
+from shoal.formats.streams import WriteOptions
 from shoal.frames.arrow_layout import Column, is_ours, lay_out, rows
 from shoal.frames.surface import from_surface, is_plain, surface, to_surface
 from shoal.model import types as t

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shoal.formats.arrow_read import refusing
-from shoal.formats.csv_rows import unique_names
+from shoal.formats.arrow.reader import refusing
+from shoal.formats.csv.reader import unique_names
 from shoal.frames.arrow_layout import Column, lay_out, rows
 from shoal.frames.arrow_tables import natural_array, read_column, reads_as, type_of
 from shoal.frames.python_values import column_type, remember, to_cell

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput, NotFound
-from shoal.formats.files import Piece, read_pieces, read_source
+from shoal.formats.detect import Piece, read_pieces, read_source
 from shoal.formats.streams import Source
 from shoal.frames.python_values import from_python
 from shoal.lazy import lazy

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from shoal.api.options import Statistics
 from shoal.errors import InvalidInput, Unsupported
-from shoal.formats.json_text import to_json
+from shoal.formats.json.writer import to_json
 from shoal.frames.python_values import to_python
 from shoal.lazy import lazy
 from shoal.model.text import format_value

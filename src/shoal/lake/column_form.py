@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shoal.errors import CorruptData, NotFound
-from shoal.formats.columns import Batch
-from shoal.formats.fused import TableColumns, to_batch
-from shoal.formats.layouts import Layout, Leaf, layout_of
-from shoal.formats.physical import from_arrow
+from shoal.formats.columns.batches import Batch
+from shoal.formats.columns.fusion import TableColumns, to_batch
+from shoal.formats.columns.layouts import Layout, Leaf, layout_of
+from shoal.formats.columns.physical import from_arrow
 from shoal.lake.key_columns import Stretch
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey
 from shoal.lake.objects import DataObject, Purged, key_of

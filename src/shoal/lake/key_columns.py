@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shoal.formats.columns import Batch, Part, Rows
-from shoal.formats.physical import from_arrow, to_arrow
+from shoal.formats.columns.batches import Batch, Part, Rows
+from shoal.formats.columns.physical import from_arrow, to_arrow
 from shoal.lake.keys import Order, Path, SortKey, compare_in, getter
 from shoal.lake.zones import ORDERED
 from shoal.model import types as t

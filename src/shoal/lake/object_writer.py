@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.errors import ShoalError
-from shoal.formats.columns import Batch, Part, Rows, batch_of
-from shoal.formats.files import Piece
-from shoal.formats.fused import Fuser
-from shoal.formats.layouts import Layout, choose_shapes, layout_of
-from shoal.formats.physical import from_arrow
+from shoal.formats.columns.batches import Batch, Part, Rows, batch_of
+from shoal.formats.columns.fusion import Fuser
+from shoal.formats.columns.layouts import Layout, choose_shapes, layout_of
+from shoal.formats.columns.physical import from_arrow
+from shoal.formats.detect import Piece
 from shoal.ids import new
 from shoal.lake import column_form
 from shoal.lake.key_columns import SOMEWHERE, find_place

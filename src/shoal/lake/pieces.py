@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from shoal.formats.columns import Batch
-from shoal.formats.fused import TableColumns, to_batch
+from shoal.formats.columns.batches import Batch
+from shoal.formats.columns.fusion import TableColumns, to_batch
 from shoal.ids import Id
 from shoal.lake import column_form
 from shoal.lake.keys import SortKey, compare_in

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from shoal.formats.columns import Batch, Rows
+from shoal.formats.columns.batches import Batch, Rows
 from shoal.ids import Id
 from shoal.lake.key_columns import kept_rows
 from shoal.lake.objects import DataObject

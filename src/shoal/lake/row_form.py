@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shoal.errors import CorruptData, InvalidInput, NotFound
-from shoal.formats import zng
+from shoal.formats.zng import stream as zng
 from shoal.ids import Id
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, is_ranged
 from shoal.lake.objects import DataObject, Form, Purged, data_key, key_of

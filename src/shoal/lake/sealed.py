@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable
 
 from shoal.errors import CorruptData, InvalidInput
-from shoal.formats import zng
+from shoal.formats.zng import stream as zng
 from shoal.model.values import Value
 
 _SEAL = b"shoal crc32 "

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from shoal.formats.columns import Batch, batches
+from shoal.formats.columns.batches import Batch, batches
 from shoal.ids import Id
 from shoal.lake import column_form, row_form
 from shoal.lake.key_columns import EVERYWHERE, Stretch, rows_between

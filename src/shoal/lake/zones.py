@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from shoal.formats.layouts import Layout, Leaf, Path, layout_of
+from shoal.formats.columns.layouts import Layout, Leaf, Path, layout_of
 from shoal.lake.keys import KeyRange
 from shoal.lake.objects import DataObject
 from shoal.model import types as t

@@ -12,10 +12,10 @@ from shoal.lazy import lazy
 
 if TYPE_CHECKING:
     from shoal.engines.spark import jobs
-    from shoal.formats import arrow_read
+    from shoal.formats.arrow import reader as arrow_reader
 else:
     jobs = lazy("shoal.engines.spark.jobs")
-    arrow_read = lazy("shoal.formats.arrow_read")
+    arrow_reader = lazy("shoal.formats.arrow.reader")
 
 
 def load_frame(pool: Pool, frame: Any) -> list[DataObject]:
@@ -28,7 +28,7 @@ def write_rows(pool: Pool, batches: Iterator[Any]) -> list[list[DataObject]]:
     writer = pool.writer()
     try:
         for batch in batches:
-            for piece in arrow_read.batches(batch):
+            for piece in arrow_reader.batches(batch):
                 writer.write_batch(piece)
         return [writer.close()]
     except BaseException:

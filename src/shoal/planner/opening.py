@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from shoal.api.options import ReadOptions, Watch
 from shoal.errors import Unsupported
-from shoal.formats.files import read_source
+from shoal.formats.detect import read_source
 from shoal.ids import Id, parse
 from shoal.lake.keys import KeyRange
 from shoal.lake.lake import Lake

@@ -20,7 +20,7 @@ from shoal.planner.pruned import prune
 from shoal.planner.pruning import key_range
 
 if TYPE_CHECKING:
-    from shoal.formats.columns import Rows
+    from shoal.formats.columns.batches import Rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.engines.units import Scan, Source
-from shoal.formats.columns import batch_of
-from shoal.formats.fused import Fuser
-from shoal.formats.layouts import layout_of
+from shoal.formats.columns.batches import batch_of
+from shoal.formats.columns.fusion import Fuser
+from shoal.formats.columns.layouts import layout_of
 from shoal.ids import Id, to_text
 from shoal.lake import column_form, row_form
 from shoal.lake.objects import DataObject, Form, Purged

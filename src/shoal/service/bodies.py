@@ -14,14 +14,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from shoal.errors import InvalidInput, TooLarge
-from shoal.formats.compression import Peekable, unwrap
+from shoal.formats import registry
+from shoal.formats.compression import Peekable, is_compressed, unwrap
 from shoal.formats.streams import CHUNK, Source
 
 _IDLE_SECONDS = 60.0
 """How long to wait for the next bytes."""
-_WRAPPED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
-_SOUGHT = (b"PAR1", b"VNG")
-"""How formats begin that cannot be read from the front: they are put on disk first."""
 
 
 class Body:
@@ -109,10 +107,11 @@ def plain(body: Body, encoding: str, limit: int) -> Source:
     if encoding not in ("", "identity", "gzip", "zstd"):
         raise InvalidInput(f"unknown Content-Encoding {encoding!r} (gzip or zstd)")
     inner = _Counted(unwrap(body), limit)
-    head = inner.peek(4)
-    if head.startswith(_WRAPPED):
+    head = inner.peek(registry.MAGIC_SIZE)
+    if is_compressed(head):
         raise InvalidInput("the body is compressed twice")
-    return _on_disk(inner) if head.startswith(_SOUGHT) else inner
+    entry = registry.by_magic(head)
+    return _on_disk(inner) if entry is not None and entry.needs_seek else inner
 
 
 def _on_disk(source: Source) -> BinaryIO:

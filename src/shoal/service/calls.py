@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.files import read_source
+from shoal.formats.detect import read_source
 from shoal.formats.registry import Format
 from shoal.formats.streams import Source
 from shoal.frames.python_values import to_python

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shoal.formats import zjson, zng
-from shoal.formats.options import WriteOptions
-from shoal.formats.streams import Sink
+from shoal.formats.streams import Sink, WriteOptions
+from shoal.formats.zjson import writer as zjson
+from shoal.formats.zng import stream as zng
 from shoal.model.fields import named
 from shoal.model.text import format_value
 from shoal.model.values import Value, int64, record, string

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shoal.errors import InvalidInput
-from shoal.formats.json_text import to_json
-from shoal.formats.options import WriteOptions
+from shoal.formats.json.writer import to_json
 from shoal.formats.registry import Format, by_media_type, by_name
-from shoal.formats.streams import Sink, Writer
+from shoal.formats.streams import Sink, WriteOptions, Writer
 from shoal.model.values import Value
 
 _UNSAID = ("", "*/*", "application/octet-stream", "application/x-www-form-urlencoded")

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from shoal.formats.registry import FORMATS
+from shoal.formats.registry import formats
 from shoal.service.answers import Text
 from shoal.service.calls import Call
 from shoal.service.routes import ROUTES, Need, Param, Route
@@ -30,8 +30,8 @@ _ERRORS = {
     "429": "too much is going on",
     "503": "the store failed, or did not say what it did: `commit` is the id to ask about",
 }
-_READ = [f.media_types[0] for f in FORMATS if f.reader is not None and f.media_types]
-_WRITTEN = [f.media_types[0] for f in FORMATS if f.writer is not None and f.media_types]
+_READ = [f.media_types[0] for f in formats() if f.reader is not None and f.media_types]
+_WRITTEN = [f.media_types[0] for f in formats() if f.writer is not None and f.media_types]
 
 
 def show(call: Call) -> Text:

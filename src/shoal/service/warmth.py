@@ -12,13 +12,13 @@ from shoal.service.state import Service
 if TYPE_CHECKING:
     from shoal.engines.duckdb import queries, runner
     from shoal.engines.spark import session
-    from shoal.formats import json_columns
+    from shoal.formats.json import column_reader as json_column_reader
     from shoal.planner import scan_units, spark_frames, sql
 else:
     queries = lazy("shoal.engines.duckdb.queries")
     runner = lazy("shoal.engines.duckdb.runner")
     session = lazy("shoal.engines.spark.session")
-    json_columns = lazy("shoal.formats.json_columns")
+    json_column_reader = lazy("shoal.formats.json.column_reader")
     scan_units = lazy("shoal.planner.scan_units")
     spark_frames = lazy("shoal.planner.spark_frames")
     sql = lazy("shoal.planner.sql")
@@ -30,7 +30,7 @@ def warm_up(service: Service, with_spark: bool) -> None:
 
 
 def _warm_up(service: Service, with_spark: bool) -> None:
-    load(scan_units, runner, json_columns, sql)
+    load(scan_units, runner, json_column_reader, sql)
     queries.connection()
     if not with_spark:
         return

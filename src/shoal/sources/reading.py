@@ -9,7 +9,7 @@ from typing import TypeVar
 from shoal.api.options import ReadOptions, Watch
 from shoal.errors import InvalidInput, ShoalError, StorageFailure
 from shoal.formats import registry
-from shoal.formats.files import Piece, read_pieces, read_source
+from shoal.formats.detect import Piece, read_pieces, read_source
 from shoal.formats.splits import Split, read_split
 from shoal.formats.streams import Source
 from shoal.model.values import Value

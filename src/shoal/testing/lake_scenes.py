@@ -17,7 +17,7 @@ import pytest
 
 from shoal import ids
 from shoal.errors import ShoalError, StorageFailure
-from shoal.formats.columns import Rows
+from shoal.formats.columns.batches import Rows
 from shoal.ids import Id, new, to_text
 from shoal.lake import (
     changes,

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from shoal.formats.json_rows import decode_line
-from shoal.formats.json_text import to_json
+from shoal.formats.json.reader import decode_line
+from shoal.formats.json.writer import to_json
 from shoal.model import types as t
 from shoal.model.literals import make_net, round_float
 from shoal.model.values import Value

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 
-from shoal.formats.options import WriteOptions
 from shoal.formats.registry import Write
+from shoal.formats.streams import WriteOptions
 from shoal.model.values import Value
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from shoal.formats.layouts import VALUE, Layout, Slot, bare
+from shoal.formats.columns.layouts import VALUE, Layout, Slot, bare
 from shoal.model import types as t
 from shoal.model.text import format_value
 from shoal.model.values import Value

@@ -16,7 +16,7 @@ from shoal.engines.interp.operators.compiler import Compiler
 from shoal.engines.sql.formulas import CODE, Column, Computed, Formula, Input, Record, Result
 from shoal.engines.sql.nodes import Const
 from shoal.errors import ShoalError
-from shoal.formats.physical import arrow_type, from_arrow, to_arrow
+from shoal.formats.columns.physical import arrow_type, from_arrow, to_arrow
 from shoal.lang import plan
 from shoal.lang.frames import deep_frames
 from shoal.model import types as t

@@ -12,7 +12,7 @@ from shoal.engines.sql import build
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import filtered
 from shoal.engines.units import Source
-from shoal.formats.columns import Rows
+from shoal.formats.columns.batches import Rows
 from shoal.lang import plan
 from shoal.lang.walk import has_aggregate
 

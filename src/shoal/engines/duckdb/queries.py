@@ -21,7 +21,7 @@ from shoal.engines.sql.formulas import Computed
 from shoal.engines.sql.frames import Item, scan_frame
 from shoal.engines.stopping import Stop, current
 from shoal.engines.units import Source
-from shoal.formats.layouts import layout_of
+from shoal.formats.columns.layouts import layout_of
 from shoal.lang.frames import deep_frames
 
 _BATCH_ROWS = 8192

@@ -13,9 +13,9 @@ from shoal.engines.interp.aggregates.numeric import partial_number
 from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.sql.frames import Flat
 from shoal.engines.sql.summaries import GROUP, Result, Summary
-from shoal.formats.fused import to_batch
-from shoal.formats.layouts import SHAPE, Leaf, Struct
-from shoal.formats.physical import arrow_type
+from shoal.formats.columns.fusion import to_batch
+from shoal.formats.columns.layouts import SHAPE, Leaf, Struct
+from shoal.formats.columns.physical import arrow_type
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import NULL, Value

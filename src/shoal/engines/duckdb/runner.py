@@ -24,7 +24,7 @@ from shoal.engines.sql.orders import ITEMS_WHEN_SPLIT
 from shoal.engines.sql.reductions import Reduction
 from shoal.engines.sql.summaries import ONLY_SHAPE
 from shoal.engines.units import Scan, Source
-from shoal.formats.layouts import Layout
+from shoal.formats.columns.layouts import Layout
 from shoal.lang import plan
 from shoal.lang.frames import deep_frames
 from shoal.lang.rules.split_aggregates import split_aggregates

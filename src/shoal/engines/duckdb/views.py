@@ -18,9 +18,9 @@ from shoal.engines.tables.forms import TableForm, source_slot
 from shoal.engines.tables.plain import is_plain, plain_type, to_plain
 from shoal.engines.units import Source
 from shoal.errors import InvalidInput
-from shoal.formats import fused
-from shoal.formats.layouts import Layout, Leaf, Slot, Struct, layout_of
-from shoal.formats.physical import arrow_type
+from shoal.formats.columns import fusion
+from shoal.formats.columns.layouts import Layout, Leaf, Slot, Struct, layout_of
+from shoal.formats.columns.physical import arrow_type
 from shoal.model import types as t
 
 _DIALECT = "duckdb"
@@ -152,7 +152,7 @@ class _Columns:
         if source is None:
             return build.null(sql_type(wanted))
         column = build.nested(source.column)
-        if fused.struct_type(source) == wanted and self._is_plain(source):
+        if fusion.struct_type(source) == wanted and self._is_plain(source):
             return column
         fields = [
             exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=sql)

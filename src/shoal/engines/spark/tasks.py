@@ -16,9 +16,9 @@ from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.tables.forms import Projection, TableForm
 from shoal.engines.units import Scan, Source
-from shoal.formats.columns import batches
-from shoal.formats.fused import Fuser, TableColumns
-from shoal.formats.layouts import SHAPE, layout_of
+from shoal.formats.columns.batches import batches
+from shoal.formats.columns.fusion import Fuser, TableColumns
+from shoal.formats.columns.layouts import SHAPE, layout_of
 from shoal.lang import plan
 from shoal.model.values import Value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 
-from shoal.formats import zng
+from shoal.formats.zng import stream as zng
 from shoal.model.values import Value
 
 _CHUNK = 1 << 20

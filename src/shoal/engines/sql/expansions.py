@@ -30,7 +30,7 @@ from shoal.engines.sql.nodes import (
     on,
 )
 from shoal.engines.sql.operators import changed
-from shoal.formats.layouts import physical_names
+from shoal.formats.columns.layouts import physical_names
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import MISSING, Value

@@ -16,7 +16,7 @@ from shoal.engines.interp.engine import evaluate
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, Sql
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, Outcomes, Rec, always, const, narrowed
-from shoal.formats.layouts import physical_names
+from shoal.formats.columns.layouts import physical_names
 from shoal.lang import plan
 from shoal.lang.frames import deep_frames
 from shoal.lang.rules.project_fields import paths_in

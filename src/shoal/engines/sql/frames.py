@@ -18,8 +18,8 @@ from shoal.engines.sql import build, formulas
 from shoal.engines.sql.build import Cond, Sql, both, either
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec, fields_of, is_valid
 from shoal.engines.sql.types import literal
-from shoal.formats import layouts
-from shoal.formats.layouts import SHAPE, Form, Layout, RecordForm
+from shoal.formats.columns import layouts
+from shoal.formats.columns.layouts import SHAPE, Form, Layout, RecordForm
 from shoal.model import types as t
 from shoal.model.values import Value
 

@@ -20,7 +20,7 @@ from shoal.engines.sql.keys import Found, Keys, is_missing, keys_of
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, Rec, const, fields_of, narrowed
 from shoal.engines.sql.operators import MOST_CASES, cut
 from shoal.engines.sql.tables import Table, table_of
-from shoal.formats.layouts import SHAPE
+from shoal.formats.columns.layouts import SHAPE
 from shoal.lang import plan
 from shoal.lang.rules.project_fields import joined as joined_paths
 from shoal.lang.rules.project_fields import paths_in

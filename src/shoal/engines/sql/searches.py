@@ -16,7 +16,7 @@ from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, Sql, both, either
 from shoal.engines.sql.comparisons import compare_literal
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec
-from shoal.formats.layouts import physical_names
+from shoal.formats.columns.layouts import physical_names
 from shoal.lang import plan
 from shoal.lang.regexps import compile_regexp
 from shoal.model import types as t

@@ -12,7 +12,7 @@ from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
 from shoal.engines.sql.frames import Case, Flat, Frame, Order, flatten, ordered_by, shapes_of, source_case
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec, is_valid
-from shoal.formats.layouts import SHAPE, Form, RecordForm
+from shoal.formats.columns.layouts import SHAPE, Form, RecordForm
 from shoal.model import types as t
 from shoal.model.values import Value
 

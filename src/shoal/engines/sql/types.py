@@ -1,4 +1,4 @@
-"""Physical types in SQL: those of `formats.physical`, by the names that DuckDB has for them."""
+"""Physical types in SQL: those of `formats.columns.physical`, by the names that DuckDB has for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlglot import exp
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
 from shoal.engines.sql.nodes import Const, Leaf, NotColumnar
-from shoal.formats.layouts import physical_names
+from shoal.formats.columns.layouts import physical_names
 from shoal.model import types as t
 from shoal.model.values import Value
 from shoal.model.zcode import Data, encode_type

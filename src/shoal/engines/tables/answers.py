@@ -1,7 +1,7 @@
 """Values out of the columns that a statement gives.
 
 A timestamp of any kind is a time. A decimal is the number with its digits: an integer if it is whole, else a float64.
-Where those would lose digits it stays what `formats.arrow_read` makes of it, as does all that Zed has no type for.
+Where those would lose digits it stays what `formats.arrow.reader` makes of it, as does all that Zed has no type for.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shoal.formats.arrow_read import batches, refusing
-from shoal.formats.arrow_scalars import SCALES
+from shoal.formats.arrow.reader import batches, refusing
+from shoal.formats.arrow.scalars import SCALES
 from shoal.model.values import Value
 
 _MOST_DIGITS = 15

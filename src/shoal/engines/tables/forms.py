@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from shoal.engines.tables.plain import Style, TooFine, plain_type, to_plain
 from shoal.errors import InvalidInput, Unsupported
-from shoal.formats.fused import Columns, Mask
-from shoal.formats.layouts import VALUE, Form, Layout, Leaf, Path, RecordForm, Slot, Struct, layout_of
+from shoal.formats.columns.fusion import Columns, Mask
+from shoal.formats.columns.layouts import VALUE, Form, Layout, Leaf, Path, RecordForm, Slot, Struct, layout_of
 from shoal.model import types as t
 
 MOST_COLUMNS = 10_000

@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.errors import InvalidInput
-from shoal.formats.layouts import physical_names
-from shoal.formats.physical import arrow_type, from_arrow
+from shoal.formats.columns.layouts import physical_names
+from shoal.formats.columns.physical import arrow_type, from_arrow
 from shoal.model import types as t
 from shoal.model.text import format_value
 from shoal.model.values import Value

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from shoal.api.protocol import Compaction
 from shoal.errors import InvalidInput
-from shoal.formats.files import Piece
+from shoal.formats.detect import Piece
 from shoal.frames.inputs import Reading, read_named
 from shoal.local.pool import LocalPool
 from shoal.model.values import Value, array, int64, record, string

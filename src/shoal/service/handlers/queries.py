@@ -13,7 +13,7 @@ from shoal.api.commitish import parse_head
 from shoal.api.protocol import ScanPlan
 from shoal.engines.stopping import Stop
 from shoal.errors import InvalidInput, ShoalError, Stopped
-from shoal.formats.options import WriteOptions
+from shoal.formats.streams import WriteOptions
 from shoal.frames.results import Results
 from shoal.lang.parser import parse_source
 from shoal.lang.source import Part, Source

@@ -1,0 +1,280 @@
+"""The output format `lake`: metadata as people read it. Each type of metadata record has a form of its own.
+
+The named type of a value decides its form; a value whose fields do not match its name, and any other value, is
+written as ZSON. The log begins with the tips of branches, which are remembered and shown beside their commits;
+the actions of a commit come before it and are shown below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.formats.streams import Sink, WriteOptions
+from shoal.ids import SIZE, to_text
+from shoal.model import types as t
+from shoal.model.literals import SECOND, format_time
+from shoal.model.text import Formatter, format_value
+from shoal.model.values import Value
+
+_INDENT = 4
+_WIDTH = 80
+_YELLOW, _RESET = "\x1b[33m", "\x1b[0m"
+_UNITS = (("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
+
+
+@dataclass(frozen=True, slots=True)
+class LakeOptions(WriteOptions):
+    """Write options with what is in use."""
+
+    head: str = ""
+    """The branch, or the commit, that HEAD is at."""
+
+
+class _OtherShape(Exception):
+    """A value has the name of a metadata record, but not its fields."""
+
+
+class Writer:
+    """Writes values for people."""
+
+    def __init__(self, out: Sink, options: WriteOptions = WriteOptions()) -> None:
+        self._out = out
+        self._formatter = Formatter(0)
+        self._head = options.head if isinstance(options, LakeOptions) else ""
+        self._has_color = options.color
+        self._tips: dict[str, list[str]] = {}
+        self._tags: dict[str, list[str]] = {}
+        self._actions: dict[str, list[str]] = {}
+
+    def write(self, value: Value) -> None:
+        """Write a value, in lines of its own."""
+        show = KINDS.get(value.type.name) if isinstance(value.type, t.Named) else None
+        try:
+            text = self._zson(value) if show is None else show(self, value)
+        except _OtherShape:
+            text = self._zson(value)
+        self._out.write(text.encode())
+
+    def close(self) -> None:
+        """Write the actions whose commits did not come."""
+        for lines in self._actions.values():
+            self._out.write("".join(lines).encode())
+        self._actions.clear()
+
+    def _zson(self, value: Value) -> str:
+        return f"{self._formatter.format(value)}\n"
+
+    # ---- kinds
+
+    def pool(self, value: Value) -> str:
+        """`logs 2Z... key ts order desc`."""
+        layout = _get(value, "layout")
+        keys, order = _paths(_get(layout, "keys")), _data(layout, "order")
+        return f"{_data(value, 'name')} {_id(value, 'id')} key {keys} order {order}\n"
+
+    def branch(self, value: Value) -> str:
+        """`logs@main commit 2Z...`, and which of them is in use."""
+        return self._ref(value, _get(value, "branch"))
+
+    def tag(self, value: Value) -> str:
+        """`logs@v1 commit 2Z...`."""
+        return self._ref(value, _get(value, "tag"))
+
+    def _ref(self, value: Value, ref: Value) -> str:
+        name, commit = _data(ref, "name"), _id(ref, "commit")
+        mark = " (HEAD)" if self._head and self._head in (name, commit) else ""
+        return f"{_data(_get(value, 'pool'), 'name')}@{name} {self._painted(f'commit {commit}{mark}')}\n"
+
+    def data_object(self, value: Value) -> str:
+        """A line with its size, and one with its keys."""
+        return _object(value)
+
+    def partition(self, value: Value) -> str:
+        """A line with its keys, and its objects below."""
+        return f"{_bounds(value)}\n" + "".join(_object(o, 2) for o in _elements(_get(value, "objects")))
+
+    def change(self, value: Value) -> str:
+        """`+` or `-` and what came or went."""
+        item = _get(value, "value")
+        is_object = isinstance(item.type, t.Named) and item.type.name == "data.Object"
+        return f"{_data(value, 'mark')} {_object(item) if is_object else self._zson(item)}"
+
+    def tip(self, value: Value) -> str:
+        """Nothing yet: the commit will say that a branch is there."""
+        self._tips.setdefault(_id(value, "Commit"), []).append(_data(value, "Name"))
+        return ""
+
+    def tag_tip(self, value: Value) -> str:
+        """Nothing yet: the commit will say that it has a tag."""
+        self._tags.setdefault(_id(value, "Commit"), []).append(_data(value, "Name"))
+        return ""
+
+    def add(self, value: Value) -> str:
+        """Nothing yet: the commit will list what it added."""
+        o = _get(value, "object")
+        line = f"{' ' * _INDENT}Add {_id(o, 'id')} {_size(o)}\n"
+        self._actions.setdefault(_id(value, "commit"), []).append(line)
+        return ""
+
+    def delete(self, value: Value) -> str:
+        """Nothing yet: the commit will list what it deleted."""
+        line = f"{' ' * _INDENT}Delete {_id(value, 'id')}\n"
+        self._actions.setdefault(_id(value, "commit"), []).append(line)
+        return ""
+
+    def commit(self, value: Value) -> str:
+        """Who made it, when, why, and what it did."""
+        ident = _id(value, "id")
+        header = self._painted(f"commit {ident}{self._names(ident)}")
+        date = format_time(_data(value, "date") // SECOND * SECOND)
+        message = wrap_paragraphs(_data(value, "message"), _WIDTH, " " * _INDENT)
+        actions = "".join(self._actions.pop(ident, ()))
+        blocks = "".join(f"{block}\n" for block in (message and f"{message}\n", actions) if block)
+        return f"{header}\nAuthor: {_data(value, 'author')}\nDate:   {date}\n\n{blocks}"
+
+    def _names(self, ident: str) -> str:
+        """The branches that point at a commit, the one in use marked, and its tags."""
+        names = [f"HEAD -> {name}" if name == self._head else name for name in self._tips.get(ident, ())]
+        if not names and ident == self._head:
+            names = ["HEAD"]
+        names += [f"tag: {name}" for name in self._tags.get(ident, ())]
+        return f" ({', '.join(names)})" if names else ""
+
+    def _painted(self, text: str) -> str:
+        return f"{_YELLOW}{text}{_RESET}" if self._has_color else text
+
+
+KINDS: dict[str, Callable[[Writer, Value], str]] = {
+    "pools.Config": Writer.pool,
+    "lake.BranchMeta": Writer.branch,
+    "lake.TagMeta": Writer.tag,
+    "lake.BranchTip": Writer.tip,
+    "lake.TagTip": Writer.tag_tip,
+    "lake.Change": Writer.change,
+    "data.Object": Writer.data_object,
+    "meta.Partition": Writer.partition,
+    "Commit": Writer.commit,
+    "Add": Writer.add,
+    "Delete": Writer.delete,
+}
+"""By the name of a type, what makes the text of its values."""
+
+
+def _object(o: Value, indent: int = 0) -> str:
+    tab = " " * indent
+    return f"{tab}{_id(o, 'id')} {_size(o)}\n{tab}   {_bounds(o)}\n"
+
+
+def _size(o: Value) -> str:
+    return f"{abbreviate(_data(o, 'size'))} bytes {_data(o, 'count')} records"
+
+
+def _bounds(value: Value) -> str:
+    return f"min {format_value(_get(value, 'min'))} max {format_value(_get(value, 'max'))}"
+
+
+def abbreviate(size: int) -> str:
+    """`1B`, `33.49KB`, `2MB`: below 10 KB every byte counts."""
+    for unit, amount in _UNITS:
+        if size >= amount:
+            return _in_unit(size, unit, amount)
+    return _in_unit(size, "KB", 1000) if size >= 10_000 else f"{size}B"
+
+
+def _in_unit(size: int, unit: str, amount: int) -> str:
+    return f"{size // amount}{unit}" if size % amount == 0 else f"{size / amount:.2f}{unit}"
+
+
+# ---- parts of values
+
+
+def _get(value: Value, name: str) -> Value:
+    found = value.field(name)
+    if found is None:
+        raise _OtherShape
+    return found
+
+
+_KINDS_OF_DATA = {
+    "name": str, "Name": str, "author": str, "message": str, "order": str, "mark": str,
+    "date": int, "count": int, "size": int,
+}  # fmt: skip
+
+
+def _data(value: Value, name: str) -> Any:
+    found = _get(value, name).data
+    if not isinstance(found, _KINDS_OF_DATA[name]):
+        raise _OtherShape
+    return found
+
+
+def _id(value: Value, name: str) -> str:
+    found = _get(value, name).data
+    if not isinstance(found, bytes) or len(found) != SIZE:
+        raise _OtherShape
+    return to_text(found)
+
+
+def _paths(value: Value) -> str:
+    inner = t.inner_of(value.type)
+    if inner is None or t.inner_of(inner) is not t.STRING:
+        raise _OtherShape
+    return ",".join(".".join(path) or "this" for path in value.data or ())
+
+
+def _elements(value: Value) -> Iterator[Value]:
+    inner = t.inner_of(value.type)
+    if inner is None or value.data is None:
+        raise _OtherShape
+    return (Value(inner, data).under() for data in value.data)
+
+
+# ---- text in lines
+
+_TOO_LONG = 100_000
+"""The cost of a line that is longer than the width, as a long word makes it."""
+
+
+def wrap_paragraphs(text: str, width: int, indent: str = "") -> str:
+    """Paragraphs, which blank lines separate, each wrapped and every line indented; no blank lines at the ends."""
+    paragraphs = (wrap(paragraph.strip(), width) for paragraph in text.split("\n\n"))
+    lines = "\n\n".join(paragraphs).strip("\n").split("\n")
+    return "\n".join(f"{indent}{line}" if line else "" for line in lines)
+
+
+def wrap(text: str, width: int) -> str:
+    """One paragraph as lines; the sum of the squares of what they leave free is the least.
+
+    >>> print(wrap("to be or not to be, that is the question", 16))
+    to be or not to
+    be, that is the
+    question
+    """
+    words = text.replace("\n", " ").split(" ")
+    costs, breaks = [0] * len(words), [len(words)] * len(words)
+    for first in range(len(words) - 1, -1, -1):
+        costs[first], breaks[first] = _best_line(words, first, width, costs)
+    lines, at = [], 0
+    while at < len(words):
+        lines.append(" ".join(words[at : breaks[at]]))
+        at = breaks[at]
+    return "\n".join(lines)
+
+
+def _best_line(words: list[str], first: int, width: int, costs: list[int]) -> tuple[int, int]:
+    """What the text from a word on costs at least, and where its first line ends for that."""
+    best = None
+    length = -1
+    for end in range(first + 1, len(words) + 1):
+        length += 1 + len(words[end - 1])
+        if best is not None and length > width:
+            break
+        if end == len(words):
+            cost = 0 if length <= width else _TOO_LONG
+        else:
+            cost = (width - length) ** 2 + (_TOO_LONG if length > width else 0) + costs[end]
+        if best is None or cost < best[0]:
+            best = cost, end
+    return best or (0, len(words))

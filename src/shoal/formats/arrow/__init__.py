@@ -1,0 +1,1 @@
+"""The Arrow IPC stream and Parquet, which shares its types."""

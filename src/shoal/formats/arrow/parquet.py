@@ -1,0 +1,176 @@
+"""Parquet. Types go by way of Arrow, whose schema in the file brings back what Parquet itself has no type for.
+
+Units that Parquet lacks become finer: `arrow_timestamp_s` comes back as `arrow_timestamp_ms`. Files
+are read and written a row group at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal.api.options import ReadOptions
+from shoal.errors import InvalidInput
+from shoal.formats.arrow.intervals import DAY_TIME, MONTHS
+from shoal.formats.arrow.reader import batches, refusing
+from shoal.formats.arrow.writer import RecordWriter, exchange_type
+from shoal.formats.columns.batches import Batch
+from shoal.formats.streams import Source, read_exactly
+from shoal.model import types as t
+from shoal.model.text import format_type
+from shoal.model.values import Value
+
+_NAME = "parquet"
+_BATCH_ROWS = 16_384
+_BATCH_BYTES = 64 * 1024 * 1024
+_BARE_ROWS = 1 << 22
+"""How many records without any field a file may hold."""
+_GROUP_ROWS = 122_880
+_GROUP_BYTES = 64 * 1024 * 1024
+
+
+# ---- reading
+
+
+def read(source: Source, options: ReadOptions) -> Iterator[Value]:
+    """The records of a file."""
+    for batch in read_columns(source, options):
+        yield from batch.values()
+
+
+def read_columns(source: Source, options: ReadOptions, wanted: range | None = None) -> Iterator[Batch]:
+    """The records of a file in columns; of these row groups, if any are named."""
+    if not source.seekable():
+        raise InvalidInput("parquet requires a seekable input")
+    with refusing(_NAME):
+        handle = _Handle(source)
+        file = _open(handle, "ns")
+        groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+        _check_rows(file, groups)
+        for i, group in enumerate(groups):
+            if wanted is not None and i not in wanted:
+                continue
+            _check_old_times(file, handle, i)
+            size = max(1, min(_BATCH_ROWS, _BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)))
+            rows = 0
+            for batch in file.iter_batches(size, row_groups=[i], use_threads=options.threads > 1):
+                rows += batch.num_rows
+                yield from batches(batch)
+            if rows != group.num_rows:
+                raise pa.ArrowInvalid(f"row group {i} has {rows} rows instead of {group.num_rows}")
+
+
+def group_sizes(source: Source) -> list[int]:
+    """Bytes of each row group, before compression."""
+    with refusing(_NAME):
+        file = _open(_Handle(source), "ns")
+        groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+        _check_rows(file, groups)
+        return [group.total_byte_size for group in groups]
+
+
+def _open(handle: _Handle, unit: str) -> Any:
+    # Without a `buffer_size`: with one, pyarrow takes memory for the size that a page claims to have.
+    return pq.ParquetFile(
+        pa.PythonFile(handle, mode="r"),
+        pre_buffer=False,
+        coerce_int96_timestamp_unit=unit,
+        arrow_extensions_enabled=False,
+    )
+
+
+def _check_rows(file: Any, groups: list[Any]) -> None:
+    """Refuse a file whose numbers of rows make no sense.
+
+    What the metadata say of columns stays unseen: pyarrow ends the process where those are damaged, unless it
+    comes upon them in reading.
+    """
+    rows = [group.num_rows for group in groups]
+    if min(rows, default=0) < 0 or sum(rows) != file.metadata.num_rows:
+        raise pa.ArrowInvalid("row groups do not add up to the rows of the file")
+    if not file.metadata.num_columns and sum(rows) > _BARE_ROWS:
+        raise pa.ArrowInvalid(f"{sum(rows)} rows without a column")
+
+
+def _check_old_times(file: Any, handle: _Handle, group: int) -> None:
+    """Times of the old 96-bit kind reach further than nanoseconds do, where pyarrow would wrap around.
+
+    Microseconds reach as far; that they fit is checked as for any column of microseconds.
+    """
+    schema = file.schema
+    old = [schema.column(i).path for i in range(len(schema)) if schema.column(i).physical_type == "INT96"]
+    if old:
+        for batch in _open(handle, "us").iter_batches(_BATCH_ROWS, row_groups=[group], columns=old):
+            for _ in batches(batch):
+                pass
+
+
+class _Handle:
+    """A source as a file for pyarrow, which takes a short read for the end."""
+
+    closed = False
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.seek, self.tell = source.seek, source.tell
+
+    def read(self, size: int) -> bytes:
+        return read_exactly(self._source, size)
+
+    def close(self) -> None:
+        pass
+
+
+# ---- writing
+
+
+class Writer(RecordWriter):
+    """Writes records of one type as a Parquet file."""
+
+    prefix = "parquetio"
+
+    def check(self, typ: t.Type) -> None:
+        whole = exchange_type(typ)
+        is_empty_list = pa.types.is_fixed_size_list(whole) and whole.list_size == 0
+        if whole in _UNSUPPORTED or pa.types.is_union(whole) or is_empty_list:
+            raise pa.ArrowInvalid(f"unsupported type: {format_type(typ)}")
+
+    def close(self) -> None:
+        """Write what is held back and the footer. No records make a file without columns."""
+        if self.is_empty():
+            self.start(pa.schema([]))
+        super().close()
+
+    def open_stream(self, sink: pa.NativeFile, schema: pa.Schema) -> Any:
+        return _RowGroups(pq.ParquetWriter(sink, schema, compression="zstd"))
+
+
+_UNSUPPORTED = frozenset((MONTHS, DAY_TIME, pa.month_day_nano_interval(), pa.binary(0)))
+
+
+class _RowGroups:
+    """Gathers batches into row groups."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+        self._held: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.get_total_buffer_size()
+        if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._held:
+            self._writer.write_table(pa.Table.from_batches(self._held))
+        self._held, self._rows, self._bytes = [], 0, 0

@@ -1,0 +1,1 @@
+"""The columnar core: batches by shape, layouts, their physical form and their fusion."""

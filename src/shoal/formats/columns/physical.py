@@ -1,0 +1,200 @@
+"""How each Zed type lies in an Arrow column, and so in Parquet: one fixed physical type for each.
+
+    plain types, records, arrays   themselves (float16 as float32)
+    time, duration                 int64 of nanoseconds
+    ip                             binary: 4 or 6, then the address, so that bytes order as addresses do
+    net, type                      binary, as in ZNG
+    set                            list, in canonical order
+    map                            list of {key, value}, in canonical order
+    union                          {tag, 0, 1, ...}: one column a member
+    enum                           int32, the position
+    error, named types             what they wrap
+    null                           bool, which is always null: lists of nulls of no type do not survive other engines
+    {}                             bool: true where it is not null
+
+Arrow data means something only beside its shape, the exact Zed type. Fields of records go by their places: where
+names are empty or differ in case only, they have others here (`physical_names`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.formats.columns.layouts import physical_names
+from shoal.model import types as t
+from shoal.model.zcode import Data, decode_type, encode_type
+
+_PRIMITIVES: dict[t.Type, pa.DataType] = {
+    t.UINT8: pa.uint8(), t.UINT16: pa.uint16(), t.UINT32: pa.uint32(), t.UINT64: pa.uint64(),
+    t.INT8: pa.int8(), t.INT16: pa.int16(), t.INT32: pa.int32(), t.INT64: pa.int64(),
+    t.DURATION: pa.int64(), t.TIME: pa.int64(),
+    t.FLOAT16: pa.float32(), t.FLOAT32: pa.float32(), t.FLOAT64: pa.float64(),
+    t.BOOL: pa.bool_(), t.STRING: pa.string(), t.NULL: pa.bool_(),
+    t.BYTES: pa.binary(), t.IP: pa.binary(), t.NET: pa.binary(), t.TYPE: pa.binary(),
+}  # fmt: skip
+
+
+def arrow_type(typ: t.Type) -> pa.DataType:
+    """The physical type of a shape."""
+    found = typ.memo.get("arrow")
+    if found is None:
+        found = typ.memo["arrow"] = _arrow_type(typ.under)
+    return found
+
+
+def _arrow_type(typ: t.Type) -> pa.DataType:
+    match typ:
+        case t.Primitive():
+            return _PRIMITIVES[typ]
+        case t.Record():
+            if not typ.fields:
+                return pa.bool_()
+            names = physical_names(typ)
+            return pa.struct([(name, arrow_type(f.type)) for name, f in zip(names, typ.fields, strict=True)])
+        case t.Array() | t.Set():
+            return pa.list_(arrow_type(typ.elem))
+        case t.Map():
+            return pa.list_(pa.struct([("key", arrow_type(typ.key)), ("value", arrow_type(typ.value))]))
+        case t.Union():
+            members = [(str(i), arrow_type(m)) for i, m in enumerate(typ.types)]
+            return pa.struct([("tag", pa.int16()), *members])
+        case t.Enum():
+            return pa.int32()
+        case t.Error():
+            return arrow_type(typ.inner)
+        case _:
+            raise AssertionError(typ)
+
+
+# ---- data to columns
+
+
+def to_arrow(typ: t.Type, data: Sequence[Data]) -> pa.Array:
+    """A column of these data, which are all of this type."""
+    typ = typ.under
+    match typ:
+        case t.Primitive():
+            return pa.array(_PACK[typ](data) if typ in _PACK else data, _PRIMITIVES[typ])
+        case t.Record():
+            return _records_to_arrow(typ, data)
+        case t.Array() | t.Set():
+            return _lists(typ, data, to_arrow(typ.elem, [x for d in data if d is not None for x in d]))
+        case t.Map():
+            keys = to_arrow(typ.key, [k for d in data if d is not None for k, _ in d])
+            values = to_arrow(typ.value, [v for d in data if d is not None for _, v in d])
+            return _lists(typ, data, pa.StructArray.from_arrays([keys, values], ["key", "value"]))
+        case t.Union():
+            return _unions_to_arrow(typ, data)
+        case t.Enum():
+            return pa.array(data, pa.int32())
+        case t.Error():
+            return to_arrow(typ.inner, data)
+        case _:
+            raise AssertionError(typ)
+
+
+_PACK: dict[t.Type, Callable[[Sequence[Data]], list[Any]]] = {
+    t.IP: lambda data: [None if d is None else (b"\4" if len(d) == 4 else b"\6") + d for d in data],
+    t.TYPE: lambda data: [None if d is None else encode_type(d) for d in data],
+}
+
+
+def _null_mask(data: Sequence[Data]) -> pa.Array | None:
+    mask = [d is None for d in data]
+    return pa.array(mask, pa.bool_()) if any(mask) else None
+
+
+def _records_to_arrow(typ: t.Record, data: Sequence[Data]) -> pa.Array:
+    if not typ.fields:
+        return pa.array([None if d is None else True for d in data], pa.bool_())
+    absent = (None,) * len(typ.fields)
+    columns = list(zip(*(absent if d is None else d for d in data), strict=True)) or [()] * len(typ.fields)
+    arrays = [to_arrow(f.type, c) for f, c in zip(typ.fields, columns, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=list(arrow_type(typ)), mask=_null_mask(data))
+
+
+def _unions_to_arrow(typ: t.Union, data: Sequence[Data]) -> pa.Array:
+    tags = pa.array([None if d is None else d[0] for d in data], pa.int16())
+    members = [
+        to_arrow(m, [d[1] if d is not None and d[0] == i else None for d in data]) for i, m in enumerate(typ.types)
+    ]
+    return pa.StructArray.from_arrays([tags, *members], fields=list(arrow_type(typ)), mask=_null_mask(data))
+
+
+def _lists(typ: t.Type, data: Sequence[Data], values: pa.Array) -> pa.Array:
+    sizes = np.fromiter((0 if d is None else len(d) for d in data), np.int32, len(data))
+    return list_array(arrow_type(typ), sizes, values, _null_mask(data))
+
+
+def list_array(typ: pa.DataType, sizes: np.ndarray[Any, Any], values: pa.Array, mask: pa.Array | None) -> pa.Array:
+    """A list column of these lengths over the values laid end to end."""
+    offsets = np.zeros(len(sizes) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, type=typ, mask=mask)
+
+
+# ---- columns to data
+
+
+def from_arrow(typ: t.Type, column: pa.Array) -> list[Data]:
+    """The data in a column, given its shape."""
+    if isinstance(column, pa.ChunkedArray):
+        return [d for chunk in column.chunks for d in from_arrow(typ, chunk)]
+    typ = typ.under
+    match typ:
+        case t.Primitive():
+            data = column.to_pylist()
+            return _UNPACK[typ](data) if typ in _UNPACK else data
+        case t.Record():
+            return _records_from_arrow(typ, column)
+        case t.Array() | t.Set():
+            return _slices(column, from_arrow(typ.elem, column.values))
+        case t.Map():
+            entries = column.values
+            keys, values = from_arrow(typ.key, entries.field(0)), from_arrow(typ.value, entries.field(1))
+            return _slices(column, list(zip(keys, values, strict=True)))
+        case t.Union():
+            return _unions_from_arrow(typ, column)
+        case t.Enum():
+            return column.to_pylist()  # type: ignore[no-any-return]
+        case t.Error():
+            return from_arrow(typ.inner, column)
+        case _:
+            raise AssertionError(typ)
+
+
+_UNPACK: dict[t.Type, Callable[[list[Any]], list[Data]]] = {
+    t.IP: lambda data: [None if d is None else d[1:] for d in data],
+    t.TYPE: lambda data: [None if d is None else decode_type(d) for d in data],
+}
+
+
+def _present(column: pa.Array) -> list[bool] | None:
+    return column.is_valid().to_pylist() if column.null_count else None
+
+
+def _records_from_arrow(typ: t.Record, column: pa.Array) -> list[Data]:
+    if not typ.fields:
+        return [None if d is None else () for d in column.to_pylist()]
+    fields = [from_arrow(f.type, c) for f, c in zip(typ.fields, column.flatten(), strict=True)]
+    rows: list[Data] = list(zip(*fields, strict=True))
+    present = _present(column)
+    return rows if present is None else [r if p else None for r, p in zip(rows, present, strict=True)]
+
+
+def _unions_from_arrow(typ: t.Union, column: pa.Array) -> list[Data]:
+    tags, *members = column.flatten()
+    data = [from_arrow(m, c) for m, c in zip(typ.types, members, strict=True)]
+    return [None if tag is None else (tag, data[tag][i]) for i, tag in enumerate(tags.to_pylist())]
+
+
+def _slices(column: pa.Array, values: list[Data]) -> list[Data]:
+    offsets = column.offsets.to_pylist()
+    present = _present(column) or repeat(True, len(column))
+    pairs = zip(offsets, offsets[1:], present, strict=False)
+    return [tuple(values[a:b]) if p else None for a, b, p in pairs]

@@ -1,0 +1,251 @@
+"""NDJSON into columns: the hot path of loading. Exact, in chunks of lines, on as many threads as asked.
+
+Input that does not keep one value to a line goes through the row reader from the first such place
+on; the result is the same, only slower.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.api.options import ReadOptions
+from shoal.errors import InvalidInput
+from shoal.formats.columns.batches import Batch, Rows, batch_of, batches
+from shoal.formats.columns.parts import TooManyShapes, all_rows, selected
+from shoal.formats.json import reader as json_reader
+from shoal.formats.json.text_columns import OTHER, BadText, kinds_of
+from shoal.formats.streams import Source
+from shoal.lazy import lazy
+from shoal.model.values import Value
+
+if TYPE_CHECKING:
+    from shoal.formats.json import shapes
+else:
+    shapes = lazy("shoal.formats.json.shapes")
+
+_FEW = 32 * 1024
+_CHUNK = 32 * 1024 * 1024
+_BLOCK = 1 << 16
+_NEWLINE = 10
+
+
+def _newlines(content: np.ndarray[Any, np.dtype[np.uint8]]) -> Rows:
+    """Places of the line ends. Block by block, to stay in the processor's cache."""
+    starts = range(0, len(content), _BLOCK)
+    found = [np.flatnonzero(content[start : start + _BLOCK] == _NEWLINE) + start for start in starts]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+
+class _Chunk:
+    """Some whole lines of the input."""
+
+    def __init__(self, data: bytes, first_line: int) -> None:
+        self.data = data
+        self.first_line = first_line
+        ends = _newlines(np.frombuffer(data, np.uint8))
+        if not data.endswith(b"\n"):
+            ends = np.append(ends, len(data))
+        self.starts = np.concatenate(([0], ends[:-1] + 1)).astype(np.int32) if len(ends) else np.zeros(0, np.int32)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def texts(self) -> pa.Array:
+        """The lines as a column, without copying them; each but the last keeps its line end."""
+        offsets = np.append(self.starts, np.int32(len(self.data)))
+        column = pa.StringArray.from_buffers(len(self.starts), pa.py_buffer(offsets), pa.py_buffer(self.data))
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            self._complain_of_utf8()
+        return column
+
+    def _complain_of_utf8(self) -> None:
+        for i, line in enumerate(self.data.split(b"\n")):
+            try:
+                line.decode()
+            except UnicodeDecodeError as e:
+                raise InvalidInput(f"line {self.first_line + i}, column {e.start + 1}: invalid UTF-8") from None
+
+
+def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Batch]:
+    """The batches of JSON text."""
+    pool = _Pool(options.threads)
+    chunks = _chunks(source, options.max_value_size)
+    waiting: deque[tuple[_Chunk, Future[Batch]]] = deque()
+    error: InvalidInput | None = None
+    try:
+        while True:
+            while error is None and len(waiting) < options.threads:
+                try:
+                    chunk = next(chunks, None)
+                except InvalidInput as e:
+                    error = e  # what is before it comes first
+                    break
+                if chunk is None:
+                    break
+                waiting.append((chunk, pool.submit(chunk)))
+            if not waiting:
+                break
+            yield from _finished(waiting, chunks, options, pool)
+        if error is not None:
+            raise error
+    finally:
+        pool.close()
+
+
+def _finished(
+    waiting: deque[tuple[_Chunk, Future[Batch]]], chunks: Iterator[_Chunk], options: ReadOptions, pool: _Pool
+) -> Iterator[Batch]:
+    """The batch of the chunk that has waited longest, or all that follows if it does not keep to lines."""
+    chunk, result = waiting.popleft()
+    try:
+        batch = result.result()
+    except BadText as e:
+        later = chain([c for c, _ in waiting], chunks)
+        waiting.clear()
+        yield from _row_by_row(chunk, e.row, later, options, pool)
+        return
+    if batch.length:
+        yield batch
+
+
+class _Pool:
+    """Threads with a shape reader each."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = ThreadPoolExecutor(threads)
+        self._local = threading.local()
+        self._readers: list[shapes.ShapeReader] = []
+
+    def submit(self, chunk: _Chunk) -> Future[Batch]:
+        """Begin to decode a chunk. A few lines are read sooner than a thread starts."""
+        return _done(self.decode, chunk) if len(chunk.data) < _FEW else self._threads.submit(self.decode, chunk)
+
+    def decode(self, chunk: _Chunk) -> Batch:
+        """The batch of a chunk of lines. Few lines are read faster one by one."""
+        if len(chunk.data) < _FEW:
+            return _line_by_line(chunk)
+        reader = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = shapes.ShapeReader()
+            self._readers.append(reader)
+        texts = chunk.texts()
+        filled = _filled(texts)
+        texts = selected(texts, filled)
+        try:
+            parts = reader.decode(texts)
+        except BadText:
+            raise BadText(int(filled[_first_bad(texts)])) from None
+        except TooManyShapes:
+            return batch_of([json_reader.decode_line(text) for text in texts.to_pylist()])
+        return Batch(tuple(parts), len(texts))
+
+    def close(self) -> None:
+        """Stop the threads and let go of their readers."""
+        self._threads.shutdown(cancel_futures=True)
+        for reader in self._readers:
+            reader.close()
+
+
+def _done(decode: Callable[[_Chunk], Batch], chunk: _Chunk) -> Future[Batch]:
+    """What decoding came to, as if another thread had done it."""
+    made: Future[Batch] = Future()
+    try:
+        made.set_result(decode(chunk))
+    except (BadText, InvalidInput) as e:
+        made.set_exception(e)
+    return made
+
+
+def _line_by_line(chunk: _Chunk) -> Batch:
+    lines = [(row, text) for row, text in enumerate(chunk.texts().to_pylist()) if text.strip()]
+    values = []
+    for row, text in lines:
+        try:
+            values.append(json_reader.decode_line(text))
+        except InvalidInput:
+            raise BadText(row) from None
+    return batch_of(values)
+
+
+def _first_bad(texts: pa.Array) -> int:
+    """The place of the first text that is no JSON; called only when there is one."""
+    for row, text in enumerate(texts.to_pylist()):
+        try:
+            json_reader.decode_line(text)
+        except InvalidInput:
+            return row
+    raise AssertionError("every text is JSON")
+
+
+def _filled(texts: pa.Array) -> Rows:
+    """Places of the texts that are not blank."""
+    doubtful = np.flatnonzero(kinds_of(texts) == OTHER)
+    blank = [row for row in doubtful.tolist() if not texts[row].as_py().strip()]
+    return np.setdiff1d(all_rows(texts), blank) if blank else all_rows(texts)
+
+
+def _chunks(source: Source, limit: int) -> Iterator[_Chunk]:
+    """The input in runs of whole lines."""
+    line, rest = 1, b""
+    while data := source.read(_CHUNK):
+        if line == 1 and not rest:
+            data = data.removeprefix(b"\xef\xbb\xbf")
+        cut = data.rfind(b"\n") + 1
+        if not cut:
+            rest += data
+            if len(rest) > limit:
+                raise InvalidInput(f"line {line}: longer than {limit} bytes")
+            continue
+        chunk = _Chunk(b"".join((rest, memoryview(data)[:cut])), line)
+        rest = data[cut:]
+        line += len(chunk)
+        yield chunk
+    if rest:
+        yield _Chunk(rest, line)
+
+
+def _row_by_row(chunk: _Chunk, row: int, later: Iterator[_Chunk], options: ReadOptions, pool: _Pool) -> Iterator[Batch]:
+    """What is before a line that is no value, in columns; and the rest of the input through the row reader."""
+    start = int(chunk.starts[row])
+    if row:
+        before = pool.decode(_Chunk(chunk.data[:start], chunk.first_line))
+        if before.length:
+            yield before
+    rest = _Joined(chunk.data[start:], later)
+    yield from batches(json_reader.read(rest, options, first_line=chunk.first_line + row))
+
+
+class _Joined(io.RawIOBase):
+    """The bytes of chunks, end to end."""
+
+    def __init__(self, head: bytes, chunks: Iterator[_Chunk]) -> None:
+        self._head = head
+        self._chunks = chunks
+
+    def read(self, size: int = -1, /) -> bytes:
+        if not self._head:
+            following = next(self._chunks, None)
+            self._head = following.data if following is not None else b""
+        size = len(self._head) if size < 0 else size
+        out, self._head = self._head[:size], self._head[size:]
+        return out
+
+    def seekable(self) -> bool:
+        return False
+
+
+def values(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value]:
+    """The values of JSON text by way of columns."""
+    for batch in read(source, options):
+        yield from batch.values()

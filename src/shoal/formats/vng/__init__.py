@@ -1,0 +1,1 @@
+"""VNG, the columnar format of Zed."""

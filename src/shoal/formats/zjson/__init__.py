@@ -1,0 +1,1 @@
+"""ZJSON: Zed types and values in JSON."""

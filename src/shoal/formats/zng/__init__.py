@@ -1,0 +1,1 @@
+"""ZNG, the binary row format of Zed."""

@@ -1,0 +1,200 @@
+"""JSON into columns gives what the row reader gives, value by value."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from bench.logs import generate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.api.options import ReadOptions
+from shoal.errors import InvalidInput
+from shoal.formats.columns.batches import Batch, batches
+from shoal.formats.detect import open_source, read_source
+from shoal.formats.json import column_reader as json_column_reader
+from shoal.formats.json import reader as json_reader
+from shoal.formats.json import shapes, text_columns
+from shoal.formats.json.writer import to_json
+from shoal.model.text import format_type
+from shoal.model.values import Value
+from shoal.testing.samples import damaged
+from shoal.testing.strategies import json_line, json_records, json_values
+from shoal.testing.tiers import examples
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_input_in_columns() -> Iterator[None]:
+    """Small inputs go the way of large ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_column_reader, "_FEW", 0)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def columnar_from_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "FEW", 1)
+    monkeypatch.setattr(text_columns, "FEW", 1)
+
+
+def by_columns(text: bytes, **options: Any) -> list[Value]:
+    return list(json_column_reader.values(io.BytesIO(text), ReadOptions(**options)))
+
+
+def by_rows(text: bytes) -> list[Value]:
+    return list(json_reader.read(io.BytesIO(text)))
+
+
+@given(st.lists(st.one_of(json_records, json_records, json_values), max_size=8))
+@settings(max_examples=examples(80))
+def test_columns_and_rows_agree_and_canonical_json_comes_back_byte_for_byte(made: list[Any]) -> None:
+    text = b"".join(json_line(value) + b"\n" for value in made)
+    values = by_columns(text)
+    assert values == by_rows(text)
+    assert "".join(to_json(value) + "\n" for value in values).encode() == text
+
+
+like_keys = st.fixed_dictionaries(
+    {"a": json_values, "b": st.fixed_dictionaries({"c": json_values, "d": st.lists(json_values, max_size=3)})}
+)
+
+
+@given(st.lists(like_keys, max_size=6))
+@settings(max_examples=examples(80))
+def test_columns_and_rows_agree_on_rows_with_the_same_keys(made: list[Any]) -> None:
+    text = b"".join(json_line(value) + b"\n" for value in made)
+    assert by_columns(text) == by_rows(text)
+
+
+EXACT = [
+    b'{"a":1,"n":{"v":1}}\n{"a":"x","n":{"v":1.5}}\n{"a":2,"n":{"v":1.5}}\n{"a":"y","n":{"v":2}}\n',
+    b'{"t":"2024-01-01T00:00:00Z"}\n{"t":null}\n{"t":["2024-01-01"]}\n{"t":{"u":"2024-01-01"}}\n{"t":"2024-01-01"}\n',
+    b'{"a":{"b":1}}\n{"a":{"b":1,"c":2}}\n{"a":{"c":2,"b":1}}\n{"a":{"b":null}}\n{"a":{}}\n{"a":null}\n',
+    b'{"a":1}\n{"a":1.0}\n{"a":"1"}\n{"a":null}\n{}\n{"a":true}\n{"a":[]}\n{"a":{}}\n',
+    b'{"a":1,"b":2}\n{"b":2,"a":1}\n',
+    b'{"a":[null,1]}\n{"a":[2,null]}\n{"a":[null,null]}\n{"a":[]}\n',
+    b'{"a":{"b":null}}\n{"a":{"b":[null,"x"]}}\n{"a":{"b":[null,"2024-01-01"]}}\n',
+    b'{"a":[1,2]}\n{"a":[1,2.0]}\n{"a":[1,null]}\n{"a":[null]}\n{"a":["x",1,null]}\n{"a":[[1],["x"]]}\n',
+    b'{"a":{"b":{"c":[{"d":1},{"d":"x"}]}}}\n{"a":{"b":{"c":[]}}}\n',
+    b'{"a":9223372036854775807}\n{"a":9223372036854775808}\n{"a":-9223372036854775808}\n{"a":1e300}\n',
+    b'{"a":1,"a":2}\n{"A":1,"a":2}\n{"":1}\n{"":{"":[]}}\n{}\n',
+    b'{"a/b":1,"a~b":2,"*":3,"$":4,"\\"":5,"\\\\":6,"\\u001f":7,"\\u001e":8}\n',
+    b'{"a":"\\ud800"}\n{"a":"\\u0000"}\n{"a":"\\ud83d\\ude00"}\n{"a":"\xf0\x9f\x98\x80"}\n',
+    b'{"a": 1 , "b": [ 1 , 2 ] }\r\n  {"a":2}\n\n   \n[1, "x"]\n12\n"s"\nnull\ntrue\n',
+    b'{"a":",}"}\n{"a":" ]"}\n',
+    b"",
+    b"\n\n",
+    b'\xef\xbb\xbf{"a":1}\n',
+    b'{"a":1}',
+    b'{"a":1}{"b":2}\n{"c":3}\n',
+    b'[{"a":1},\n{"a":2}]\n{"b":\n1}\n',
+]
+
+
+@pytest.mark.parametrize("text", EXACT)
+def test_columns_and_rows_agree_on_what_is_easily_lost(text: bytes) -> None:
+    assert by_columns(text) == by_rows(text)
+
+
+def test_field_order_int_and_float_null_and_missing_make_different_shapes() -> None:
+    text = b'{"a":1,"b":2}\n{"b":2,"a":1}\n{"a":1,"b":2.0}\n{"a":1,"b":null}\n{"a":1}\n' * 3
+    (batch,) = json_column_reader.read(io.BytesIO(text))
+    assert {format_type(p.shape): p.rows.tolist() for p in batch.parts} == {
+        "{a:int64,b:int64}": [0, 5, 10],
+        "{b:int64,a:int64}": [1, 6, 11],
+        "{a:int64,b:float64}": [2, 7, 12],
+        "{a:int64,b:null}": [3, 8, 13],
+        "{a:int64}": [4, 9, 14],
+    }
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_chunks_come_in_order_on_any_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_column_reader, "_CHUNK", 50)
+    text = b"".join(b'{"n":%d}\n' % i for i in range(200))
+    assert [v.data[0] for v in by_columns(text, threads=threads)] == list(range(200))
+
+
+def test_objects_that_first_come_late_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_column_reader, "_CHUNK", 400)
+    text = b'{"a":1}\n' * 100 + b'{"a":{"b":{"c":1},"d":2}}\n{"a":{"d":2,"b":{"c":1}}}\n' * 100
+    assert by_columns(text) == by_rows(text)
+
+
+BAD = [
+    (b'{"a":1}\n{"a":2,}\n{"a":3}\n', 1, "line 2, column 8: "),
+    (b'{"a":1}\n{"a":[1,2, ]}\n', 1, "line 2, column 12: "),
+    (b'{"a":1}\n{"a":2}\n{"a":\n', 2, "unexpected end of JSON input"),
+    (b'{"a":1}\n{"a":NaN}\n', 1, "line 2, column 1: NaN is not JSON"),
+    (b'{"a":1}\n{"a":1e999}\n', 1, "line 2: number out of range of float64"),
+    (b'{"a":1}\n\xff\n', None, "line 2, column 1: invalid UTF-8"),
+    (b'{"a":1}\nhello\n', 1, "line 2, column 1: expecting value"),
+    (b'{"a":1}{"a":2}\n{"a":3}\n[\n4]\n{"a":\n', 4, "unexpected end of JSON input"),
+]
+
+
+@pytest.mark.parametrize("text, before, error", BAD)
+def test_what_stands_before_bad_json_is_read_and_the_error_says_where(
+    text: bytes, before: int | None, error: str
+) -> None:
+    read: list[Value] = []
+    with pytest.raises(InvalidInput) as caught:
+        for value in json_column_reader.values(io.BytesIO(text)):
+            read.append(value)
+    assert str(caught.value).startswith(error)
+    assert before is None or len(read) == before
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_is_before_a_line_that_is_too_long_is_read(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_column_reader, "_CHUNK", 64)
+    text = b'{"a":1}\n' * 30 + b'{"a":"' + b"x" * 500
+    options = ReadOptions(max_value_size=200, threads=threads)
+    read, error = outcome(json_column_reader.values(io.BytesIO(text), options))
+    assert (len(read), error) == (30, "line 31: longer than 200 bytes")
+
+
+def test_arrays_with_more_shapes_than_bits_are_read_row_by_row() -> None:
+    text = b"[" + b",".join(b'{"k%d":%d}' % (i, i) for i in range(80)) + b"]\n"
+    assert by_columns(text) == by_rows(text)
+
+
+def read_columns(text: bytes) -> Iterator[Batch]:
+    entry, source = open_source(io.BytesIO(text))
+    reader = entry.load_columns()
+    return batches(entry.load_reader()(source, ReadOptions())) if reader is None else reader(source, ReadOptions())
+
+
+@pytest.mark.parametrize(
+    "text", [b'{a:1}\n{a:"x"}\n1.2.3.4\n', b'{"a":1}\n{"a":"x"}\n', b"a,b\n1,\n2,x\n", b"#fields a\n#types int\n1\n"]
+)
+def test_any_format_gives_the_same_values_by_columns_and_by_rows(text: bytes) -> None:
+    by_batch = [v for batch in read_columns(text) for v in batch.values()]
+    assert by_batch == list(read_source(io.BytesIO(text)))
+    assert by_batch
+
+
+def outcome(values: Iterator[Value]) -> tuple[list[Value], str]:
+    read: list[Value] = []
+    try:
+        for value in values:
+            read.append(value)
+    except InvalidInput as e:
+        return read, str(e)
+    return read, ""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_columns_and_rows_agree_on_damaged_input_too(seed: int) -> None:
+    lines = b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in generate(6, seed))
+    for bad in damaged(lines, 100, seed):
+        rows, columns = outcome(json_reader.read(io.BytesIO(bad))), outcome(json_column_reader.values(io.BytesIO(bad)))
+        if "UTF-8" in rows[1]:
+            # A line may be wrong in two ways, and a chunk is decoded before its lines are looked at.
+            assert columns[1]
+        else:
+            assert columns == rows
