@@ -6,9 +6,11 @@ from typing import assert_never
 
 from shoal.errors import InvalidInput
 from shoal.lang import ast, plan
-from shoal.lang.analyze_expr import COMPARISONS
-from shoal.lang.analyze_sources import SourceAnalyzer
+from shoal.lang.analyze_expr import COMPARISONS, Expressions
+from shoal.lang.analyze_sources import Sources
+from shoal.lang.analyze_types import Types
 from shoal.lang.catalog import Catalog, Evaluate, NoLake
+from shoal.lang.context import Context
 from shoal.lang.field_paths import check_assignments, check_record, check_rename
 from shoal.lang.functions import is_boolean
 from shoal.lang.scope import FuncRef, OpRef, Scope
@@ -26,11 +28,7 @@ _BOOLEAN_OPERATORS = COMPARISONS | {"and", "or", "in"}
 
 def analyze(tree: ast.Seq, source: Source, evaluate: Evaluate, catalog: Catalog | None = None) -> plan.Program:
     """The plan of a program; it begins with a scan of the query's input if it needs one."""
-    analyzer = Analyzer(source, evaluate, catalog or NoLake())
-    body = analyzer.program(tree)
-    if needs_input(body):
-        body = (analyzer.default_scan(), *body)
-    return plan.Program(body, tuple(analyzer.funcs), tuple(analyzer.type_names.items()))
+    return Analyzer(source, evaluate, catalog or NoLake()).program(tree)
 
 
 def needs_input(seq: plan.Seq) -> bool:
@@ -46,24 +44,28 @@ def needs_input(seq: plan.Seq) -> bool:
             return True
 
 
-class Analyzer(SourceAnalyzer):
-    """Resolves operators."""
+class Analyzer:
+    """Resolves operators. Subqueries inside of expressions come back to `seq`."""
 
     def __init__(self, source: Source, evaluate: Evaluate, catalog: Catalog) -> None:
-        super().__init__(source, evaluate, catalog)
+        self._context = Context(source, evaluate)
+        self._types = Types()
+        self._exprs = Expressions(self._context, self._types, self)
+        self._sources = Sources(self._context, self._exprs, catalog)
         self._open_ops: list[ast.OpDecl] = []
         self._operators = 0
 
     def seq(self, ops: ast.Seq) -> plan.Seq:
+        """A sequence of operators."""
         out: list[plan.Op] = []
         for op in ops:
             made: plan.Seq = ()
-            with self.noted():
+            with self._context.noted():
                 made = self._op(op)
             out.extend(made)
             self._operators += len(made)
             if self._operators > MAX_OPERATORS:
-                raise self.source.error(f"program has more than {MAX_OPERATORS} operators", op.span)
+                raise self._context.error(f"program has more than {MAX_OPERATORS} operators", op.span)
         return tuple(out)
 
     def _check_outputs(self, ops: ast.Seq, is_leaf: bool) -> None:
@@ -71,7 +73,7 @@ class Analyzer(SourceAnalyzer):
         for i, op in enumerate(ops):
             is_last = is_leaf and i == len(ops) - 1
             if isinstance(op, ast.Output) and not is_last:
-                self.errors.append(self.source.error("output operator must be at flowgraph leaf", op.span))
+                self._context.errors.append(self._context.error("output operator must be at flowgraph leaf", op.span))
             match op:
                 case ast.Fork(legs):
                     for leg in legs:
@@ -84,13 +86,15 @@ class Analyzer(SourceAnalyzer):
                 case ast.Over(body=body) if body is not None:
                     self._check_outputs(body, False)
 
-    def program(self, tree: ast.Seq) -> plan.Seq:
-        """The operators of a whole program; all that is wrong with them is said at once."""
+    def program(self, tree: ast.Seq) -> plan.Program:
+        """The plan of a whole program; all that is wrong with it is said at once."""
         self._check_outputs(tree, True)
         body = self.seq(tree)
-        if self.errors:
-            raise joined(self.errors)
-        return body
+        if self._context.errors:
+            raise joined(self._context.errors)
+        if needs_input(body):
+            body = (self._sources.default_scan(), *body)
+        return plan.Program(body, tuple(self._context.funcs), tuple(self._types.names.items()))
 
     def _op(self, op: ast.Op) -> plan.Seq:
         match op:
@@ -103,7 +107,7 @@ class Analyzer(SourceAnalyzer):
             case ast.From(trunks):
                 return self._from(trunks)
             case ast.File() | ast.Get() | ast.Pool():
-                return together(self.scans(op))
+                return together(self._sources.scans(op))
             case ast.Pass():
                 return (plan.Pass(),)
             case ast.Summarize():
@@ -113,7 +117,7 @@ class Analyzer(SourceAnalyzer):
             case ast.OpExpr(expr):
                 return self._expr_op(expr)
             case ast.Search(expr) | ast.Where(expr):
-                return (plan.Filter(self.expr(expr)),)
+                return (plan.Filter(self._exprs.expr(expr)),)
             case ast.Assert():
                 return (self._assert(op),)
             case ast.Sort(keys, reverse, nulls_first):
@@ -141,19 +145,19 @@ class Analyzer(SourceAnalyzer):
             case ast.Join():
                 return self._join(op)
             case ast.Sample(expr):
-                return self._sample(plan.This() if expr is None else self.expr(expr))
+                return self._sample(plan.This() if expr is None else self._exprs.expr(expr))
             case ast.Load():
-                return (self.load(op),)
+                return (self._sources.load(op),)
             case ast.Explode():
                 return (self._explode(op),)
             case ast.Merge(expr):
-                return (plan.Merge(self.expr(expr)),)
+                return (plan.Merge(self._exprs.expr(expr)),)
             case ast.Over():
                 return (self._over(op),)
             case ast.Yield(exprs):
-                return (plan.Yield(self.exprs(exprs)),)
+                return (plan.Yield(self._exprs.exprs(exprs)),)
             case ast.Debug(expr):
-                return (plan.Debug(plan.This() if expr is None else self.expr(expr)),)
+                return (plan.Debug(plan.This() if expr is None else self._exprs.expr(expr)),)
             case ast.Output(name):
                 return (plan.Output(name),)
             case _:
@@ -162,28 +166,25 @@ class Analyzer(SourceAnalyzer):
     # ---- declarations
 
     def _scope(self, node: ast.Scope) -> plan.Seq:
-        outer, self.scope = self.scope, Scope(self.scope)
-        try:
+        with self._context.inside(Scope(self._context.scope)):
             self._declare(node.decls)
             return self.seq(node.body)
-        finally:
-            self.scope = outer
 
     def _declare(self, decls: tuple[ast.Decl, ...]) -> None:
         """Constants and types in order; then functions, which may call each other."""
         funcs: list[tuple[ast.FuncDecl, FuncRef]] = []
         for decl in decls:
-            with self.at(decl):
+            with self._context.at(decl):
                 match decl:
                     case ast.ConstDecl(name, expr):
-                        self._define_constant(name, self.constant(self.expr(expr)))
+                        self._define_constant(name, self._context.constant(self._exprs.expr(expr)))
                     case ast.TypeDecl(name, typ):
-                        with self.at(typ):
-                            made = self.define_type(name, typ)
-                        self.scope.define(name, plan.Literal(Value(t.TYPE, made)))
+                        with self._context.at(typ):
+                            made = self._types.define_type(name, typ)
+                        self._context.scope.define(name, plan.Literal(Value(t.TYPE, made)))
                     case ast.OpDecl(name, params):
                         self._check_params(params)
-                        self.scope.define(name, OpRef(decl, self.scope))
+                        self._context.scope.define(name, OpRef(decl, self._context.scope))
                     case ast.FuncDecl(name, params):
                         funcs.append((decl, self._reserve(name, params)))
         for func, ref in funcs:
@@ -194,7 +195,7 @@ class Analyzer(SourceAnalyzer):
             raise InvalidInput(f'const "{name}": cannot have variable dependency')
         if is_error(value):
             raise InvalidInput(f'const "{name}": {format_value(value)}')
-        self.scope.define(name, plan.Literal(value))
+        self._context.scope.define(name, plan.Literal(value))
 
     def _check_params(self, params: tuple[str, ...]) -> None:
         for i, param in enumerate(params):
@@ -202,62 +203,58 @@ class Analyzer(SourceAnalyzer):
                 raise InvalidInput(f'duplicate parameter "{param}"')
 
     def _reserve(self, name: str, params: tuple[str, ...]) -> FuncRef:
-        ref = FuncRef(len(self.funcs), params)
-        self.scope.define(name, ref)
-        self.funcs.append(plan.Func(name, params, plan.Literal(values.MISSING)))
+        ref = FuncRef(len(self._context.funcs), params)
+        self._context.scope.define(name, ref)
+        self._context.funcs.append(plan.Func(name, params, plan.Literal(values.MISSING)))
         return ref
 
     def _define_body(self, decl: ast.FuncDecl, ref: FuncRef) -> None:
-        outer, self.scope = self.scope, Scope(self.scope, is_frame=True)
-        try:
-            with self.at(decl):
+        with self._context.inside(Scope(self._context.scope, is_frame=True)):
+            with self._context.at(decl):
                 for param in decl.params:
-                    self.scope.define_variable(param)
-            self.funcs[ref.index] = plan.Func(decl.name, decl.params, self.expr(decl.body))
-        finally:
-            self.scope = outer
+                    self._context.scope.define_variable(param)
+            self._context.funcs[ref.index] = plan.Func(decl.name, decl.params, self._exprs.expr(decl.body))
 
     # ---- operators of the program
 
     def _user_op(self, call: ast.Call) -> plan.Seq | None:
         """The operators that a call of a user's operator stands for; None if it is no such call."""
-        ref = self.scope.lookup_op(call.name)
+        ref = self._context.scope.lookup_op(call.name)
         if ref is None:
             return None
         if call.where is not None:
-            raise self.source.error("user defined operators cannot have a where clause", call.span)
+            raise self._context.error("user defined operators cannot have a where clause", call.span)
         params = ref.decl.params
         if len(params) != len(call.args):
             got, wanted = counted(len(call.args)), counted(len(params))
-            raise self.source.error(f"{got} provided when operator expects {wanted}", call.span)
+            raise self._context.error(f"{got} provided when operator expects {wanted}", call.span)
         args = [self._op_argument(arg) for arg in call.args]
         if ref.decl in self._open_ops:
             chain = " -> ".join(decl.name for decl in (*self._open_ops, ref.decl))
-            raise self.source.error(f"operator cycle found: {chain}", call.span)
+            raise self._context.error(f"operator cycle found: {chain}", call.span)
         return self._expand(ref, dict(zip(params, args, strict=True)))
 
     def _op_argument(self, arg: ast.Expr) -> plan.Expr:
         """An argument is a path or a constant."""
-        expr = self.expr(arg)
+        expr = self._exprs.expr(arg)
         if isinstance(expr, plan.This):
             return expr
-        value = self.constant(expr)
+        value = self._context.constant(expr)
         if is_missing(value):
-            raise self.source.error("non-path arguments cannot have variable dependency", arg.span)
+            raise self._context.error("non-path arguments cannot have variable dependency", arg.span)
         if is_error(value):
-            raise self.source.error(format_value(value), arg.span)
+            raise self._context.error(format_value(value), arg.span)
         return plan.Literal(value)
 
     def _expand(self, ref: OpRef, args: dict[str, plan.Expr]) -> plan.Seq:
-        outer, self.scope = self.scope, Scope(ref.scope, first_slot=self.scope.slots())
         self._open_ops.append(ref.decl)
         try:
-            for name, arg in args.items():
-                self.scope.define(name, arg)
-            return self.seq(ref.decl.body)
+            with self._context.inside(Scope(ref.scope, first_slot=self._context.scope.slots())):
+                for name, arg in args.items():
+                    self._context.scope.define(name, arg)
+                return self.seq(ref.decl.body)
         finally:
             self._open_ops.pop()
-            self.scope = outer
 
     # ---- implied operators
 
@@ -267,10 +264,10 @@ class Analyzer(SourceAnalyzer):
             body = self._user_op(node)
             if body is not None:
                 return body
-            agg = self.aggregate_call(node)
+            agg = self._exprs.aggregate_call(node)
             if agg is not None:
                 return single_aggregate(agg)
-        expr = self.expr(node)
+        expr = self._exprs.expr(node)
         if isinstance(expr, plan.Agg):
             return single_aggregate(expr)
         return (plan.Filter(expr),) if self._is_boolean(expr) else (plan.Yield((expr,)),)
@@ -286,7 +283,7 @@ class Analyzer(SourceAnalyzer):
             case plan.Conditional(_, then, otherwise):
                 return self._is_boolean(then, seen) and self._is_boolean(otherwise, seen)
             case plan.UserCall(func):
-                return func not in seen and self._is_boolean(self.funcs[func].body, seen | {func})
+                return func not in seen and self._is_boolean(self._context.funcs[func].body, seen | {func})
             case plan.Call(name):
                 return is_boolean(name)
             case plan.Search() | plan.RegexpMatch() | plan.RegexpSearch():
@@ -298,21 +295,21 @@ class Analyzer(SourceAnalyzer):
         made = [self._assignment(a) for a in node.assignments]
         aggs = [a for a in made if isinstance(a.expr, plan.Agg)]
         if aggs and len(aggs) < len(made):
-            raise self.source.error("mix of aggregations and non-aggregations in assignment list", node.span)
+            raise self._context.error("mix of aggregations and non-aggregations in assignment list", node.span)
         if not aggs:
             return self._checked_put(node, made)
         for a, written in zip(aggs, node.assignments, strict=True):
             if not isinstance(a.target, plan.This):
-                raise self.source.error("aggregate output field must be static", (written.target or written).span)
-        with self.at(node):
+                raise self._context.error("aggregate output field must be static", (written.target or written).span)
+        with self._context.at(node):
             return summarize(aggs, [])
 
     # ---- the operators
 
     def _assignment(self, node: ast.Assignment) -> plan.Assignment:
-        expr = self.expr(node.expr)
-        with self.at(node):
-            target = plan.This(implied_path(expr)) if node.target is None else self.expr(node.target)
+        expr = self._exprs.expr(node.expr)
+        with self._context.at(node):
+            target = plan.This(implied_path(expr)) if node.target is None else self._exprs.expr(node.target)
             if not is_target(target):
                 raise InvalidInput("illegal left-hand side of assignment")
             if target == plan.This():
@@ -324,23 +321,23 @@ class Analyzer(SourceAnalyzer):
         aggs = [self._assignment(agg) for agg in node.aggs]
         for made, written in zip((*keys, *aggs), (*node.keys, *node.aggs), strict=True):
             if not isinstance(made.target, plan.This):
-                raise self.source.error("output field must be static", (written.target or written).span)
-        with self.at(node):
+                raise self._context.error("output field must be static", (written.target or written).span)
+        with self._context.at(node):
             made_op = summarize(aggs, keys, node.limit)
         if not keys and len(aggs) == 1 and node.aggs[0].target is None:
             return (made_op, plan.Yield((aggs[0].target,)))
         return (made_op,)
 
     def _switch(self, node: ast.Switch) -> plan.Op:
-        expr = self.optional(node.expr)
+        expr = self._exprs.optional(node.expr)
         cases: list[plan.Case] = []
         for case in node.cases:
-            test = self.optional(case.expr)
+            test = self._exprs.optional(case.expr)
             if test is not None and expr is not None:
-                value = self.constant(test)
+                value = self._context.constant(test)
                 if is_error(value):
                     assert case.expr is not None
-                    raise self.source.error("switch case is not a constant expression", case.expr.span)
+                    raise self._context.error("switch case is not a constant expression", case.expr.span)
                 test = plan.Literal(value)
             cases.append(plan.Case(test, self.seq(case.body)))
         return plan.Switch(expr, tuple(cases))
@@ -349,9 +346,9 @@ class Analyzer(SourceAnalyzer):
         legs: list[plan.Seq] = []
         for trunk in trunks:
             if trunk.body is not None and isinstance(trunk.source, ast.Pool) and is_pattern(trunk.source):
-                raise self.source.error("=> not allowed after pool pattern in 'from' operator", trunk.span)
+                raise self._context.error("=> not allowed after pool pattern in 'from' operator", trunk.span)
             body = () if trunk.body is None else self.seq(trunk.body)
-            legs.extend((*scan, *body) for scan in self.scans(trunk.source))
+            legs.extend((*scan, *body) for scan in self._sources.scans(trunk.source))
         return together(legs)
 
     def _assert(self, node: ast.Assert) -> plan.Op:
@@ -362,70 +359,70 @@ class Analyzer(SourceAnalyzer):
                 plan.Field("on", plan.This()),
             )
         )
-        return plan.Yield((plan.Conditional(self.expr(node.expr), plan.This(), plan.Call("error", (problem,))),))
+        return plan.Yield((plan.Conditional(self._exprs.expr(node.expr), plan.This(), plan.Call("error", (problem,))),))
 
     def _sort_expr(self, key: ast.SortExpr) -> plan.SortKey:
-        return plan.SortKey(self.expr(key.expr), "desc" if key.order == "desc" else "asc")
+        return plan.SortKey(self._exprs.expr(key.expr), "desc" if key.order == "desc" else "asc")
 
     def _top(self, node: ast.Top) -> plan.Op:
-        keys = self.exprs(node.keys)
+        keys = self._exprs.exprs(node.keys)
         if not keys:
-            raise self.source.error("no arguments given", node.span)
+            raise self._context.error("no arguments given", node.span)
         limit = 1
         if node.limit is not None:
-            value = self.constant(self.expr(node.limit)).under()
+            value = self._context.constant(self._exprs.expr(node.limit)).under()
             if value.type not in (t.INT8, t.INT16, t.INT32, t.INT64) or value.data is None:
-                raise self.source.error("limit argument must be an integer", node.limit.span)
+                raise self._context.error("limit argument must be an integer", node.limit.span)
             if value.data < 1:
-                raise self.source.error("limit argument value must be greater than 0", node.limit.span)
+                raise self._context.error("limit argument value must be greater than 0", node.limit.span)
             limit = value.data
         return plan.Top(limit, keys, node.flush)
 
     def _cut(self, args: tuple[ast.Assignment, ...]) -> plan.Op:
         made = tuple(self._assignment(arg) for arg in args)
-        with self.at(ast.Pass(span=(args[0].span[0], args[-1].span[1]))):
+        with self._context.at(ast.Pass(span=(args[0].span[0], args[-1].span[1]))):
             check_record(static_paths(made))
         return plan.Cut(made)
 
     def _field(self, node: ast.Expr) -> plan.Path:
-        expr = self.expr(node)
+        expr = self._exprs.expr(node)
         if not isinstance(expr, plan.This):
-            raise self.source.error("invalid expression used as a field", node.span)
+            raise self._context.error("invalid expression used as a field", node.span)
         if not expr.path:
-            raise self.source.error("cannot use 'this' as a field reference", node.span)
+            raise self._context.error("cannot use 'this' as a field reference", node.span)
         return expr.path
 
     def _count(self, node: ast.Expr | None) -> int:
         if node is None:
             return 1
-        value = self.constant(self.expr(node))
+        value = self._context.constant(self._exprs.expr(node))
         if value.type.under not in _INTEGERS or value.data is None:
             text = f"expression value must be an integer value: {format_value(value)}"
-            raise self.source.error(text, node.span)
+            raise self._context.error(text, node.span)
         if value.data < 1:
-            raise self.source.error("expression value must be a positive integer", node.span)
+            raise self._context.error("expression value must be a positive integer", node.span)
         return int(value.data)
 
     def _put(self, node: ast.Put, args: tuple[ast.Assignment, ...]) -> plan.Op:
         return self._checked_put(node, [self._assignment(arg) for arg in args])
 
     def _checked_put(self, node: ast.Node, args: list[plan.Assignment]) -> plan.Op:
-        with self.at(node):
+        with self._context.at(node):
             check_assignments(static_paths(args))
         return plan.Put(tuple(args))
 
     def _rename(self, node: ast.Assignment) -> plan.Assignment:
         made = self._assignment(node)
         if not is_target(made.expr):
-            raise self.source.error("illegal right-hand side of assignment", node.expr.span)
+            raise self._context.error("illegal right-hand side of assignment", node.expr.span)
         if isinstance(made.target, plan.This) and isinstance(made.expr, plan.This):
-            with self.at(node):
+            with self._context.at(node):
                 check_rename(made.target.path, made.expr.path)
         return made
 
     def _join(self, node: ast.Join) -> plan.Seq:
-        left = self.expr(node.left_key)
-        right = left if node.right_key is None else self.expr(node.right_key)
+        left = self._exprs.expr(node.left_key)
+        right = left if node.right_key is None else self._exprs.expr(node.right_key)
         args = tuple(self._assignment(arg) for arg in node.args)
         style: dict[str, plan.JoinStyle] = {"anti": "anti", "inner": "inner", "left": "left", "right": "right"}
         join = plan.Join(style[node.style], left, right, args)
@@ -440,28 +437,25 @@ class Analyzer(SourceAnalyzer):
         return (plan.Summarize(aggs, keys), plan.Yield((plan.This(("sample",)),)))
 
     def _explode(self, node: ast.Explode) -> plan.Op:
-        with self.at(node.type):
-            typ = self.resolve_type(node.type)
+        with self._context.at(node.type):
+            typ = self._types.resolve_type(node.type)
         name = "value"
         if node.name is not None:
-            target = self.expr(node.name)
+            target = self._exprs.expr(node.name)
             if not isinstance(target, plan.This):
-                raise self.source.error("as clause must be a field reference", node.name.span)
+                raise self._context.error("as clause must be a field reference", node.name.span)
             if len(target.path) != 1:
-                raise self.source.error("field must be a top-level field", node.name.span)
+                raise self._context.error("field must be a top-level field", node.name.span)
             name = target.path[0]
-        return plan.Explode(self.exprs(node.args), typ, name)
+        return plan.Explode(self._exprs.exprs(node.args), typ, name)
 
     def _over(self, node: ast.Over) -> plan.Op:
         if node.locals and node.body is None:
-            raise self.source.error("cannot have a with clause without a lateral query", node.span)
-        outer, self.scope = self.scope, Scope(self.scope)
-        try:
-            names = self.locals(node.locals)
-            exprs = self.exprs(node.exprs)
+            raise self._context.error("cannot have a with clause without a lateral query", node.span)
+        with self._context.inside(Scope(self._context.scope)):
+            names = self._exprs.locals(node.locals)
+            exprs = self._exprs.exprs(node.exprs)
             return plan.Over(exprs, names, None if node.body is None else self.seq(node.body))
-        finally:
-            self.scope = outer
 
 
 def together(legs: list[plan.Seq]) -> plan.Seq:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from shoal.errors import InvalidInput
 from shoal.lang import ast, plan
 from shoal.lang.aggregates import AGGREGATES
-from shoal.lang.analyze_types import TypeAnalyzer
-from shoal.lang.catalog import Evaluate
+from shoal.lang.analyze_types import Types
+from shoal.lang.context import Context
 from shoal.lang.functions import SHAPING, check_call, signature
 from shoal.lang.regexps import compile_regexp, glob_to_regexp
 from shoal.lang.scope import FuncRef, Scope
-from shoal.lang.source import Source
-from shoal.lang.walk import nodes
 from shoal.model import types as t
 from shoal.model import values
 from shoal.model.literals import parse_duration, parse_float, parse_ip, parse_net, parse_time
@@ -25,31 +22,27 @@ from shoal.model.values import Value
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
-class ExprAnalyzer(TypeAnalyzer):
+class Sequences(Protocol):
+    """Resolves the operators of subqueries."""
+
+    def seq(self, ops: ast.Seq) -> plan.Seq:
+        """A sequence of operators."""
+
+
+class Expressions:
     """Resolves expressions."""
 
-    def __init__(self, source: Source, evaluate: Evaluate) -> None:
-        super().__init__(source)
-        self._evaluate = evaluate
-        self.scope = Scope()
-        self.funcs: list[plan.Func] = []
-
-    @abstractmethod
-    def seq(self, ops: ast.Seq) -> plan.Seq:
-        """The operators of a subquery."""
-
-    def constant(self, expr: plan.Expr) -> Value:
-        """The value of an expression; an error value if it depends on data, or on variables around it."""
-        if self.scope.slots() and any(isinstance(node, plan.Var) for node in nodes(expr)):
-            return values.MISSING
-        return self._evaluate(expr, self.funcs)
+    def __init__(self, context: Context, types: Types, sequences: Sequences) -> None:
+        self._context = context
+        self._types = types
+        self._sequences = sequences
 
     def exprs(self, parts: Sequence[ast.Expr]) -> tuple[plan.Expr, ...]:
         """Several expressions; each may have an error of its own."""
         out: list[plan.Expr] = []
         for part in parts:
             made: plan.Expr = plan.Literal(values.MISSING)
-            with self.noted():
+            with self._context.noted():
                 made = self.expr(part)
             out.append(made)
         return tuple(out)
@@ -62,7 +55,7 @@ class ExprAnalyzer(TypeAnalyzer):
         """One expression."""
         match node:
             case ast.Primitive():
-                with self.at(node):
+                with self._context.at(node):
                     return plan.Literal(primitive_value(node))
             case ast.TypeValue(typ):
                 return self._type_value(node, typ)
@@ -113,9 +106,9 @@ class ExprAnalyzer(TypeAnalyzer):
 
     def _type_value(self, node: ast.TypeValue, typ: ast.Type) -> plan.Expr:
         """A type; a lone name that the program does not define may come with the data."""
-        with self.at(node):
+        with self._context.at(node):
             try:
-                return plan.Literal(Value(t.TYPE, self.resolve_type(typ)))
+                return plan.Literal(Value(t.TYPE, self._types.resolve_type(typ)))
             except InvalidInput:
                 if isinstance(typ, ast.TypeName):
                     return plan.Call("typename", (plan.Literal(values.string(typ.name)),))
@@ -135,8 +128,8 @@ class ExprAnalyzer(TypeAnalyzer):
         return made or plan.Literal(values.string(""))
 
     def _id(self, node: ast.Id, name: str) -> plan.Expr:
-        with self.at(node):
-            bound = self.scope.lookup_expr(name)
+        with self._context.at(node):
+            bound = self._context.scope.lookup_expr(name)
             if isinstance(bound, FuncRef):
                 raise InvalidInput(f'"{name}" is a function (call it with parentheses)')
         if bound is not None:
@@ -152,18 +145,18 @@ class ExprAnalyzer(TypeAnalyzer):
     def _settled(self, expr: plan.Expr) -> plan.Expr:
         if isinstance(expr, plan.Literal | plan.This | plan.Var):
             return expr
-        value = self.constant(expr)
+        value = self._context.constant(expr)
         return expr if values.is_error(value) else plan.Literal(value)
 
     def _regexp_match(self, left: ast.Expr, right: ast.Expr) -> plan.Expr:
         if not isinstance(right, ast.Regexp):
-            raise self.source.error("right-hand side of ~ expression must be a regular expression", right.span)
-        with self.at(right):
+            raise self._context.error("right-hand side of ~ expression must be a regular expression", right.span)
+        with self._context.at(right):
             compile_regexp(right.pattern)
         return plan.RegexpMatch(right.pattern, self.expr(left))
 
     def _regexp_search(self, node: ast.Expr, pattern: str, subject: plan.Expr = plan.This()) -> plan.Expr:
-        with self.at(node):
+        with self._context.at(node):
             compile_regexp(pattern)
         return plan.RegexpSearch(pattern, subject)
 
@@ -181,9 +174,9 @@ class ExprAnalyzer(TypeAnalyzer):
         return plan.Call("grep", (made, inner))
 
     def _term(self, node: ast.Term, text: str, value: ast.Primitive | ast.TypeValue) -> plan.Expr:
-        with self.at(node):
+        with self._context.at(node):
             if isinstance(value, ast.TypeValue):
-                found = Value(t.TYPE, self.resolve_type(value.type))
+                found = Value(t.TYPE, self._types.resolve_type(value.type))
             else:
                 found = primitive_value(value)
             return plan.Search(text, found, plan.This())
@@ -199,7 +192,7 @@ class ExprAnalyzer(TypeAnalyzer):
     def _constant_string(self, expr: plan.Expr) -> str | None:
         if isinstance(expr, plan.This):
             return None
-        value = self.constant(expr)
+        value = self._context.constant(expr)
         if value.type.under is t.STRING and value.data is not None:
             return str(value.data)
         return None
@@ -212,7 +205,7 @@ class ExprAnalyzer(TypeAnalyzer):
                 out.append(plan.Spread(self.expr(elem.expr)))
                 continue
             if elem.name in names:
-                raise self.source.error(f'record expression: duplicate field: "{elem.name}"', elem.span)
+                raise self._context.error(f'record expression: duplicate field: "{elem.name}"', elem.span)
             names.add(elem.name)
             value = self.expr(elem.value) if isinstance(elem, ast.Field) else self.expr(elem)
             out.append(plan.Field(elem.name, value))
@@ -223,20 +216,17 @@ class ExprAnalyzer(TypeAnalyzer):
 
     def _subquery(self, node: ast.OverExpr) -> plan.Expr:
         exprs = self.exprs(node.exprs)
-        outer, self.scope = self.scope, Scope(self.scope)
-        try:
+        with self._context.inside(Scope(self._context.scope)):
             names = self.locals(node.locals)
-            return plan.Subquery(names, exprs, self.seq(node.body))
-        finally:
-            self.scope = outer
+            return plan.Subquery(names, exprs, self._sequences.seq(node.body))
 
     def locals(self, nodes: tuple[ast.Local, ...]) -> tuple[plan.Expr, ...]:
         """The values of a `with` clause; each name is known from there on."""
         made: list[plan.Expr] = []
         for node in nodes:
             made.append(self.expr(node.expr))
-            with self.at(node):
-                self.scope.define_variable(node.name)
+            with self._context.at(node):
+                self._context.scope.define_variable(node.name)
         return tuple(made)
 
     # ---- calls
@@ -244,10 +234,10 @@ class ExprAnalyzer(TypeAnalyzer):
     def _agg(self, node: ast.Agg) -> plan.Expr:
         """An aggregate where nothing else can stand."""
         if node.name not in AGGREGATES:
-            raise self.source.error(f"unknown aggregation function: {node.name}", node.span)
+            raise self._context.error(f"unknown aggregation function: {node.name}", node.span)
         expr = self.optional(node.expr)
         if expr is None and AGGREGATES[node.name].needs_argument:
-            raise self.source.error(f"aggregator '{node.name}' requires argument", node.span)
+            raise self._context.error(f"aggregator '{node.name}' requires argument", node.span)
         return plan.Agg(node.name, expr, self.optional(node.where))
 
     def aggregate_call(self, node: ast.Call) -> plan.Agg | None:
@@ -257,7 +247,7 @@ class ExprAnalyzer(TypeAnalyzer):
         if len(node.args) > 1:
             if node.name in ("min", "max"):
                 return None
-            raise self.source.error("too many arguments", node.span)
+            raise self._context.error("too many arguments", node.span)
         expr = self.expr(node.args[0]) if node.args else None
         if expr is None and AGGREGATES[node.name].needs_argument:
             raise InvalidInput(f"{node.name}: argument required")
@@ -268,15 +258,15 @@ class ExprAnalyzer(TypeAnalyzer):
         if aggregate is not None:
             return aggregate
         if node.where is not None:
-            raise self.source.error("'where' clause on non-aggregation function", node.span)
-        with self.at(node):
-            bound = self.scope.lookup_expr(node.name)
+            raise self._context.error("'where' clause on non-aggregation function", node.span)
+        with self._context.at(node):
+            bound = self._context.scope.lookup_expr(node.name)
             if bound is not None:
                 return self._user_call(node, bound)
         if node.name == "map":
             return self._map_call(node)
         args = self.exprs(node.args)
-        with self.at(node):
+        with self._context.at(node):
             return self._builtin_call(node.name, args)
 
     def _user_call(self, node: ast.Call, bound: plan.Expr | FuncRef) -> plan.Expr:
@@ -299,11 +289,11 @@ class ExprAnalyzer(TypeAnalyzer):
         return plan.Call(name, args)
 
     def _map_call(self, node: ast.Call) -> plan.Expr:
-        with self.at(node):
+        with self._context.at(node):
             check_call("map", len(node.args))
         subject, function = node.args
         if not isinstance(function, ast.Id):
-            raise self.source.error("second argument must be the identifier of a function", function.span)
+            raise self._context.error("second argument must be the identifier of a function", function.span)
         inner = ast.Call(function.name, (ast.Id("this", span=function.span),), span=function.span)
         return plan.MapCall(self.expr(subject), self._call(inner))
 

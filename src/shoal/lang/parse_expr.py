@@ -2,61 +2,73 @@
 
 from __future__ import annotations
 
-import re
-from abc import abstractmethod
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from shoal.lang import ast
-from shoal.lang.parse_types import TypeParser
-from shoal.lang.scanner import KEYWORD_CHARS, memoized
+from shoal.lang.parse_literals import Literals
+from shoal.lang.scanner import Scanner, memoized
 
 MAX_CHAIN = 1000
 """How many operands one chain of equal operators may have; `and` and `or` are not limited."""
 
-_REGEXP = re.compile(rf"/((?:[^/\\]|\\.)+)/(?!{KEYWORD_CHARS}|\\)", re.DOTALL)
-_GLOB_CHARS = re.compile(rf"(?:{KEYWORD_CHARS}|\d|\*)")
-_GLOB_START = re.compile(rf"(?:{KEYWORD_CHARS}|\\)|\*+(?:{KEYWORD_CHARS}|\\|\d)")
-_GLOB_STAR = re.compile(rf"(?:{KEYWORD_CHARS}|\d|\\.)*+\*", re.DOTALL)
-_KEYWORD_CHARS = re.compile(rf"(?:{KEYWORD_CHARS})")
-_KEYWORD_ESCAPES = "=*+-"
 
 T = TypeVar("T")
 
 
-class ExpressionParser(TypeParser):
+class Sequences(Protocol):
+    """The rules for sequences of operators, which the rules inside of them come back to."""
+
+    def sequence(self) -> ast.Seq | None:
+        """Operators with `|` between them."""
+
+    def scoped_sequence(self) -> ast.Seq | None:
+        """Operators, with declarations before them or not."""
+
+    def end_of_op(self) -> bool:
+        """Whether an operator may end here; takes nothing."""
+
+    def keyword_guard(self) -> bool:
+        """Whether the next case of a switch or the next source of a `from` begins here; takes nothing."""
+
+
+class Expressions:
     """Expressions."""
 
-    @abstractmethod
-    def sequence(self) -> ast.Seq | None:
-        """The operators of a subquery."""
+    def __init__(self, scan: Scanner, literals: Literals, sequences: Sequences) -> None:
+        self.scan = scan
+        self.literals = literals
+        self.sequences = sequences
+        self._choices = 0
+        self._depth = 0
 
     # ---- operators, loosest first
 
     @memoized
     def expr(self) -> ast.Expr | None:
         """Any expression."""
-        start = self.pos
+        scan = self.scan
+        start = scan.pos
         cond = self.logical_or()
         if cond is None:
             return None
-        end = self.pos
-        if self.spaced("?"):
+        end = scan.pos
+        if scan.spaced("?"):
             then = self._chosen()
-            if then is not None and self.spaced(":"):
+            if then is not None and scan.spaced(":"):
                 otherwise = self._chosen()
                 if otherwise is not None:
-                    return ast.Conditional(cond, then, otherwise, span=(start, self.pos))
-        self.pos = end
+                    return ast.Conditional(cond, then, otherwise, span=(start, scan.pos))
+        scan.pos = end
         return cond
 
     def _chosen(self) -> ast.Expr | None:
         """What is chosen by a condition, which may be the next condition, but not without end."""
-        self.choices += 1
+        self._choices += 1
         try:
-            return self.expr() if self.choices <= MAX_CHAIN else None
+            return self.expr() if self._choices <= MAX_CHAIN else None
         finally:
-            self.choices -= 1
+            self._choices -= 1
 
     @memoized
     def logical_or(self) -> ast.Expr | None:
@@ -67,50 +79,53 @@ class ExpressionParser(TypeParser):
         return self._logical("and", self._comparison)
 
     def _logical(self, op: str, operand: Callable[[], ast.Expr | None]) -> ast.Expr | None:
+        scan = self.scan
         first = operand()
         if first is None:
             return None
         operands = [first]
         while True:
-            end = self.pos
-            self.space()
-            if self.word(op, op.upper()):
-                self.space()
+            end = scan.pos
+            scan.space()
+            if scan.word(op, op.upper()):
+                scan.space()
                 more = operand()
                 if more is not None:
                     operands.append(more)
                     continue
-            self.pos = end
+            scan.pos = end
             return balanced(op, operands)
 
     def _comparison(self) -> ast.Expr | None:
-        start = self.pos
+        scan = self.scan
+        start = scan.pos
         left = self.additive()
         if left is None:
             return None
-        end = self.pos
-        self.space()
+        end = scan.pos
+        scan.space()
         op = self.comparator()
         if op is not None:
-            self.space()
+            scan.space()
             right = self.additive()
             if right is not None:
-                return ast.Binary(op, left, right, span=(start, self.pos))
-        elif self.mark("~"):
-            self.space()
-            pattern = self.regexp()
+                return ast.Binary(op, left, right, span=(start, scan.pos))
+        elif scan.mark("~"):
+            scan.space()
+            pattern = self.literals.regexp()
             if pattern is not None:
-                return ast.Binary("~", left, pattern, span=(start, self.pos))
-        self.pos = end
+                return ast.Binary("~", left, pattern, span=(start, scan.pos))
+        scan.pos = end
         return left
 
     def comparator(self) -> str | None:
         """One of the comparisons."""
+        scan = self.scan
         for op in ("==", "!=", "<=", "<", ">=", ">"):
-            if self.at(op):
-                self.pos += len(op)
+            if scan.at(op):
+                scan.pos += len(op)
                 return op
-        return self.word("in")
+        return scan.word("in")
 
     @memoized
     def additive(self) -> ast.Expr | None:
@@ -118,72 +133,77 @@ class ExpressionParser(TypeParser):
         return self._chain("+-", lambda: self._chain("*/%", self._not))
 
     def _chain(self, ops: str, operand: Callable[[], ast.Expr | None]) -> ast.Expr | None:
-        start = self.pos
+        scan = self.scan
+        start = scan.pos
         left = operand()
         for _ in range(MAX_CHAIN):
             if left is None:
                 return None
-            end = self.pos
-            self.space()
-            op = self.text[self.pos : self.pos + 1]
+            end = scan.pos
+            scan.space()
+            op = scan.text[scan.pos : scan.pos + 1]
             if op and op in ops:
-                self.pos += 1
-                self.space()
+                scan.pos += 1
+                scan.space()
                 right = operand()
                 if right is not None:
-                    left = ast.Binary(op, left, right, span=(start, self.pos))
+                    left = ast.Binary(op, left, right, span=(start, scan.pos))
                     continue
-            self.miss()
-            self.pos = end
+            scan.miss()
+            scan.pos = end
             return left
         return left
 
     def _not(self) -> ast.Expr | None:
-        start = self.pos
-        if self._negation():
-            operand = self._deeper(self._not)
+        scan = self.scan
+        start = scan.pos
+        if self.negation():
+            operand = self.deeper(self._not)
             if operand is not None:
-                return ast.Unary("!", operand, span=(start, self.pos))
-            self.pos = start
+                return ast.Unary("!", operand, span=(start, scan.pos))
+            scan.pos = start
         return self._minus()
 
-    def _negation(self) -> bool:
+    def negation(self) -> bool:
         """Take `!`, or `not` and white space."""
-        start = self.pos
-        if self.at("!") and not self.at("!="):
-            self.pos += 1
-            self.space()
+        scan = self.scan
+        start = scan.pos
+        if scan.at("!") and not scan.at("!="):
+            scan.pos += 1
+            scan.space()
             return True
-        if self.word("not", "NOT") and self.gap():
+        if scan.word("not", "NOT") and scan.gap():
             return True
-        self.pos = start
+        scan.pos = start
         return False
 
     def _minus(self) -> ast.Expr | None:
-        start = self.pos
-        if self.at("-") and self.literal() is None:
-            self.pos = start + 1
-            self.space()
+        scan = self.scan
+        start = scan.pos
+        if scan.at("-") and self.literals.literal() is None:
+            scan.pos = start + 1
+            scan.space()
             operand = self.deref()
             if operand is not None:
-                return ast.Unary("-", operand, span=(start, self.pos))
-        self.pos = start
+                return ast.Unary("-", operand, span=(start, scan.pos))
+        scan.pos = start
         return self.deref()
 
-    def _deeper(self, rule: Callable[[], ast.Expr | None]) -> ast.Expr | None:
+    def deeper(self, rule: Callable[[], ast.Expr | None]) -> ast.Expr | None:
         """Parse a rule that repeats itself without brackets, but not without end."""
-        self.depth += 1
+        self._depth += 1
         try:
-            return rule() if self.depth <= MAX_CHAIN // 10 else None
+            return rule() if self._depth <= MAX_CHAIN // 10 else None
         finally:
-            self.depth -= 1
+            self._depth -= 1
 
     # ---- what binds tightest
 
     @memoized
     def deref(self) -> ast.Expr | None:
         """A primary with its `.name`, `[index]` and `[from:to]`."""
-        start = self.pos
+        scan = self.scan
+        start = scan.pos
         made = self.cast()
         if made is None:
             made = self.function()
@@ -192,74 +212,79 @@ class ExpressionParser(TypeParser):
         for _ in range(MAX_CHAIN):
             if made is None:
                 return None
-            end = self.pos
+            end = scan.pos
             further = self._further(made, start)
             if further is None:
-                self.pos = end
+                scan.pos = end
                 return made
             made = further
         return made
 
     def _further(self, expr: ast.Expr, start: int) -> ast.Expr | None:
-        if self.mark("."):
-            name = self.identifier()
-            return None if name is None else ast.Dot(expr, name, span=(start, self.pos))
-        if not self.mark("["):
+        scan = self.scan
+        if scan.mark("."):
+            name = scan.identifier()
+            return None if name is None else ast.Dot(expr, name, span=(start, scan.pos))
+        if not scan.mark("["):
             return None
-        self.space()
-        begin = self.pos
+        scan.space()
+        begin = scan.pos
         low = self.additive()
-        if self.spaced(":"):
+        if scan.spaced(":"):
             high = self.additive()
-            self.space()
-            if (low or high) and self.mark("]"):
-                return ast.Slice(expr, low, high, span=(start, self.pos))
-        self.pos = begin
+            scan.space()
+            if (low or high) and scan.mark("]"):
+                return ast.Slice(expr, low, high, span=(start, scan.pos))
+        scan.pos = begin
         index = self.expr()
-        self.space()
-        if index is not None and self.mark("]"):
-            return ast.Index(expr, index, span=(start, self.pos))
+        scan.space()
+        if index is not None and scan.mark("]"):
+            return ast.Index(expr, index, span=(start, scan.pos))
         return None
 
     def cast(self) -> ast.Expr | None:
         """`<type>(e)`."""
-        start = self.pos
-        typ = self.type_value()
-        if typ is not None and self.spaced("("):
+        scan = self.scan
+        start = scan.pos
+        typ = self.literals.type_value()
+        if typ is not None and scan.spaced("("):
             inner = self._over_or_expr()
-            if inner is not None and self.closed(")"):
-                return ast.Cast(inner, typ, span=(start, self.pos))
-        self.pos = start
+            if inner is not None and scan.closed(")"):
+                return ast.Cast(inner, typ, span=(start, scan.pos))
+        scan.pos = start
         return None
 
     @memoized
     def function(self) -> ast.Expr | None:
         """A call."""
-        start = self.pos
+        scan = self.scan
+        start = scan.pos
         for parse in (self._grep, self._regexp_call, self._call):
             made = parse(start)
             if made is not None:
                 return made
-            self.pos = start
+            scan.pos = start
         return None
 
     def _grep(self, start: int) -> ast.Expr | None:
-        if not (self.word("grep") and self.spaced("(")):
+        scan = self.scan
+        if not (scan.word("grep") and scan.spaced("(")):
             return None
-        pattern = self.regexp() or self.glob() or self.expr()
+        pattern = self.literals.regexp() or self.literals.glob() or self.expr()
         if pattern is None:
             return None
         subject = None
-        if self.spaced(","):
+        if scan.spaced(","):
             subject = self._over_or_expr()
             if subject is None:
                 return None
-        return ast.Grep(pattern, subject, span=(start, self.pos)) if self.closed(")") else None
+        return ast.Grep(pattern, subject, span=(start, scan.pos)) if scan.closed(")") else None
 
     def _regexp_call(self, start: int) -> ast.Expr | None:
         """`regexp` and `regexp_replace` take a pattern where others take a value."""
-        name = self.word("regexp", "regexp_replace")
-        if name is None or not self.spaced("("):
+        scan = self.scan
+        name = scan.word("regexp", "regexp_replace")
+        if name is None or not scan.spaced("("):
             return None
         args: list[ast.Expr] = []
         while True:
@@ -267,82 +292,66 @@ class ExpressionParser(TypeParser):
             if arg is None:
                 return None
             args.append(arg)
-            if not self.spaced(","):
+            if not scan.spaced(","):
                 break
-        if not self.closed(")"):
+        if not scan.closed(")"):
             return None
-        return ast.Call(name, tuple(args), self.where_clause(), span=(start, self.pos))
+        return ast.Call(name, tuple(args), self.where_clause(), span=(start, scan.pos))
 
     def _pattern_text(self) -> ast.Expr | None:
-        pattern = self.regexp()
+        pattern = self.literals.regexp()
         return None if pattern is None else ast.Primitive("string", pattern.pattern, span=pattern.span)
 
     def _call(self, start: int) -> ast.Expr | None:
-        name = self.identifier()
-        if name is None or name in ("not", "select") or not self.spaced("("):
+        scan = self.scan
+        name = scan.identifier()
+        if name is None or name in ("not", "select") or not scan.spaced("("):
             return None
         over = self.over_expr()
         args = (over,) if over is not None else self.exprs() or ()
-        if not self.closed(")"):
+        if not scan.closed(")"):
             return None
-        end = self.pos
+        end = scan.pos
         return ast.Call(name, args, self.where_clause(), span=(start, end))
 
     def where_clause(self) -> ast.Expr | None:
         """` where e` of an aggregate."""
-        start = self.pos
-        if self.clause("where"):
+        scan = self.scan
+        start = scan.pos
+        if scan.clause("where"):
             cond = self.logical_or()
             if cond is not None:
                 return cond
-        self.pos = start
+        scan.pos = start
         return None
 
     def exprs(self) -> tuple[ast.Expr, ...] | None:
         """One or more expressions with commas between them."""
-        return self.listed(self.expr)
-
-    def listed(self, item: Callable[[], T | None]) -> tuple[T, ...] | None:
-        """One or more of something with commas between them."""
-        first = item()
-        if first is None:
-            return None
-        items = [first]
-        while True:
-            end = self.pos
-            if self.spaced(","):
-                more = item()
-                if more is not None:
-                    items.append(more)
-                    continue
-            self.pos = end
-            return tuple(items)
+        scan = self.scan
+        return scan.listed(self.expr)
 
     def primary(self) -> ast.Expr | None:
         """A literal, a name, a container, or something in parentheses."""
-        start = self.pos
-        for parse in (self.record, self._array, self._set, self._map, self.fstring, self.literal, self._id):
+        scan = self.scan
+        start = scan.pos
+        for parse in (self.record, self._array, self._set, self._map, self.fstring, self.literals.literal, self._id):
             made: ast.Expr | None = parse()
             if made is not None:
                 return made
-            self.pos = start
-        if self.mark("("):
-            self.space()
+            scan.pos = start
+        if scan.mark("("):
+            scan.space()
             inner = self._over_or_expr()
-            if inner is not None and self.closed(")"):
+            if inner is not None and scan.closed(")"):
                 return inner
-        self.pos = start
+        scan.pos = start
         return None
 
     def _id(self) -> ast.Id | None:
-        start = self.pos
-        name = self.identifier()
-        return None if name is None else ast.Id(name, span=(start, self.pos))
-
-    def closed(self, mark: str) -> bool:
-        """Take white space and this text."""
-        self.space()
-        return self.mark(mark)
+        scan = self.scan
+        start = scan.pos
+        name = scan.identifier()
+        return None if name is None else ast.Id(name, span=(start, scan.pos))
 
     def _over_or_expr(self) -> ast.Expr | None:
         return self.over_expr() or self.expr()
@@ -350,177 +359,158 @@ class ExpressionParser(TypeParser):
     @memoized
     def over_expr(self) -> ast.OverExpr | None:
         """`over e with x | seq` as a value."""
-        start = self.pos
-        if self.word("over") and self.gap():
+        scan = self.scan
+        start = scan.pos
+        if scan.word("over") and scan.gap():
             exprs = self.exprs()
             if exprs is not None:
                 names = self.locals()
-                if self.spaced("|"):
-                    body = self.sequence()
+                if scan.spaced("|"):
+                    body = self.sequences.sequence()
                     if body is not None:
-                        return ast.OverExpr(exprs, names, body, span=(start, self.pos))
+                        return ast.OverExpr(exprs, names, body, span=(start, scan.pos))
         return None
 
     def locals(self) -> tuple[ast.Local, ...]:
         """` with a, b=e`, or nothing."""
-        start = self.pos
-        if self.clause("with"):
-            names = self.listed(self._local)
+        scan = self.scan
+        start = scan.pos
+        if scan.clause("with"):
+            names = scan.listed(self._local)
             if names is not None:
                 return names
-        self.pos = start
+        scan.pos = start
         return ()
 
     def _local(self) -> ast.Local | None:
-        start = self.pos
-        name = self.identifier()
+        scan = self.scan
+        start = scan.pos
+        name = scan.identifier()
         if name is None:
             return None
-        end = self.pos
-        if self.spaced("="):
+        end = scan.pos
+        if scan.spaced("="):
             expr = self.expr()
             if expr is not None:
-                return ast.Local(name, expr, span=(start, self.pos))
-        self.pos = end
+                return ast.Local(name, expr, span=(start, scan.pos))
+        scan.pos = end
         return ast.Local(name, ast.Id(name, span=(start, end)), span=(start, end))
+
+    def sort_keys(self) -> tuple[ast.SortExpr, ...] | None:
+        """`a desc, b`."""
+        scan = self.scan
+        return scan.listed(self._sort_key)
+
+    def _sort_key(self) -> ast.SortExpr | None:
+        scan = self.scan
+        start = scan.pos
+        expr = self.expr()
+        if expr is None:
+            return None
+        end = scan.pos
+        order = scan.word("asc", "desc") if scan.gap() else None
+        if order is None:
+            scan.pos = end
+        return ast.SortExpr(expr, order or "", span=(start, scan.pos))
 
     # ---- containers
 
     def record(self) -> ast.RecordExpr | None:
         """`{...}`."""
-        start = self.pos
+        scan = self.scan
+        start = scan.pos
         elems: tuple[ast.Field | ast.Id | ast.Spread, ...] | None = self._container("{", "}", self._record_elem)
-        return None if elems is None else ast.RecordExpr(elems, span=(start, self.pos))
+        return None if elems is None else ast.RecordExpr(elems, span=(start, scan.pos))
 
     def _array(self) -> ast.ArrayExpr | None:
-        start = self.pos
+        scan = self.scan
+        start = scan.pos
         elems: tuple[ast.Expr | ast.Spread, ...] | None = self._container("[", "]", self._elem)
-        return None if elems is None else ast.ArrayExpr(elems, span=(start, self.pos))
+        return None if elems is None else ast.ArrayExpr(elems, span=(start, scan.pos))
 
     def _set(self) -> ast.SetExpr | None:
-        start = self.pos
+        scan = self.scan
+        start = scan.pos
         elems: tuple[ast.Expr | ast.Spread, ...] | None = self._container("|[", "]|", self._elem)
-        return None if elems is None else ast.SetExpr(elems, span=(start, self.pos))
+        return None if elems is None else ast.SetExpr(elems, span=(start, scan.pos))
 
     def _map(self) -> ast.MapExpr | None:
-        start = self.pos
+        scan = self.scan
+        start = scan.pos
         entries = self._container("|{", "}|", self._entry)
-        return None if entries is None else ast.MapExpr(entries, span=(start, self.pos))
+        return None if entries is None else ast.MapExpr(entries, span=(start, scan.pos))
 
     def _container(self, opening: str, closing: str, item: Callable[[], T | None]) -> tuple[T, ...] | None:
-        if not self.mark(opening):
+        scan = self.scan
+        if not scan.mark(opening):
             return None
-        self.space()
-        items = self.listed(item) or ()
-        return items if self.closed(closing) else None
+        scan.space()
+        items = scan.listed(item) or ()
+        return items if scan.closed(closing) else None
 
     def _record_elem(self) -> ast.Field | ast.Id | ast.Spread | None:
-        start = self.pos
+        scan = self.scan
+        start = scan.pos
         spread = self._spread()
         if spread is not None:
             return spread
-        name = self.field_name()
-        if name is not None and self.spaced(":"):
+        name = scan.field_name()
+        if name is not None and scan.spaced(":"):
             value = self.expr()
             if value is not None:
-                return ast.Field(name, value, span=(start, self.pos))
-        self.pos = start
+                return ast.Field(name, value, span=(start, scan.pos))
+        scan.pos = start
         return self._id()
 
     def _elem(self) -> ast.Expr | ast.Spread | None:
         return self._spread() or self.expr()
 
     def _spread(self) -> ast.Spread | None:
-        start = self.pos
-        if self.mark("..."):
-            self.space()
+        scan = self.scan
+        start = scan.pos
+        if scan.mark("..."):
+            scan.space()
             expr = self.expr()
             if expr is not None:
-                return ast.Spread(expr, span=(start, self.pos))
-        self.pos = start
+                return ast.Spread(expr, span=(start, scan.pos))
+        scan.pos = start
         return None
 
     def _entry(self) -> ast.Entry | None:
-        start = self.pos
+        scan = self.scan
+        start = scan.pos
         key = self.expr()
-        if key is not None and self.spaced(":"):
+        if key is not None and scan.spaced(":"):
             value = self.expr()
             if value is not None:
-                return ast.Entry(key, value, span=(start, self.pos))
-        self.pos = start
+                return ast.Entry(key, value, span=(start, scan.pos))
+        scan.pos = start
         return None
 
-    # ---- strings with expressions in them, and patterns
+    # ---- strings with expressions in them
 
     def fstring(self) -> ast.FString | None:
         """`f"text {e}"`."""
-        start = self.pos
-        if not (self.at('f"') or self.at("f'")):
+        scan = self.scan
+        start = scan.pos
+        if not (scan.at('f"') or scan.at("f'")):
             return None
-        quote = self.text[self.pos + 1]
-        self.pos += 2
+        quote = scan.text[scan.pos + 1]
+        scan.pos += 2
         parts: list[str | ast.Expr] = []
         while True:
-            text = self.characters(quote + "{")
+            text = scan.characters(quote + "{")
             if text:
                 parts.append(text)
-            if self.mark(quote):
-                return ast.FString(tuple(parts), span=(start, self.pos))
-            if not self.mark("{"):
+            if scan.mark(quote):
+                return ast.FString(tuple(parts), span=(start, scan.pos))
+            if not scan.mark("{"):
                 return None
-            self.space()
+            scan.space()
             expr = self.expr()
-            if expr is None or not self.closed("}"):
+            if expr is None or not scan.closed("}"):
                 return None
             parts.append(expr)
-
-    def regexp(self) -> ast.Regexp | None:
-        """`/pattern/`."""
-        start = self.pos
-        found = _REGEXP.match(self.text, start)
-        if found is None:
-            self.miss()
-            return None
-        self.pos = found.end()
-        return ast.Regexp(found[1], span=(start, self.pos))
-
-    def glob(self) -> ast.Glob | None:
-        """A search word with at least one star in it."""
-        start = self.pos
-        if not (_GLOB_START.match(self.text, start) and _GLOB_STAR.match(self.text, start)):
-            self.miss()
-            return None
-        pattern = self._characters_of(_GLOB_CHARS, star="\\*")
-        if "*" not in pattern.replace("\\*", ""):
-            self.pos = start
-            return None
-        return ast.Glob(pattern, span=(start, self.pos))
-
-    def search_word(self) -> str | None:
-        """A bare word to search for."""
-        start = self.pos
-        if not (_KEYWORD_CHARS.match(self.text, start) or self.at("\\")):
-            self.miss()
-            return None
-        word = self._characters_of(re.compile(rf"(?:{KEYWORD_CHARS}|\d)"), star="*")
-        return word or None
-
-    def _characters_of(self, allowed: re.Pattern[str], star: str) -> str:
-        """Characters of a word, with its own escapes: `\\=`, `\\*`, `\\+`, `\\-`."""
-        out: list[str] = []
-        while self.pos < len(self.text):
-            if allowed.match(self.text, self.pos):
-                out.append(self.text[self.pos])
-                self.pos += 1
-            elif self.at("\\") and self.text[self.pos + 1 : self.pos + 2] in tuple(_KEYWORD_ESCAPES):
-                out.append(star if self.text[self.pos + 1] == "*" else self.text[self.pos + 1])
-                self.pos += 2
-            else:
-                escaped = self.escape() if self.at("\\") else None
-                if escaped is None:
-                    break
-                out.append(escaped)
-        return "".join(out)
 
 
 def balanced(op: str, operands: list[ast.Expr]) -> ast.Expr:

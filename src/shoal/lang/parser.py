@@ -8,8 +8,12 @@ from collections.abc import Callable
 from shoal.errors import InvalidInput
 from shoal.lang import ast
 from shoal.lang.frames import deep_frames
-from shoal.lang.parse_ops import OperatorParser
-from shoal.lang.scanner import MAX_LENGTH, MAX_NESTING, memoized, too_deep
+from shoal.lang.parse_expr import Expressions
+from shoal.lang.parse_literals import Literals
+from shoal.lang.parse_ops import Operators
+from shoal.lang.parse_search import Searches
+from shoal.lang.parse_sources import Sources
+from shoal.lang.scanner import MAX_LENGTH, MAX_NESTING, Scanner, memoized, too_deep
 from shoal.lang.source import Part, Source
 
 
@@ -25,8 +29,13 @@ def parse_source(source: Source) -> ast.Seq:
     with deep_frames():
         made = parser.program()
     if made is None:
-        raise source.error("error parsing Zed", parser.farthest)
+        raise source.error("error parsing Zed", parser.scan.farthest)
     return made
+
+
+def parse_search(text: str) -> ast.Expr | None:
+    """The search that a text is; None if it is not a search."""
+    return Parser(text).search()
 
 
 def check_size(source: Source) -> None:
@@ -38,140 +47,170 @@ def check_size(source: Source) -> None:
         raise source.error(f"program nests deeper than {MAX_NESTING} brackets", place)
 
 
-class Parser(OperatorParser):
-    """Whole programs."""
+class Parser:
+    """Whole programs. The parts of the grammar share one scanner, and those inside come back to `sequence`."""
+
+    def __init__(self, text: str) -> None:
+        self.scan = Scanner(text)
+        self._literals = Literals(self.scan)
+        self._exprs = Expressions(self.scan, self._literals, self)
+        self._searches = Searches(self.scan, self._literals, self._exprs)
+        self._sources = Sources(self.scan, self._exprs)
+        self._operators = Operators(self.scan, self._exprs, self._sources)
 
     def program(self) -> ast.Seq | None:
         """The program; None if it cannot be understood."""
-        self.space()
+        scan = self.scan
+        scan.space()
         body = self.scoped_sequence()
         if body is None:
             return None
-        self.space()
-        return body if self.at_end() else None
+        scan.space()
+        return body if scan.at_end() else None
+
+    def search(self) -> ast.Expr | None:
+        """A search that is the whole text; None if it cannot be understood."""
+        expr = self._searches.search_or()
+        return expr if self.scan.at_end() else None
 
     def scoped_sequence(self) -> ast.Seq | None:
-        start = self.pos
+        """Operators, with declarations before them or not."""
+        scan = self.scan
+        start = scan.pos
         decls = self._declarations()
         body = self.sequence()
         if body is None:
-            self.pos = start
+            scan.pos = start
             return None
         if not decls:
             return body
-        return (ast.Scope(decls, body, span=(start, self.pos)),)
+        return (ast.Scope(decls, body, span=(start, scan.pos)),)
 
     @memoized
     def sequence(self) -> ast.Seq | None:
+        """Operators with `|` between them."""
+        scan = self.scan
         first = self.operation()
         if first is None:
             return None
         ops = [first]
         while True:
-            end = self.pos
+            end = scan.pos
             if self._pipe():
-                self.space()
+                scan.space()
                 more = self.operation()
                 if more is not None:
                     ops.append(more)
                     continue
-            self.pos = end
+            scan.pos = end
             return tuple(ops)
 
     def _pipe(self) -> bool:
-        self.space()
-        if self.at("|{") or self.at("|["):
-            self.miss()
+        scan = self.scan
+        scan.space()
+        if scan.at("|{") or scan.at("|["):
+            scan.miss()
             return False
-        return self.mark("|")
+        return scan.mark("|")
 
     def end_of_op(self) -> bool:
-        start = self.pos
+        """Whether an operator may end here; takes nothing."""
+        scan = self.scan
+        start = scan.pos
         found = self._pipe()
         if not found:
-            self.pos = start
-            self.space()
-            found = self.at_end() or self.mark("=>") or self.mark(")") or self.keyword_guard()
-        self.pos = start
+            scan.pos = start
+            scan.space()
+            found = scan.at_end() or scan.mark("=>") or scan.mark(")") or self.keyword_guard()
+        scan.pos = start
         return found
 
     def keyword_guard(self) -> bool:
-        start = self.pos
+        """Whether the next case of a switch or the next source of a `from` begins here; takes nothing."""
+        scan = self.scan
+        start = scan.pos
         found = self._case() is not None
         if not found:
-            self.pos = start
-            found = self.source() is not None and self.spaced("=>")
-        self.pos = start
+            scan.pos = start
+            found = self._sources.source() is not None and scan.spaced("=>")
+        scan.pos = start
         return found
 
     # ---- declarations
 
     def _declarations(self) -> tuple[ast.Decl, ...]:
+        scan = self.scan
         decls: list[ast.Decl] = []
         while True:
-            start = self.pos
+            start = scan.pos
             decl = self._declaration(start)
-            if decl is None or not self.gap():
-                self.pos = start
+            if decl is None or not scan.gap():
+                scan.pos = start
                 return tuple(decls)
             decls.append(decl)
 
     def _declaration(self, start: int) -> ast.Decl | None:
+        scan = self.scan
         for parse in (self._const, self._func, self._op, self._type):
             made: ast.Decl | None = parse(start)
             if made is not None:
                 return made
-            self.pos = start
+            scan.pos = start
         return None
 
     def _const(self, start: int) -> ast.Decl | None:
-        if self.word("const") and self.gap():
-            name = self.identifier()
-            if name is not None and self.spaced("="):
-                expr = self.expr()
+        scan = self.scan
+        if scan.word("const") and scan.gap():
+            name = scan.identifier()
+            if name is not None and scan.spaced("="):
+                expr = self._exprs.expr()
                 if expr is not None:
-                    return ast.ConstDecl(name, expr, span=(start, self.pos))
+                    return ast.ConstDecl(name, expr, span=(start, scan.pos))
         return None
 
     def _func(self, start: int) -> ast.Decl | None:
+        scan = self.scan
         head = self._head_of("func")
         if head is None:
             return None
-        expr = self.expr()
-        if expr is not None and self.closed(")"):
-            return ast.FuncDecl(*head, expr, span=(start, self.pos))
+        expr = self._exprs.expr()
+        if expr is not None and scan.closed(")"):
+            return ast.FuncDecl(*head, expr, span=(start, scan.pos))
         return None
 
     def _op(self, start: int) -> ast.Decl | None:
+        scan = self.scan
         head = self._head_of("op")
         if head is None:
             return None
         body = self.scoped_sequence()
-        if body is not None and self.closed(")"):
-            return ast.OpDecl(*head, body, span=(start, self.pos))
+        if body is not None and scan.closed(")"):
+            return ast.OpDecl(*head, body, span=(start, scan.pos))
         return None
 
     def _head_of(self, word: str) -> tuple[str, tuple[str, ...]] | None:
         """`func name(params): (`, with the white space after it."""
-        if not (self.word(word) and self.gap()):
+        scan = self.scan
+        if not (scan.word(word) and scan.gap()):
             return None
-        name = self.identifier()
-        if name is None or not self.spaced("("):
+        name = scan.identifier()
+        if name is None or not scan.spaced("("):
             return None
-        self.declared.add(name)
-        params = self.listed(self.identifier) or ()
-        if self.closed(")") and self.spaced(":") and self.mark("("):
-            self.space()
+        self._searches.declared.add(name)
+        params = scan.listed(scan.identifier) or ()
+        if scan.closed(")") and scan.spaced(":") and scan.mark("("):
+            scan.space()
             return name, params
         return None
 
     def _type(self, start: int) -> ast.Decl | None:
-        if self.word("type") and self.gap():
-            name = self.field_name()
-            if name is not None and self.spaced("="):
-                typ = self.type()
+        scan = self.scan
+        if scan.word("type") and scan.gap():
+            name = scan.field_name()
+            if name is not None and scan.spaced("="):
+                typ = self._literals.type()
                 if typ is not None:
-                    return ast.TypeDecl(name, typ, span=(start, self.pos))
+                    return ast.TypeDecl(name, typ, span=(start, scan.pos))
         return None
 
     # ---- operations
@@ -179,7 +218,8 @@ class Parser(OperatorParser):
     @memoized
     def operation(self) -> ast.Op | None:
         """One operator, with or without its keyword."""
-        start = self.pos
+        scan = self.scan
+        start = scan.pos
         alternatives: tuple[Callable[[int], ast.Op | None], ...] = (
             self._fork, self._switch, self._from_legs, self._scope, self._keyword_op, self._op_assignment,
             self._aggregation, self._search, self._implied_search, self._implied_cast, self._implied_expr,
@@ -188,167 +228,180 @@ class Parser(OperatorParser):
             made = parse(start)
             if made is not None:
                 return made
-            self.pos = start
+            scan.pos = start
         return None
 
     def _keyword_op(self, start: int) -> ast.Op | None:
-        return self.operator()
+        return self._operators.operator()
 
     def _fork(self, start: int) -> ast.Op | None:
-        if not (self.keyword("fork") and self.spaced("(")):
+        scan = self.scan
+        if not (scan.keyword("fork") and scan.spaced("(")):
             return None
         legs: list[ast.Seq] = []
         while (leg := self._leg()) is not None:
             legs.append(leg)
-        return ast.Fork(tuple(legs), span=(start, self.pos)) if legs and self.closed(")") else None
+        return ast.Fork(tuple(legs), span=(start, scan.pos)) if legs and scan.closed(")") else None
 
     def _leg(self) -> ast.Seq | None:
-        start = self.pos
-        seq = self.sequence() if self.spaced("=>") else None
+        scan = self.scan
+        start = scan.pos
+        seq = self.sequence() if scan.spaced("=>") else None
         if seq is None:
-            self.pos = start
+            scan.pos = start
         return seq
 
     def _switch(self, start: int) -> ast.Op | None:
-        if not self.keyword("switch"):
+        scan = self.scan
+        if not scan.keyword("switch"):
             return None
-        begin = self.pos
+        begin = scan.pos
         for with_expr in (True, False):
-            self.pos = begin
-            expr = self.expr() if with_expr and self.gap() else None
-            if with_expr and (expr is None or not self.gap()):
+            scan.pos = begin
+            expr = self._exprs.expr() if with_expr and scan.gap() else None
+            if with_expr and (expr is None or not scan.gap()):
                 continue
-            if not self.spaced("("):
+            if not scan.spaced("("):
                 continue
             cases = self._switch_cases()
-            if cases and self.closed(")"):
-                return ast.Switch(expr, cases, span=(start, self.pos))
+            if cases and scan.closed(")"):
+                return ast.Switch(expr, cases, span=(start, scan.pos))
         return None
 
     def _switch_cases(self) -> tuple[ast.Case, ...]:
+        scan = self.scan
         cases: list[ast.Case] = []
         while True:
-            end = self.pos
-            self.space()
-            start = self.pos
+            end = scan.pos
+            scan.space()
+            start = scan.pos
             head = self._case()
             body = self._leg() if head is not None else None
             if head is None or body is None:
-                self.pos = end
+                scan.pos = end
                 return tuple(cases)
-            cases.append(ast.Case(head[0], body, span=(start, self.pos)))
+            cases.append(ast.Case(head[0], body, span=(start, scan.pos)))
 
     def _case(self) -> tuple[ast.Expr | None] | None:
         """`case e` or `default`."""
-        start = self.pos
-        if self.word("default"):
+        scan = self.scan
+        start = scan.pos
+        if scan.word("default"):
             return (None,)
-        if self.word("case") and self.gap():
-            expr = self.expr()
+        if scan.word("case") and scan.gap():
+            expr = self._exprs.expr()
             if expr is not None:
                 return (expr,)
-        self.pos = start
+        scan.pos = start
         return None
 
     def _from_legs(self, start: int) -> ast.Op | None:
-        if not (self.keyword("from") and self.spaced("(")):
+        scan = self.scan
+        if not (scan.keyword("from") and scan.spaced("(")):
             return None
         trunks: list[ast.Trunk] = []
         while True:
-            self.space()
-            begin = self.pos
-            source = self.source()
+            scan.space()
+            begin = scan.pos
+            source = self._sources.source()
             if source is None:
                 break
             body = self._leg()
-            trunks.append(ast.Trunk(source, body, span=(begin, self.pos)))
-        return ast.From(tuple(trunks), span=(start, self.pos)) if trunks and self.closed(")") else None
+            trunks.append(ast.Trunk(source, body, span=(begin, scan.pos)))
+        return ast.From(tuple(trunks), span=(start, scan.pos)) if trunks and scan.closed(")") else None
 
     def _scope(self, start: int) -> ast.Op | None:
-        if not self.mark("("):
+        scan = self.scan
+        if not scan.mark("("):
             return None
-        self.space()
+        scan.space()
         decls = self._declarations()
         body = self.sequence() if decls else None
-        if body is not None and self.closed(")"):
-            return ast.Scope(decls, body, span=(start, self.pos))
+        if body is not None and scan.closed(")"):
+            return ast.Scope(decls, body, span=(start, scan.pos))
         return None
 
     def _op_assignment(self, start: int) -> ast.Op | None:
-        made = self.assignments()
+        scan = self.scan
+        made = self._operators.assignments()
         if made is not None and self.end_of_op():
-            return ast.OpAssignment(made, span=(start, self.pos))
+            return ast.OpAssignment(made, span=(start, scan.pos))
         return None
 
     def _aggregation(self, start: int) -> ast.Op | None:
-        if self.function() is not None and self.end_of_op():
+        scan = self.scan
+        if self._exprs.function() is not None and self.end_of_op():
             return None
-        self.pos = start
-        if self.word("summarize") and not self.gap():
+        scan.pos = start
+        if scan.word("summarize") and not scan.gap():
             return None
         aggs: tuple[ast.Assignment, ...] = ()
         keys = self._group_keys()
         if keys is None:
-            aggs = self.listed(self._agg_assignment) or ()
+            aggs = scan.listed(self._agg_assignment) or ()
             if not aggs:
                 return None
-            end = self.pos
-            keys = self._group_keys() if self.gap() else None
+            end = scan.pos
+            keys = self._group_keys() if scan.gap() else None
             if keys is None:
-                self.pos = end
-        limit = self.limit()
-        return ast.Summarize(aggs, keys or (), limit, span=(start, self.pos)) if self.end_of_op() else None
+                scan.pos = end
+        limit = self._operators.limit()
+        return ast.Summarize(aggs, keys or (), limit, span=(start, scan.pos)) if self.end_of_op() else None
 
     def _group_keys(self) -> tuple[ast.Assignment, ...] | None:
-        start = self.pos
-        keys = self.flex_assignments() if self.word("by") and self.gap() else None
+        scan = self.scan
+        start = scan.pos
+        keys = self._operators.flex_assignments() if scan.word("by") and scan.gap() else None
         if keys is None:
-            self.pos = start
+            scan.pos = start
         return keys
 
     def _agg_assignment(self) -> ast.Assignment | None:
-        start = self.pos
-        target = self.deref()
-        agg = self._agg() if target is not None and self.spaced(":=") else None
+        scan = self.scan
+        start = scan.pos
+        target = self._exprs.deref()
+        agg = self._agg() if target is not None and scan.spaced(":=") else None
         if agg is None:
-            self.pos = start
+            scan.pos = start
             target, agg = None, self._agg()
-        return None if agg is None else ast.Assignment(target, agg, span=(start, self.pos))
+        return None if agg is None else ast.Assignment(target, agg, span=(start, scan.pos))
 
     def _agg(self) -> ast.Agg | None:
-        start = self.pos
-        name = self.identifier()
-        if name is None or name in ("not", "select") or not self.spaced("("):
-            self.pos = start
+        scan = self.scan
+        start = scan.pos
+        name = scan.identifier()
+        if name is None or name in ("not", "select") or not scan.spaced("("):
+            scan.pos = start
             return None
-        expr = self.over_expr() or self.expr()
-        if not self.closed(")"):
-            self.pos = start
+        expr = self._exprs.over_expr() or self._exprs.expr()
+        if not scan.closed(")"):
+            scan.pos = start
             return None
-        end = self.pos
-        self.space()
-        if self.at("."):
-            self.pos = start
+        end = scan.pos
+        scan.space()
+        if scan.at("."):
+            scan.pos = start
             return None
-        self.pos = end
-        where = self.where_clause()
+        scan.pos = end
+        where = self._exprs.where_clause()
         return ast.Agg(name, expr, where, span=(start, end))
 
     def _search(self, start: int) -> ast.Op | None:
-        if self.keyword("search") and self.gap():
-            expr = self.search_or()
+        scan = self.scan
+        if scan.keyword("search") and scan.gap():
+            expr = self._searches.search_or()
             if expr is not None:
-                return ast.Search(expr, span=(start, self.pos))
+                return ast.Search(expr, span=(start, scan.pos))
         return None
 
     def _implied_search(self, start: int) -> ast.Op | None:
-        return self._implied(self.search_or())
+        return self._implied(self._searches.search_or())
 
     def _implied_cast(self, start: int) -> ast.Op | None:
-        return self._implied(self.cast())
+        return self._implied(self._exprs.cast())
 
     def _implied_expr(self, start: int) -> ast.Op | None:
-        return self._implied(self.expr())
+        return self._implied(self._exprs.expr())
 
     def _implied(self, expr: ast.Expr | None) -> ast.Op | None:
         """An expression as an operator, if nothing is left of it."""

@@ -11,8 +11,8 @@ from typing import assert_never
 
 from shoal.lang import ast
 from shoal.lang.parse_expr import balanced
-from shoal.lang.parse_types import TypeParser
-from shoal.lang.parser import Parser
+from shoal.lang.parse_literals import Literals
+from shoal.lang.parser import parse_search
 from shoal.lang.scanner import KEYWORD_CHARS, Scanner
 from shoal.model.literals import quote
 
@@ -106,9 +106,8 @@ class ExprPrinter:
     def _search_comparison(self, expr: ast.Binary) -> str:
         """A comparison, its left side in parentheses if it begins with what would be a search term: `"a".b==1`."""
         text = self._spaced()._expr(expr)
-        parser = Parser(text)
-        read = parser.search_or()
-        if isinstance(read, ast.Binary) and read.op == expr.op and parser.at_end():
+        search = parse_search(text)
+        if isinstance(search, ast.Binary) and search.op == expr.op:
             return text
         left = self._spaced().expr(expr.left, Level.SUM)
         return f"({left}){text.removeprefix(left)}"
@@ -264,9 +263,9 @@ def _is_identifier(name: str) -> bool:
 
 
 def _type_name(name: str) -> str:
-    parser = TypeParser(name)
-    read = parser.type()
-    return name if isinstance(read, ast.TypeName) and read.name == name and parser.at_end() else quote(name)
+    scan = Scanner(name)
+    typ = Literals(scan).type()
+    return name if isinstance(typ, ast.TypeName) and typ.name == name and scan.at_end() else quote(name)
 
 
 def _within(level: Level, expr: ast.Expr, text: str) -> str:

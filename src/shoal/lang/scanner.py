@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 MAX_NESTING = 100
 """How deep brackets may nest; what is deeper is refused before it is parsed."""
@@ -37,26 +37,35 @@ _IDENTIFIER_REST = re.compile(IDENTIFIER_REST)
 _NO_KEYWORD = re.compile(rf"{IDENTIFIER_REST}|{KEYWORD_CHARS}|\s*(?:[=!<>:]=)")
 _RESERVED = re.compile(r"(?:true|false|null|NaN|[-+]?Inf)")
 _IDENTIFIER = re.compile(rf"(?!{_RESERVED.pattern}(?!{IDENTIFIER_REST}))(?:{IDENTIFIER_START}){IDENTIFIER_REST}*+")
+_WORD = re.compile(r"\w")
 _ESCAPE = re.compile(r"""\\(?:['"\\bfnrtv]|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\})""")
 _CONTROL = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
+T = TypeVar("T")
 Rule = TypeVar("Rule", bound=Callable[[Any], Any])
+
+
+class Grammar(Protocol):
+    """A part of the grammar: rules that share a scanner."""
+
+    scan: Scanner
 
 
 def memoized(rule: Rule) -> Rule:
     """Parse a rule once at a position: without this, backtracking takes exponential time."""
-    name = rule.__name__
 
-    def parse(self: Scanner) -> Any:
-        key = (name, self.pos)
-        if key in self.memo:
-            found, self.pos = self.memo[key]
-            return found
-        made = rule(self)
-        self.memo[key] = (made, key[1] if made is None else self.pos)
-        if made is None:
-            self.pos = key[1]
-        return made
+    def parse(self: Grammar) -> Any:
+        scan = self.scan
+        key = (rule, scan.pos)
+        entry = scan.memo.get(key)
+        if entry is not None:
+            tree, scan.pos = entry
+            return tree
+        tree = rule(self)
+        if tree is None:
+            scan.pos = key[1]
+        scan.memo[key] = (tree, scan.pos)
+        return tree
 
     return parse  # type: ignore[return-value]
 
@@ -68,18 +77,11 @@ class Scanner:
         self.text = text
         self.pos = 0
         self.farthest = 0
-        self.depth = 0
-        self.choices = 0
-        self.declared: set[str] = set()
-        self.memo: dict[tuple[str, int], tuple[Any, int]] = {}
+        self.memo: dict[tuple[Callable[[Any], Any], int], tuple[Any, int]] = {}
 
     def miss(self) -> None:
         """Remember that nothing fitted here."""
         self.farthest = max(self.farthest, self.pos)
-
-    def back(self, position: int) -> None:
-        """Return to a position: what was tried did not fit."""
-        self.pos = position
 
     def space(self) -> bool:
         """Skip white space and comments, if any; whether there were any."""
@@ -159,6 +161,35 @@ class Scanner:
         self.pos = start
         return False
 
+    def flag(self, flag: str) -> bool:
+        """Take a flag if no word goes on after it."""
+        if self.at(flag) and not _WORD.match(self.text, self.pos + len(flag)):
+            self.pos += len(flag)
+            return True
+        self.miss()
+        return False
+
+    def closed(self, mark: str) -> bool:
+        """Take white space and this text."""
+        self.space()
+        return self.mark(mark)
+
+    def listed(self, item: Callable[[], T | None]) -> tuple[T, ...] | None:
+        """One or more of something with commas between them."""
+        first = item()
+        if first is None:
+            return None
+        items = [first]
+        while True:
+            end = self.pos
+            if self.spaced(","):
+                more = item()
+                if more is not None:
+                    items.append(more)
+                    continue
+            self.pos = end
+            return tuple(items)
+
     def identifier(self) -> str | None:
         """A name. A backslash lets a reserved word be one."""
         name = self.match(_IDENTIFIER)
@@ -185,6 +216,11 @@ class Scanner:
             return None
         self.miss()
         return None
+
+    def field_name(self) -> str | None:
+        """The name of a field: an identifier or a string."""
+        name = self.identifier()
+        return self.quoted() if name is None else name
 
     def characters(self, stops: str) -> str:
         """The characters of a string up to one of the stops, escapes undone."""
