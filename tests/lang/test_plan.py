@@ -7,8 +7,6 @@ import pytest
 
 from shoal.engines.interp.engine import run_program
 from shoal.lang import plan
-from shoal.lang.rules.part_legs import part_legs
-from shoal.lang.walk import operators
 from shoal.model.text import format_value
 from shoal.testing.queries import compile_program, parse_values
 
@@ -90,16 +88,3 @@ def test_a_row_wise_operator_takes_values_one_by_one(text: str) -> None:
     apart = [format_value(one) for value in values for one in run_program(program, [value])]
     assert together == apart
     assert together
-
-
-@pytest.mark.parametrize("text", ROW_WISE)
-def test_a_scan_is_repeated_for_each_leg_after_any_row_wise_operator(text: str) -> None:
-    op = next((op for op in compile_program(text).body if not op.traits.is_scan), plan.Pass())
-    fork = plan.Fork(((plan.Head(1),), (plan.Tail(1),)))
-    assert part_legs(plan.PoolScan("p", "c"), (op, fork), ()) is not None
-
-
-def test_operators_are_met_wherever_they_stand() -> None:
-    program = compile_program("fork (=> sort a => over b => (head 1)) | yield (over b | tail 1)")
-    kinds = {type(op) for op in operators(program)}
-    assert kinds >= {plan.Fork, plan.Sort, plan.Over, plan.Head, plan.Yield, plan.Tail}

@@ -8,12 +8,7 @@ from shoal.lang import plan
 from shoal.lang.analyze import analyze
 from shoal.lang.optimize import RULES
 from shoal.lang.parser import parse_source
-from shoal.lang.rules.joined_scans import from_left_side, joined_scans
-from shoal.lang.rules.part_legs import part_legs
-from shoal.lang.rules.sequences import rewrite_from_outside
-from shoal.lang.rules.split_aggregates import split_aggregates
 from shoal.lang.source import Part, Source
-from shoal.lang.walk import nodes
 from shoal.model.text import format_value
 from shoal.testing.queries import compile_program, parse_values
 from shoal.testing.strategies import values
@@ -84,63 +79,3 @@ def test_no_rule_changes_an_answer(data: list[object], text: str) -> None:
     for rule in RULES:
         found = [format_value(v) for v in run_program(rule(plain), records)]  # type: ignore[arg-type]
         assert found == expected, rule.__name__
-
-
-def test_halves_of_an_aggregation_give_the_whole() -> None:
-    text = "n:=count(), sum(x), avg(x), collect(x), union(x), dcount(x), any(x), fuse(this) by k, m:=x%2"
-    data = parse_values("".join(f"{{k:{i % 3},x:{i}}}" for i in range(30)))
-    whole = compile_program(text)
-    partial, final = split_aggregates(whole.body[1])  # type: ignore[arg-type]
-    partials = [v for i in (0, 10, 20) for v in run_program(plan.Program((partial,)), data[i : i + 10])]
-    assert list(run_program(plan.Program((final,)), partials)) == list(run_program(whole, data))
-
-
-def test_legs_over_a_scan_are_sequences_of_their_own() -> None:
-    scan = plan.PoolScan("p", "c")
-    x, y = plan.This(("x",)), plan.This(("y",))
-    head = plan.Head(1)
-    fork = plan.Fork(((plan.Filter(y), head), (plan.Cut(()),)))
-    first = (plan.PoolScan("p", "c", filter=plan.Binary("and", x, y)), head)
-    second = (plan.PoolScan("p", "c", filter=x), plan.Cut(()))
-    assert part_legs(scan, (plan.Filter(x), fork, plan.Merge(x)), ()) == ((first, second), (plan.Merge(x),))
-    assert part_legs(scan, (head, fork), ()) is None
-    assert part_legs(scan, (plan.Filter(x),), ()) is None
-
-
-def test_a_leg_of_a_switch_lets_pass_what_comes_to_its_case() -> None:
-    cases = (plan.Case(plan.This(("x",)), (plan.Head(1),)), plan.Case(None, (plan.Head(2),)))
-    parted = part_legs(plan.PoolScan("p", "c"), (plan.Switch(None, cases),), ())
-    assert parted is not None
-    (_, first, head), (_, second, _) = parted[0]
-    assert head == plan.Head(1)
-    values = parse_values("{x:true} {x:1} {x:error(3)} {y:2}")
-    passed = [list(run_program(plan.Program((plan.DefaultScan(), leg)), values)) for leg in (first, second)]
-    assert passed == [values[:1], values[1:]]
-
-
-def test_a_join_of_two_scans_begins_with_the_left_one() -> None:
-    left, right, other = (plan.PoolScan(name, "c") for name in "pqr")
-    x, head = plan.This(("x",)), plan.Head(1)
-    join = plan.Join("inner", x, x, ())
-    inner = plan.Fork(((plan.Pass(),), (other,)))
-    seq = (plan.Fork(((left, head), (right, inner, join))), join, head)
-    begun = from_left_side(seq)
-    assert begun == (left, head, plan.Fork(((plan.Pass(),), (right, inner, join))), join, head)
-    assert list(joined_scans(begun[1:])) == [right, other]
-    assert from_left_side((left, head)) == (left, head)
-    assert list(joined_scans((plan.Fork(((right,),)), plan.Merge(x)))) == []
-
-
-def test_sequences_are_rewritten_from_outside() -> None:
-    program = compile_program("fork (=> head 1 => over a => (head 2)) | yield (over b | head 3)")
-    seen: list[plan.Seq] = []
-
-    def change(seq: plan.Seq) -> plan.Seq:
-        seen.append(seq)
-        return (*seq, plan.Pass())
-
-    made = rewrite_from_outside(program, change)
-    assert seen[0] == program.body
-    assert [seq[0] for seq in seen[1:]] == [plan.Head(1), seen[2][0], plan.Head(2), plan.Head(3)]
-    assert isinstance(seen[2][0], plan.Over)
-    assert sum(isinstance(node, plan.Pass) for node in nodes(made)) == len(seen) == 5

@@ -652,3 +652,7 @@ class Program:
     body: Seq
     funcs: tuple[Func, ...] = ()
     types: tuple[tuple[str, Type], ...] = ()
+
+
+Node: TypeAlias = Expr | Op | Assignment | SortKey | Field | Spread | Case | Func | Program
+"""Any part of a plan that is not a tuple or a plain value."""

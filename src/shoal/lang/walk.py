@@ -1,12 +1,15 @@
-"""Walking over plans: the parts of an expression, and what can be told from them."""
+"""Walks over plans: the nodes of a part, what follows from them, and rewriting them."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from shoal.lang import plan
+from shoal.model.values import FALSE
+
+P = TypeVar("P")
 
 
 def nodes(part: Any) -> Iterator[Any]:
@@ -34,24 +37,101 @@ def depth_of(part: Any) -> int:
     return 0
 
 
-def rewrite(part: Any, change: Callable[[Any], Any]) -> Any:
-    """A plan with every part replaced by what `change` makes of it, innermost first."""
+def rewrite(part: P, change: Callable[[plan.Node], plan.Node]) -> P:
+    """A plan with every node replaced by what `change` makes of it, innermost first.
+
+    What stands for an expression has to be an expression, and so on: `change` keeps the kind of a node.
+    """
+    changed: P = _rewritten(part, change)
+    return changed
+
+
+def _rewritten(part: Any, change: Callable[[plan.Node], plan.Node]) -> Any:
     if isinstance(part, tuple):
-        made = tuple(rewrite(item, change) for item in part)
-        return part if all(a is b for a, b in zip(part, made, strict=True)) else _same_kind(part, made)
+        items = tuple(_rewritten(item, change) for item in part)
+        return part if all(a is b for a, b in zip(part, items, strict=True)) else _same_kind(part, items)
     if not dataclasses.is_dataclass(part) or isinstance(part, type):
         return part
     changes: dict[str, Any] = {}
     for field in dataclasses.fields(part):
         old = getattr(part, field.name)
-        new = rewrite(old, change)
+        new = _rewritten(old, change)
         if new is not old:
             changes[field.name] = new
-    return change(dataclasses.replace(part, **changes) if changes else part)
+    return change(dataclasses.replace(part, **changes) if changes else part)  # type: ignore[arg-type]
 
 
-def _same_kind(part: tuple[Any, ...], made: tuple[Any, ...]) -> tuple[Any, ...]:
-    return made if type(part) is tuple else type(part)(*made)
+def _same_kind(part: tuple[Any, ...], items: tuple[Any, ...]) -> tuple[Any, ...]:
+    return items if type(part) is tuple else type(part)(*items)
+
+
+def rewrite_sequences(program: plan.Program, change: Callable[[plan.Seq], plan.Seq]) -> plan.Program:
+    """The program with every sequence of operators replaced by what `change` makes of it, inner ones first."""
+
+    def inner(node: plan.Node) -> plan.Node:
+        match node:
+            case plan.Fork(legs):
+                return plan.Fork(tuple(change(leg) for leg in legs))
+            case plan.Case(expr, body):
+                return plan.Case(expr, change(body))
+            case plan.Over(exprs, names, body) if body is not None:
+                return plan.Over(exprs, names, change(body))
+            case plan.Subquery(names, exprs, body):
+                return plan.Subquery(names, exprs, change(body))
+        return node
+
+    changed = rewrite(program, inner)
+    return dataclasses.replace(changed, body=change(changed.body))
+
+
+def rewrite_from_outside(program: plan.Program, change: Callable[[plan.Seq], plan.Seq]) -> plan.Program:
+    """Like `rewrite_sequences`, but outer ones first: sequences inside are those of what `change` returned."""
+
+    def deeper(seq: plan.Seq) -> plan.Seq:
+        changed: plan.Seq = _rewrite_inside(change(seq), deeper)
+        return changed
+
+    funcs = _rewrite_inside(program.funcs, deeper)
+    return dataclasses.replace(program, funcs=funcs, body=deeper(program.body))
+
+
+def _rewrite_inside(part: Any, change: Callable[[plan.Seq], plan.Seq]) -> Any:
+    """A part of a plan with the outermost sequences in it replaced."""
+    if isinstance(part, tuple):
+        items = tuple(_rewrite_inside(item, change) for item in part)
+        return items if any(a is not b for a, b in zip(part, items, strict=True)) else part
+    if isinstance(part, plan.Literal) or not dataclasses.is_dataclass(part) or isinstance(part, type):
+        return part
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(part):
+        old = getattr(part, field.name)
+        match part, field.name:
+            case plan.Fork(), "legs":
+                new: Any = tuple(change(leg) for leg in old)
+            case plan.Case() | plan.Over() | plan.Subquery(), "body":
+                new = None if old is None else change(old)
+            case _:
+                new = _rewrite_inside(old, change)
+        if new is not old:
+            changes[field.name] = new
+    return dataclasses.replace(part, **changes) if changes else part
+
+
+def legs_of(split: plan.Fork | plan.Switch) -> tuple[plan.Seq, ...]:
+    """What each leg does with all that comes to a fork or switch."""
+    if isinstance(split, plan.Fork):
+        return split.legs
+    return tuple((_only(split, i), *case.body) for i, case in enumerate(split.cases))
+
+
+_NOTHING: plan.Seq = (plan.Filter(plan.Literal(FALSE)),)
+
+
+def _only(switch: plan.Switch, index: int) -> plan.Switch:
+    """A switch that passes on what comes to one of its cases."""
+    bodies = [(plan.Pass(),) if i == index else _NOTHING for i in range(len(switch.cases))]
+    cases = (plan.Case(case.expr, body) for case, body in zip(switch.cases, bodies, strict=True))
+    return plan.Switch(switch.expr, tuple(cases))
 
 
 def called(expr: plan.Expr) -> set[int]:
@@ -61,14 +141,14 @@ def called(expr: plan.Expr) -> set[int]:
 
 def reachable(expr: plan.Expr, funcs: Sequence[plan.Func]) -> set[int]:
     """The functions of the program that an expression calls, directly or not."""
-    found: set[int] = set()
-    waiting = called(expr)
-    while waiting:
-        index = waiting.pop()
-        if index not in found:
-            found.add(index)
-            waiting |= called(funcs[index].body)
-    return found
+    indexes: set[int] = set()
+    pending = called(expr)
+    while pending:
+        index = pending.pop()
+        if index not in indexes:
+            indexes.add(index)
+            pending |= called(funcs[index].body)
+    return indexes
 
 
 def calls_itself(index: int, funcs: Sequence[plan.Func]) -> bool:

@@ -18,10 +18,9 @@ from shoal.lake.lake import Lake
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Warn
 from shoal.lang import plan
-from shoal.lang.rules.joined_scans import from_left_side, joined_scans
-from shoal.lang.rules.part_legs import part_legs
-from shoal.lang.rules.sequences import rewrite_from_outside
+from shoal.lang.walk import rewrite_from_outside
 from shoal.model.values import Value
+from shoal.planner.legs import from_left_side, joined_scans, part_legs
 from shoal.planner.opening import OnRead
 from shoal.planner.pruned import Pruned, prune
 from shoal.planner.pruning import key_range

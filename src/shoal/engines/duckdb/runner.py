@@ -26,8 +26,8 @@ from shoal.engines.sql.summaries import ONLY_SHAPE
 from shoal.engines.units import Scan, Source
 from shoal.formats.columns.layouts import Layout
 from shoal.lang import plan
+from shoal.lang.aggregates import split_aggregates
 from shoal.lang.frames import deep_frames
-from shoal.lang.rules.split_aggregates import split_aggregates
 from shoal.model import types as t
 from shoal.model.values import Value
 

@@ -24,7 +24,7 @@ from shoal.engines.spark.values import decoded, encoded
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.units import Scan, Source
 from shoal.lang import plan
-from shoal.lang.rules.part_legs import legs_of
+from shoal.lang.walk import legs_of
 from shoal.model.values import Value
 
 MOST_ROWS = 200_000

@@ -9,8 +9,8 @@ from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.interp.type_names import needs_names
 from shoal.lang import plan
+from shoal.lang.aggregates import split_aggregates
 from shoal.lang.rules.order_joins import turned
-from shoal.lang.rules.split_aggregates import split_aggregates
 from shoal.lang.walk import has_aggregate
 from shoal.model.values import TRUE, Value
 

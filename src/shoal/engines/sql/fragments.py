@@ -19,9 +19,8 @@ from shoal.engines.sql.reductions import ALL, Reduction, halves, reductions, row
 from shoal.engines.sql.summaries import Summary, summarize
 from shoal.engines.sql.tables import MOST_UNITED, first_rows, united
 from shoal.lang import plan
-from shoal.lang.rules.part_legs import legs_of
 from shoal.lang.rules.project_fields import used_fields
-from shoal.lang.walk import has_aggregate
+from shoal.lang.walk import has_aggregate, legs_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ Part = TypeVar("Part", bound=plan.Op | plan.Expr)
 
 def inlined(part: Part, funcs: Sequence[plan.Func]) -> Part:
     """A part of a plan without calls of functions, as far as these are plain expressions of their parameters."""
-    made: Part = rewrite(part, lambda found: _body(found, funcs) if isinstance(found, plan.UserCall) else found)
-    return made
+    return rewrite(part, lambda node: _body(node, funcs) if isinstance(node, plan.UserCall) else node)
 
 
 def _body(call: plan.UserCall, funcs: Sequence[plan.Func]) -> plan.Expr:
@@ -25,7 +24,7 @@ def _body(call: plan.UserCall, funcs: Sequence[plan.Func]) -> plan.Expr:
     body = inlined(funcs[call.func].body, funcs)
     if any(isinstance(part, _NOT_PLAIN) for part in nodes(body)):
         return call
-    made: plan.Expr = rewrite(body, lambda found: call.args[found.slot] if isinstance(found, plan.Var) else found)
+    made: plan.Expr = rewrite(body, lambda node: call.args[node.slot] if isinstance(node, plan.Var) else node)
     return made if sum(1 for _ in nodes(made)) <= MOST_PARTS else call
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeGuard
 
 from shoal.lang import plan
 from shoal.lang.catalog import Evaluate
@@ -15,19 +15,18 @@ _CHANGING = frozenset({"now", "ksuid", "typename"})
 def fold_constants(program: plan.Program, evaluate: Evaluate) -> plan.Program:
     """`x == 60*60` becomes `x == 3600`."""
 
-    def fold(part: Any) -> Any:
-        if not is_constant(part):
-            return part
-        value = evaluate(part, program.funcs)
-        return part if is_error(value) else plan.Literal(value)
+    def fold(node: plan.Node) -> plan.Node:
+        if not is_constant(node):
+            return node
+        value = evaluate(node, program.funcs)
+        return node if is_error(value) else plan.Literal(value)
 
-    made: plan.Program = rewrite(program, fold)
-    return made
+    return rewrite(program, fold)
 
 
-def is_constant(part: Any) -> bool:
-    """Whether a part is an operation on constants alone."""
-    match part:
+def is_constant(node: plan.Node) -> TypeGuard[plan.Expr]:
+    """Whether a node is an operation on constants alone."""
+    match node:
         case plan.Binary(_, plan.Literal(), plan.Literal()) | plan.Unary(_, plan.Literal()):
             return True
         case plan.Conditional(plan.Literal(), plan.Literal(), plan.Literal()):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from shoal.lang import plan
-from shoal.lang.rules.sequences import rewrite_sequences
-from shoal.lang.walk import has_aggregate
+from shoal.lang.walk import has_aggregate, rewrite_sequences
 
 
 def join_filters(program: plan.Program) -> plan.Program:

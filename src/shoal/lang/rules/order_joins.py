@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from shoal.lang import plan
-from shoal.lang.rules.sequences import rewrite_sequences
+from shoal.lang.walk import rewrite_sequences
 
 
 def order_joins(program: plan.Program) -> plan.Program:

@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from shoal.lang import plan
-from shoal.lang.rules.sequences import rewrite_sequences
-from shoal.lang.walk import nodes
+from shoal.lang.walk import nodes, rewrite_sequences
 
 
 def project_fields(program: plan.Program) -> plan.Program:

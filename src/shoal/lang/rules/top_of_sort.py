@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.lang import plan
-from shoal.lang.rules.sequences import rewrite_sequences
+from shoal.lang.walk import rewrite_sequences
 
 MOST_HELD = 100_000
 """Above this, sorting everything, on disk if need be, is the safer way."""
