@@ -1,6 +1,6 @@
-"""What `make demo` shows: a log of many shapes on its way through a lake, on Spark in local mode.
+"""The demonstration of `make demo`: load, query, fix, merge and compact a log on Spark in local mode.
 
-Every step is a line of Python that is printed and then run, so that all of it can be typed into a session.
+Each step is a line of Python that is printed and then run, so you can type it into your own session.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _WIDTH = min(shutil.get_terminal_size().columns, 120) - 2
 
 
 def say(text: str) -> None:
-    """A heading."""
+    """Print a heading."""
     print(f"\n\x1b[1m{text}\x1b[0m" if _COLOUR else f"\n== {text}")
 
 
 class Bar:
-    """How far something has come: on a terminal a bar that grows, elsewhere nothing."""
+    """A progress bar on a terminal; prints nothing elsewhere."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
 
     def __call__(self, done: int, total: int) -> None:
         if not sys.stdout.isatty():
@@ -47,51 +47,51 @@ class Bar:
             print("\r\x1b[K", end="", flush=True)
             return
         filled = 30 * min(done, total) // total
-        print(f"\r  [{'#' * filled}{'.' * (30 - filled)}] {done}/{total} {self._what}", end="", flush=True)
+        print(f"\r  [{'#' * filled}{'.' * (30 - filled)}] {done}/{total} {self._unit}", end="", flush=True)
 
 
 class Session:
-    """Lines of Python, shown and run."""
+    """Prints lines of Python and runs them."""
 
     def __init__(self, **names: Any) -> None:
         self.names: dict[str, Any] = {"shoal": shoal, **names}
 
     def run(self, code: str, lines: int = 8) -> None:
-        """Show a line, run it, and show what it gives."""
+        """Print a line, run it, and print its result."""
         print(f">>> {code}")
         began = time.perf_counter()
         with watching(Bar("tasks")):
             try:
-                found = eval(code, self.names)
+                result = eval(code, self.names)
             except SyntaxError:
                 exec(code, self.names)
-                found = None
-            shown = list(_lines(found))
+                result = None
+            output = list(_lines(result))
         seconds = time.perf_counter() - began
-        for line in shown[:lines]:
+        for line in output[:lines]:
             print(f"  {line if len(line) <= _WIDTH else line[: _WIDTH - 3] + '...'}")
-        if len(shown) > lines:
-            print(f"  ... {len(shown) - lines} more")
+        if len(output) > lines:
+            print(f"  ... {len(output) - lines} more")
         if seconds > 0.5:
             print(f"  ({seconds:.1f} s)")
 
 
-def _lines(found: Any) -> Iterator[str]:
-    if found is None:
+def _lines(result: Any) -> Iterator[str]:
+    if result is None:
         return
-    if isinstance(found, Diff):
-        yield f"{len(found.added)} data objects more, {len(found.removed)} fewer"
-    elif isinstance(found, str):
-        yield from found.splitlines()
-    elif isinstance(found, Iterable):
-        for item in found:
+    if isinstance(result, Diff):
+        yield f"{len(result.added)} data objects added, {len(result.removed)} removed"
+    elif isinstance(result, str):
+        yield from result.splitlines()
+    elif isinstance(result, Iterable):
+        for item in result:
             yield format_value(item) if isinstance(item, Value) else str(item)
     else:
-        yield str(found)
+        yield str(result)
 
 
 def write_log(path: Path) -> None:
-    """A log whose records come in several shapes, and some of whose sensors write words for numbers."""
+    """Write a log with records of several shapes; some sensors write strings instead of numbers."""
     dice = random.Random(1)
     bar = Bar("records")
     with path.open("w") as file:
@@ -115,7 +115,7 @@ def write_log(path: Path) -> None:
 
 
 @contextmanager
-def _standing_in(directory: Path) -> Iterator[None]:
+def _working_directory(directory: Path) -> Iterator[None]:
     before = Path.cwd()
     os.chdir(directory)
     try:
@@ -125,49 +125,50 @@ def _standing_in(directory: Path) -> Iterator[None]:
 
 
 def main() -> int:
-    """The whole demonstration."""
+    """Write a log and run every step."""
     began = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="shoal-demo-") as name, _standing_in(Path(name)):
+    with tempfile.TemporaryDirectory(prefix="shoal-demo-") as name, _working_directory(Path(name)):
         say(f"A log of {RECORDS:,} records: every line has its own shape")
         write_log(Path("log.json"))
         with open("log.json") as file:
             for _ in range(4):
                 print(f"  {file.readline().rstrip()}")
         print("  ...")
-        tell()
-    print(f"\nAll of it took {time.perf_counter() - began:.0f} s.")
+        run_steps()
+    print(f"\nTotal time: {time.perf_counter() - began:.0f} s.")
     return 0
 
 
-def tell() -> None:
-    """What happens in the lake."""
+def run_steps() -> None:
+    """Load, query, fix, merge and compact the log."""
     session = Session()
-    say("Spark starts, on this machine")
+    say("Start Spark on this machine")
     began = time.perf_counter()
     version = spark_session().version
     print(f"  Spark {version}, {time.perf_counter() - began:.1f} s")
 
-    say("A lake is a directory, or a bucket. A pool has a key, and no schema")
+    say("Create a lake (a directory or a bucket) and a pool, which has a key but no schema")
     session.run("lake = shoal.create('lake')")
     session.run("logs = lake.create('logs', key='ts')")
-    session.run("logs.load([{'ts': '2024-02-29T00:00:00Z', 'kind': 'begin'}], message='the beginning')")
+    session.run("logs.load([{'ts': '2024-02-29T00:00:00Z', 'kind': 'begin'}], message='first record')")
 
-    say("The log is loaded on a branch, by tasks of Spark, as one commit")
+    say("Load the log on a branch: Spark tasks write, one commit publishes")
     session.run("logs.create_branch('incoming')")
     session.run("logs.load('log.json', branch='incoming', engine='spark', message='a day of logs')")
     session.run("lake.query('from logs | count()')")
 
-    say("Queries run where the data is; each record has kept its exact type")
+    say("Query it in SQL and in Zed; each record has kept its exact type")
+    session.run("lake.sql('select kind, count(*) as n from \"logs@incoming\" group by kind order by kind')")
     session.run("lake.query('from logs@incoming | count() by kind | sort kind', engine='spark')")
     session.run(
         "lake.query('from logs@incoming | has(value) | count() by typeof(value) | sort -r count', engine='spark')"
     )
 
-    say('Some sensors write "n/a" for a number: bad data, found by its type')
+    say('Some sensors write "n/a" instead of a number: find bad data by its type')
     session.run("bad = 'typeof(value) == <string>'")
     session.run("lake.query(f'from logs@incoming | {bad} | head 2')")
 
-    say("It is fixed on the branch, in one transaction: the bad records out, the same ones with a null in")
+    say("Fix it on the branch, in one transaction: replace the bad values by null")
     session.run("fixed = list(lake.query(f'from logs@incoming | {bad} | put value:=float64(null)', engine='spark'))")
     session.run(
         "with logs.transaction('incoming', message='n/a is null') as change:"
@@ -175,24 +176,24 @@ def tell() -> None:
     )
     session.run("lake.query('from logs@incoming | has(value) | count() by typeof(value) | sort -r count')")
 
-    say("Now it may be seen by all: the branch is merged")
+    say("Merge the branch, so that everybody sees the data")
     session.run("logs.create_tag('before', 'main')")
     session.run("logs.merge('incoming')")
     session.run("[f'{c.id[:9]}  {c.message.splitlines()[0]}' for c in logs.log()]")
 
-    say("Back in time: the tag still stands for what was there")
+    say("Travel in time: the tag still shows the old state")
     session.run("lake.query('from logs | count()')")
     session.run("lake.query('from logs@before | count()')")
 
-    say("A query reads the objects that can hold an answer, and no others")
+    say("A query reads only the objects that can match")
     session.run("[plan.pruning() for plan in lake.explain('from logs | ts < \"2024-03-01\"')]")
 
-    say("Objects that overlap are compacted, by tasks of Spark; what a query gives stays the same")
+    say("Compact overlapping objects with Spark tasks; query results stay the same")
     session.run("[f'{o.count:>7,} records' for o in logs.objects()]")
     session.run("list(logs.compact_all(engine='spark'))")
     session.run("[f'{o.count:>7,} records' for o in logs.objects()]")
 
-    say("What has changed since the tag")
+    say("Show what has changed since the tag")
     session.run("logs.diff('before', 'main')")
 
 

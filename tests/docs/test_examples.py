@@ -1,6 +1,6 @@
-"""The examples in the README and the guides are run, in order, in an empty directory that is their home, too.
+"""Runs the examples in the README and the guides, in order, in an empty directory that is also `HOME`.
 
-A command that sets a variable sets it for those after it. Ids and times of commits differ from run to run: any will do.
+A command that sets a variable sets it for those after it. Ids and times of commits vary, so they are not compared.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
 
 
 ASSIGNMENT = re.compile(r"(?:export )?(\w+)=(.*)")
-CHANGING = [(re.compile(r"\b[0-9A-Za-z]{27}\b"), "ID"), (re.compile(r"\b0x[0-9a-f]{40}\b"), "0xID")]
-CHANGING += [(re.compile(r"^bytes: \d+$", re.MULTILINE), "bytes: SIZE")]
-CHANGING += [(re.compile(r"(Date:   |\b(?:ts|date):\s?)[-\dTZ:.]+"), r"\1TIME")]
+VARIABLE = [(re.compile(r"\b[0-9A-Za-z]{27}\b"), "ID"), (re.compile(r"\b0x[0-9a-f]{40}\b"), "0xID")]
+VARIABLE += [(re.compile(r"^bytes: \d+$", re.MULTILINE), "bytes: SIZE")]
+VARIABLE += [(re.compile(r"(Date:   |\b(?:ts|date):\s?)[-\dTZ:.]+"), r"\1TIME")]
 
 
 class Shell:
-    """Runs commands one after the other."""
+    """Runs commands one after the other, with the variables that earlier ones set."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -39,12 +39,12 @@ class Shell:
     def run(self, command: str) -> str:
         assignment = ASSIGNMENT.fullmatch(command)
         if assignment is not None:
-            self._env[assignment[1]] = self._do(f"printf %s {assignment[2]}")
+            self._env[assignment[1]] = self._execute(f"printf %s {assignment[2]}")
             return ""
-        return self._do(command)
+        return self._execute(command)
 
-    def _do(self, command: str) -> str:
-        done = subprocess.run(
+    def _execute(self, command: str) -> str:
+        process = subprocess.run(
             command,
             shell=True,
             cwd=self._directory,
@@ -54,32 +54,32 @@ class Shell:
             text=True,
             timeout=120,
         )
-        return done.stdout + done.stderr
+        return process.stdout + process.stderr
 
 
-def steady(text: str) -> str:
-    """A text with what changes from run to run made the same."""
-    for pattern, word in CHANGING:
+def normalize(text: str) -> str:
+    """Replace ids, sizes and times, which vary from run to run, by placeholders."""
+    for pattern, word in VARIABLE:
         text = pattern.sub(word, text)
     return text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[p.name for p in PAGES])
 def test_every_example_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
-    found = blocks(page)
-    for _, name, text in found:
+    page_blocks = blocks(page)
+    for _, name, text in page_blocks:
         if name:
             (tmp_path / name).write_text(text)
     ran, shell = 0, Shell(tmp_path)
-    for i, (kind, _, text) in enumerate(found):
+    for i, (kind, _, text) in enumerate(page_blocks):
         if kind == "console":
             for example in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
                 command, _, expected = example.partition("\n")
-                assert steady(shell.run(command)) == steady(expected), command
+                assert normalize(shell.run(command)) == normalize(expected), command
                 ran += 1
         if kind == "python":
             (tmp_path / "example.py").write_text(text)
-            assert steady(shell.run(f"{sys.executable} -W error example.py")) == steady(found[i + 1][2])
+            assert normalize(shell.run(f"{sys.executable} -W error example.py")) == normalize(page_blocks[i + 1][2])
             ran += 1
     assert ran
 

@@ -1,4 +1,4 @@
-"""The guide to the language leaves nothing out: each operator, function and aggregate is in an example that runs.
+"""The language guide is complete: each operator, function and aggregate is in an example that runs.
 
 The programs are parsed, not searched for words: `join` the operator is not `join` the function.
 """
@@ -37,14 +37,14 @@ OPERATORS: dict[str, type[ast.Node]] = {
 }  # fmt: skip
 WITHOUT_KEYWORD = {ast.Scope, ast.OpAssignment, ast.OpExpr}
 NEED_MORE: dict[str, type[ast.Node]] = {"get": ast.Get, "load": ast.Load, "from": ast.Pool}
-"""What needs a network or a lake is shown, not run. Only the form of `from` that reads a pool does."""
+"""Operators whose examples need a network or a lake, so they are not run. For `from` that is the pool form."""
 
 
 def programs(page: Path) -> Iterator[Source]:
-    """The programs that the examples of a page run, but for those that are shown because they are wrong."""
-    found = [(m[1], m[2] or "", m[3]) for m in BLOCK.finditer(page.read_text())]
-    files = {name: text for _, name, text in found if name}
-    for kind, _, text in found:
+    """The programs in the examples of a page."""
+    blocks = [(m[1], m[2] or "", m[3]) for m in BLOCK.finditer(page.read_text())]
+    files = {name: text for _, name, text in blocks if name}
+    for kind, _, text in blocks:
         for command in re.findall(r"^\$ (.*)", text, re.MULTILINE) if kind == "console" else ():
             yield from _program(shlex.split(command), files)
 
@@ -63,8 +63,8 @@ def _program(words: list[str], files: dict[str, str]) -> Iterator[Source]:
     yield Source(parts)
 
 
-def parts_that_run() -> list[Any]:
-    """All nodes of all programs that are understood."""
+def parsed_nodes() -> list[Any]:
+    """All nodes of all programs that parse; examples of syntax errors are skipped."""
     out: list[Any] = []
     for page in PAGES:
         for program in programs(page):
@@ -77,7 +77,7 @@ def parts_that_run() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def shown() -> list[Any]:
-    return parts_that_run()
+    return parsed_nodes()
 
 
 def test_the_list_of_operators_is_the_language_s() -> None:
