@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import shoal
+from shoal.testing.moto_s3 import running_moto
 from shoal.testing.services import Served, serving
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -39,3 +40,10 @@ def empty_service(common_service: Served) -> Served:
     for pool in lake.pools():
         lake.drop(pool.id)
     return common_service
+
+
+@pytest.fixture(scope="session")
+def endpoint() -> Iterator[str]:
+    """An S3 server in a process of its own, with a bucket called `bucket`."""
+    with running_moto() as url:
+        yield url

@@ -18,8 +18,7 @@ from shoal.lake.lake import Lake
 from shoal.local.lake import LocalLake, create_local
 from shoal.model.text import format_value
 from shoal.planner.queries import Question, ask, explain
-from shoal.sources.addresses import is_public
-from shoal.sources.policy import NO_SOURCES, SourcePolicy
+from shoal.sources.policy import NO_SOURCES, SourcePolicy, is_public
 
 ANY_HOST = SourcePolicy(frozenset({"http", "https"}), ("*", "*:1"))
 """All that is public."""
@@ -291,7 +290,7 @@ def test_what_is_no_plain_path_is_not_read(lake: Lake, shared: Path, path: str) 
 
 def test_pipes_and_directories_are_no_files(lake: Lake, shared: Path) -> None:
     for name in ("pipe", "below"):
-        with pytest.raises(Forbidden, match="is no plain file"):
+        with pytest.raises(Forbidden, match="not a regular file"):
             texts(lake, f"file '{shared}/{name}' format line", files_in(shared))
 
 

@@ -28,10 +28,9 @@ from shoal.formats.vng import files as vng
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value
-from shoal.sources import http_exchange
-from shoal.sources.ranged import Forward, Ranged
-from shoal.sources.reading import read_file, read_request
-from shoal.sources.remote import open_url
+from shoal.sources import http
+from shoal.sources.inputs import Forward, Ranged
+from shoal.sources.reading import open_url, read_file, read_request
 from shoal.storage.locations import public_name
 from shoal.testing.moto_s3 import put_unsigned
 from shoal.testing.streams import written
@@ -65,6 +64,8 @@ class Site:
     let_go: threading.Event = field(default_factory=threading.Event)
     version: str = "1"
     connections: int = 0
+    drops: int = 0
+    """Requests that are not answered but end their connection."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -76,6 +77,10 @@ class Handler(BaseHTTPRequestHandler):
         super().setup()
 
     def do_GET(self) -> None:
+        if self.site.drops:
+            self.site.drops -= 1
+            self.close_connection = True
+            return
         self.site.asked.append(f"{self.command} {self.path} {self.headers.get('Range', '')}".strip())
         kind, _, rest = self.path.removeprefix("/").partition("/")
         getattr(self, f"serve_{kind.partition('?')[0]}", self.serve_missing)(rest)
@@ -310,7 +315,7 @@ def test_what_is_no_url_is_said_to_be_none(url: str) -> None:
 def test_a_server_that_falls_silent_times_out_and_what_came_before_is_there(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_exchange, "TIMEOUT", 0.2)
+    monkeypatch.setattr(http, "TIMEOUT", 0.2)
     values = read_file(f"{site.url}/stalled", "line")
     assert format_value(next(values)) == '"{a:1}"'
     assert str(failure(lambda: next(values))) == f"{site.url}/stalled: timed out after 0.2 s"
@@ -410,6 +415,37 @@ def test_https_is_verified_and_never_left_for_http(
     problem = f"redirects from https to {site.url}/plain/x, which is not encrypted"
     assert str(failure(lambda: list(read_file(url)))) == f"{url}: {problem}"
     assert site.asked == []
+
+
+def test_a_pinned_connection_is_verified_for_the_host_and_not_for_its_address(
+    safe_site: Site, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The certificate is for 127.0.0.1: it does not make a server there `localhost`."""
+    safe_site.files["x"] = b"{a:1}"
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    url = f"{safe_site.url}/plain/x"
+    assert http.open_request(url, "GET", (), b"", lambda url: "127.0.0.1").read() == b"{a:1}"
+    url = url.replace("127.0.0.1", "localhost")
+    error = failure(lambda: http.open_request(url, "GET", (), b"", lambda url: "127.0.0.1"))
+    assert str(error).startswith(f"{url}: the certificate is not trusted: Hostname mismatch")
+    assert len(safe_site.asked) == 1
+
+
+def test_a_range_is_asked_for_again_on_a_connection_that_the_server_has_closed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.files["x"] = LONG
+    file = open_url(f"{site.url}/ranges/x")
+    file.seek(1 << 20)
+    assert file.read(7) == LONG[1 << 20 :][:7]
+    site.drops = 1
+    file.seek(2)
+    assert file.read(7) == LONG[2:9]
+    site.drops = 2
+    file.seek(1 << 20)
+    assert str(failure(lambda: file.read(7))).startswith(f"{site.url}/ranges/x: ")
+    file.close()
+    assert len(site.asked) == 3
 
 
 # ---- the two kinds of remote files
@@ -592,3 +628,13 @@ def test_reading_a_url_loads_no_heavy_library(site: Site, bucket: S3Store) -> No
     for url in (f"{site.url}/plain/x", "s3://bucket/x.zson"):
         done = subprocess.run([sys.executable, "-c", code, "zq", "-z", "*", url], capture_output=True)
         assert (done.stdout, done.stderr) == (b"{a:1}\n", b"[]\n")
+
+
+def test_a_local_file_is_read_without_an_http_library(tmp_path: Path) -> None:
+    (tmp_path / "x.zson").write_text("{a:1}")
+    code = (
+        "import sys; from shoal.cli.main import main; main(sys.argv[1:]); "
+        "print([m for m in ('urllib3', 'http.client', 'ssl', 'obstore') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "zq", "-z", "*", str(tmp_path / "x.zson")], capture_output=True)
+    assert (done.stdout, done.stderr) == (b"{a:1}\n", b"[]\n")

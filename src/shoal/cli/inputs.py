@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from shoal.errors import InvalidInput
-from shoal.sources.inputs import STDIN, is_url, open_input
+from shoal.sources.inputs import STDIN, is_url
+from shoal.sources.reading import open_input
 
 
 def check_input(path: str, output: str = "", must_exist: bool = True) -> None:

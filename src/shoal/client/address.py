@@ -5,15 +5,21 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping
-from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode, urlsplit
 
-from shoal.errors import InvalidInput, NotFound
+from shoal.errors import InvalidInput, NotFound, ShoalError
+from shoal.lazy import lazy
+
+if TYPE_CHECKING:
+    from shoal.sources import http
+else:
+    http = lazy("shoal.sources.http")
 
 _SOON = 0.5
 """Seconds in which a service on this machine answers."""
+_LARGEST_VERSION = 64 << 10
 _SERVICE = re.compile(r"https?://", re.IGNORECASE)
 
 
@@ -39,21 +45,14 @@ def service_url(uri: str) -> str:
 
 
 def answers(url: str) -> bool:
-    """Whether a service is there, and says so at once."""
+    """Whether a service answers within half a second. The HTTP library is loaded only if something listens there."""
     parts = urlsplit(url)
     try:
         socket.create_connection((parts.hostname or "", parts.port or 80), _SOON).close()
-    except OSError:
+        http.fetch(f"{url}/version", _SOON, _LARGEST_VERSION)
+    except (OSError, ShoalError):
         return False
-    http: Any = import_module("http.client")
-    connection = http.HTTPConnection(parts.netloc, timeout=_SOON)
-    try:
-        connection.request("GET", "/version")
-        return bool(connection.getresponse().status == 200)
-    except (OSError, http.HTTPException):
-        return False
-    finally:
-        connection.close()
+    return True
 
 
 def make_path(*names: str) -> str:

@@ -24,7 +24,8 @@ from shoal.formats.zng import stream as zng
 from shoal.frames.inputs import Reading, checked_path, is_frame, read_inputs
 from shoal.lazy import lazy
 from shoal.model.values import Value
-from shoal.sources.inputs import STDIN, is_url, open_input
+from shoal.sources.inputs import STDIN, is_url
+from shoal.sources.reading import open_input
 from shoal.storage.locations import public_name
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from shoal.lake.zones import ORDERED, Extent, pack
 from shoal.model import types as t
 from shoal.model.text import format_type
 from shoal.model.values import Value
-from shoal.storage.files import local_file
-from shoal.storage.store import ObjectStore
+from shoal.storage.store import ObjectStore, local_file
 
 GROUP_STRIDES = 128
 """A row group, which is what a seek has to read at least, has so many times the bytes of the pool's seek stride."""

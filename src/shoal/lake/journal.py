@@ -20,8 +20,7 @@ from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.fields import get_data, get_id, get_or, id_value, named, time_value, uint64
 from shoal.model.values import NULL, Value, record, string
-from shoal.storage.store import ObjectStore
-from shoal.storage.turns import turn
+from shoal.storage.store import ObjectStore, turn
 
 HEAD_EVERY = 8
 SNAPSHOT_EVERY = 16

@@ -13,8 +13,8 @@ from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.rewriting import remove
 from shoal.lake.workers import Workers
-from shoal.sources.inputs import STDIN, is_url, open_input
-from shoal.sources.reading import read_file_split
+from shoal.sources.inputs import STDIN, is_url
+from shoal.sources.reading import open_input, read_file_split
 
 SMALLEST, LARGEST = 16 << 20, 256 << 20
 """Bytes of a part."""

@@ -23,7 +23,7 @@ from shoal.local.pool_configs import make_config, pool_info
 from shoal.model.values import Value
 from shoal.planner.describing import Description, describe
 from shoal.planner.queries import Question, ask, explain
-from shoal.storage.leftovers import sweep
+from shoal.storage.store import sweep
 
 if TYPE_CHECKING:
     from shoal.planner import sql as planner_sql

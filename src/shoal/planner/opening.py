@@ -18,9 +18,8 @@ from shoal.model.fields import NO_ID
 from shoal.model.values import Value
 from shoal.planner.metas import COMMIT_METAS, LAKE_METAS, POOL_METAS
 from shoal.planner.pruning import key_range
-from shoal.sources.inputs import open_input
 from shoal.sources.policy import SourcePolicy
-from shoal.sources.reading import read_opened, read_request
+from shoal.sources.reading import open_input, read_opened, read_request
 
 OnRead = Callable[[Id, KeyRange], None]
 """Told which range of which pool a query reads."""

@@ -1,32 +1,46 @@
-"""What a query that comes from elsewhere may read beside pools: nothing, unless whoever runs the service lists it.
+"""What a query to a service may read beside pools: nothing, unless the operator of the service allows it.
 
     schemes       of "file", "http", "https" and "s3"
     hosts         by name, as `data.example.com`, `*.example.com` or `*`, and with another port as `host:8080`
     buckets       of s3
-    directories   files in them, or below; links that lead out of them lead nowhere
+    directories   files in them or below; links that lead out of them are refused
     networks      addresses that may be reached although they are not public
 
-A host is reached at the very address that was checked, so that its name cannot stand for another one a moment later,
-and not by a proxy, which would look it up itself. Each redirect is checked like the first URL.
+The connection goes to the address that was checked, so that a name cannot be rebound to another one in between, and
+not through a proxy, which would resolve the name itself. Each redirect is checked like the first URL.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from shoal.errors import Forbidden, NotFound, StorageFailure, TooLarge
-from shoal.sources.addresses import Network, is_public, resolve
+from shoal.lazy import lazy
 from shoal.sources.inputs import STDIN, Input
-from shoal.sources.remote import open_url
-from shoal.storage.locations import public_name
+from shoal.storage.locations import needing_obstore, public_name
+
+if TYPE_CHECKING:
+    from shoal.sources import http, s3
+else:
+    http = lazy("shoal.sources.http")
+    s3 = lazy("shoal.sources.s3")
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
 
 _PORTS = {"http": 80, "https": 443}
+_NAT64 = IPv6Network("64:ff9b::/96")
+"""IPv4 addresses as hosts that only have IPv6 see them (RFC 6052)."""
+_COMPATIBLE = IPv6Network("::/96")
+_PIECE = 1 << 20
 _DEFAULT_LARGEST = 1 << 30
 _DEFAULT_SECONDS = 300.0
 
@@ -46,34 +60,38 @@ class SourcePolicy:
     """How long one source may be read."""
 
     def file(self, path: str) -> tuple[str, Input]:
-        """A file or the object behind a URL, and its name."""
+        """Open a file or a URL; with its name."""
         if _scheme(path) in _PORTS:
             return self.request(path, "GET", (), b"")
         self.require(path)
-        opened = open_url(path) if _scheme(path) == "s3" else self._open_file(path)
-        return public_name(path), _Limited(public_name(path), opened, self)
+        name = public_name(path)
+        return name, _Limited(name, self._open_object(path) if _scheme(path) == "s3" else self._open_file(path), self)
 
     def request(self, url: str, method: str, headers: tuple[tuple[str, str], ...], body: bytes) -> tuple[str, Input]:
-        """The answer to a request, and its name."""
+        """Send a request and open its response; with its name."""
         self.require(url)
-        http: Any = import_module("shoal.sources.http")
         name = public_name(url)
         return name, _Limited(name, http.open_request(url, method, headers, body, self.address_of), self)
 
+    def _open_object(self, url: str) -> Input:
+        with needing_obstore(url):
+            return s3.open_url(url)
+
     def address_of(self, url: str) -> str:
-        """The address at which a URL is reached."""
+        """The address to connect to for a URL; Forbidden if one of the host's addresses is not public."""
         self.require(url)
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
-        found = resolve(host, port)
-        # One that is not public among others is reason enough: whoever answers for the name may choose.
-        if not all(is_public(address, self.networks) for address in found):
+        addresses = resolve(host, port)
+        # One address that is not public is reason enough: the owner of the name chooses which one answers.
+        if not all(is_public(address, self.networks) for address in addresses):
             raise Forbidden(f"{public_name(url)}: the address of {host} is not public ({_REMEDY})")
-        return str(found[0])
+        return str(addresses[0])
 
     # ---- what is allowed
 
     def require(self, path: str) -> None:
+        """Raise Forbidden unless a path or URL may be read."""
         scheme = _scheme(path)
         if not self.schemes:
             raise Forbidden("a query to a service reads pools, no files and no URLs (load them into a pool)")
@@ -85,7 +103,7 @@ class SourcePolicy:
             case "s3":
                 is_allowed = path.removeprefix("s3://").partition("/")[0] in self.buckets
             case _:
-                is_allowed = self._place_of(path) is not None
+                is_allowed = self._find(path) is not None
         if not is_allowed:
             raise Forbidden(f"{public_name(path)}: this service does not read from there ({_REMEDY})")
 
@@ -101,8 +119,8 @@ class SourcePolicy:
                 return True
         return False
 
-    def _place_of(self, path: str) -> tuple[str, list[str]] | None:
-        """The directory that a file is in, and the names from there to it, links followed; None if it is in none."""
+    def _find(self, path: str) -> tuple[str, list[str]] | None:
+        """The allowed directory that a file is in, and the path from there, links followed; None if there is none."""
         if path == STDIN or "\0" in path:
             return None
         real = os.path.realpath(path)
@@ -114,22 +132,22 @@ class SourcePolicy:
         return None
 
     def _open_file(self, path: str) -> Input:
-        """A file by the names that lead to it, of which none may have become a link since it was looked at."""
-        place = self._place_of(path)
-        if place is None:
+        """Open a file directory by directory: none of them may have become a link since it was checked."""
+        location = self._find(path)
+        if location is None:
             raise Forbidden(f"{path}: this service does not read from there ({_REMEDY})")
-        root, names = place
-        at = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        root, names = location
+        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         try:
             for name in names:
-                following = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
-                os.close(at)
-                at = following
-            if not stat.S_ISREG(os.fstat(at).st_mode):
-                raise Forbidden(f"{path}: is no plain file")
-            return os.fdopen(at, "rb")
+                child = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = child
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Forbidden(f"{path}: not a regular file")
+            return os.fdopen(descriptor, "rb")
         except BaseException as e:
-            os.close(at)
+            os.close(descriptor)
             if isinstance(e, FileNotFoundError):
                 raise NotFound(f"{path}: file does not exist") from None
             if isinstance(e, OSError):
@@ -153,12 +171,12 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        raise Forbidden(f"{public_name(url)}: is no URL that could be checked") from None
+        raise Forbidden(f"{public_name(url)}: not a valid URL") from None
     return parts
 
 
 class _Limited:
-    """An open source of which only so much is read, and for so long."""
+    """An open source with a limit on bytes and on time."""
 
     def __init__(self, name: str, inner: Input, policy: SourcePolicy) -> None:
         self._name, self._inner = name, inner
@@ -167,7 +185,7 @@ class _Limited:
         self.seekable, self.seek, self.tell, self.close = inner.seekable, inner.seek, inner.tell, inner.close
 
     def read(self, size: int = -1, /) -> bytes:
-        """As for files; without a size piece by piece, so that it does not grow beyond the limit."""
+        """As for files; without a size it reads piece by piece, so that the limit holds."""
         if size < 0:
             return b"".join(iter(lambda: self.read(_PIECE), b""))
         if time.monotonic() > self._until:
@@ -179,4 +197,40 @@ class _Limited:
         return data
 
 
-_PIECE = 1 << 20
+# ---- addresses
+
+
+def resolve(host: str, port: int) -> list[Address]:
+    """All addresses of a host, given as a name or as an address in any notation."""
+    try:
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise StorageFailure(f"{host}: no such host") from None
+    texts = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in entries)
+    return [ip_address(text) for text in texts]
+
+
+def is_public(address: Address, allowed: Sequence[Network] = ()) -> bool:
+    """Whether an address, and the one embedded in it, is public or in an allowed network."""
+    return all(_is_global(each) or any(each in network for network in allowed) for each in _embedded(address))
+
+
+def _embedded(address: Address) -> Iterator[Address]:
+    """The IPv4 addresses that an IPv6 address carries, else the address itself."""
+    if isinstance(address, IPv4Address):
+        yield address
+    elif address.ipv4_mapped is not None:
+        yield address.ipv4_mapped
+    elif address.teredo is not None:
+        yield from address.teredo
+    elif address.sixtofour is not None:
+        yield address.sixtofour
+    elif address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
+        yield IPv4Address(int(address) & 0xFFFFFFFF)
+    else:
+        yield address
+
+
+def _is_global(address: Address) -> bool:
+    is_site_local = isinstance(address, IPv6Address) and address.is_site_local
+    return address.is_global and not address.is_multicast and not is_site_local

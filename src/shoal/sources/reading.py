@@ -1,44 +1,93 @@
-"""Where queries read from: files, standard input, URLs."""
+"""Opens files, standard input and URLs, and reads the values in them."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from io import BufferedReader
 from itertools import chain
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from shoal.api.options import ReadOptions, Watch
-from shoal.errors import InvalidInput, ShoalError, StorageFailure
+from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure
 from shoal.formats import registry
 from shoal.formats.detect import Piece, read_pieces, read_source
 from shoal.formats.splits import Split, read_split
 from shoal.formats.streams import Source
+from shoal.lazy import lazy
 from shoal.model.values import Value
-from shoal.sources.inputs import Input, open_input, open_request
+from shoal.sources.inputs import STDIN, Forward, Input, is_url
 from shoal.sources.policy import SourcePolicy
+from shoal.storage.locations import needing_obstore, public_name
+
+if TYPE_CHECKING:
+    from shoal.sources import http, s3
+else:
+    http = lazy("shoal.sources.http")
+    s3 = lazy("shoal.sources.s3")
 
 Warn = Callable[[str], None]
 _P = TypeVar("_P", bound=Piece)
-
-
 Read = Callable[[Source, str, ReadOptions], Iterator[_P]]
+
+
+# ---- opening
+
+
+def open_input(path: str) -> tuple[str, Input]:
+    """Open a file, a URL or standard input (`-`); with the name that messages call it by."""
+    if is_url(path):
+        return public_name(path), open_url(path)
+    if path == STDIN and sys.stdin is None:
+        raise StorageFailure("stdio:stdin: is closed")
+    if path == STDIN:
+        raw = sys.stdin.buffer
+        return "stdio:stdin", Forward(raw.read1 if hasattr(raw, "read1") else raw.read, lambda: None)
+    try:
+        return path, _with_position(open(path, "rb"))
+    except FileNotFoundError:
+        raise NotFound(f"{path}: file does not exist") from None
+    except OSError as e:
+        raise StorageFailure(f"{path}: {(e.strerror or str(e)).lower()}") from None
+
+
+def open_url(url: str) -> Input:
+    """Open what an http, https or s3 URL names."""
+    if not url.startswith("s3:"):
+        return http.open_url(url)
+    with needing_obstore(url):
+        return s3.open_url(url)
+
+
+def _open_request(url: str, method: str, headers: tuple[tuple[str, str], ...], body: bytes) -> tuple[str, Input]:
+    """Send an HTTP request and open its response."""
+    return public_name(url), http.open_request(url, method, headers, body)
+
+
+def _with_position(file: BufferedReader) -> Input:
+    """A pipe has no position of its own."""
+    return file if file.seekable() else Forward(file.read1, file.close)
+
+
+# ---- reading
 
 
 def read_file(
     path: str, format_name: str = "auto", options: ReadOptions = ReadOptions(), watch: Watch | None = None
 ) -> Iterator[Value]:
-    """The values in a file or behind a URL; errors get its name in front."""
+    """The values in a file or behind a URL; errors begin with its name."""
     return read_opened(read_source, lambda: open_input(path), format_name, options, watch)
 
 
 def read_file_pieces(
     path: str, format_name: str = "auto", options: ReadOptions = ReadOptions(), watch: Watch | None = None
 ) -> Iterator[Piece]:
-    """The same values, in columns where the format has a reader for that."""
+    """The values in a file or behind a URL, as columns where the format has a columnar reader."""
     return read_opened(read_pieces, lambda: open_input(path), format_name, options, watch)
 
 
 def read_file_split(path: str, part: Split, options: ReadOptions = ReadOptions()) -> Iterator[Piece]:
-    """The values in a part of a file."""
+    """The values in a split of a file."""
 
     def read(source: Source, _: str, options: ReadOptions) -> Iterator[Piece]:
         return read_split(source, part, options)
@@ -56,8 +105,8 @@ def read_request(
     watch: Watch | None = None,
     policy: SourcePolicy | None = None,
 ) -> Iterator[Value]:
-    """The values in the answer to an HTTP request."""
-    request = open_request if policy is None else policy.request
+    """The values in the response to an HTTP request."""
+    request = _open_request if policy is None else policy.request
     return read_opened(read_source, lambda: request(url, method, headers, body), format_name, options, watch)
 
 
@@ -68,7 +117,7 @@ def read_opened(
     options: ReadOptions,
     watch: Watch | None,
 ) -> Iterator[_P]:
-    """What `read` finds in an input that `opener` opens; errors get the name of the input in front."""
+    """Open an input and read it with `read`; errors begin with the name of the input."""
     if format_name != "auto":
         registry.by_name(format_name).load_reader()
     name, file = opener()
@@ -92,12 +141,12 @@ def read_files(
     warn: Warn | None = None,
     watch: Watch | None = None,
 ) -> Iterator[Value]:
-    """The values of files, one file after the other. With `warn`, an unreadable file is reported and left."""
+    """The values of files, one file after the other. With `warn`, an unreadable file is reported and skipped."""
     files = (read_file(path, format_name, options, watch) for path in paths)
-    return chain.from_iterable(files if warn is None else (_warned(values, warn) for values in files))
+    return chain.from_iterable(files if warn is None else (_warn_of_errors(values, warn) for values in files))
 
 
-def _warned(values: Iterator[Value], warn: Warn) -> Iterator[Value]:
+def _warn_of_errors(values: Iterator[Value], warn: Warn) -> Iterator[Value]:
     try:
         yield from values
     except ShoalError as e:

@@ -1,4 +1,4 @@
-"""Objects in S3 and what speaks like it, as inputs: read piece by piece, an error if they change meanwhile."""
+"""Inputs from S3 and stores with its API: read piece by piece; an object that changes meanwhile is an error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import obstore
 from obstore.exceptions import PreconditionError
 
 from shoal.errors import InvalidInput, StorageFailure
-from shoal.sources.ranged import Ranged
+from shoal.sources.inputs import Ranged
 from shoal.storage.buckets import check_process, naming, open_bucket
 
 if TYPE_CHECKING:  # the library has these for type checkers only
@@ -24,7 +24,7 @@ _MISSING = "file does not exist"
 
 
 def open_url(url: str) -> Ranged:
-    """The object behind an s3 URL."""
+    """Open the object that an s3 URL names."""
     bucket, _, key = url.removeprefix("s3://").partition("/")
     if not bucket or not key:
         raise InvalidInput(f"{url}: names no object (write s3://bucket/key)")

@@ -10,10 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from shoal.storage.files import local_file
-from shoal.storage.leftovers import sweep
-from shoal.storage.store import Created, Listed, ObjectStore
-from shoal.storage.turns import turn
+from shoal.storage.store import Created, Listed, ObjectStore, local_file, sweep, turn
 
 _OVERHEAD = 200
 """Bytes that an entry costs beside its data, so that many small ones are bounded, too."""

@@ -6,7 +6,9 @@ the name is taken, so the file system is the referee, and nobody ever sees half 
 
 from __future__ import annotations
 
+import fcntl
 import os
+import random
 import stat
 import time
 from collections.abc import Iterator
@@ -16,8 +18,11 @@ from secrets import token_hex
 
 from shoal.errors import InvalidInput, NotFound, StorageFailure
 from shoal.storage.store import Created, Listed, check_key
-from shoal.storage.turns import NAME, locked
 
+_TURN = ".turn"
+"""The lock file of a folder that is written to; not an object."""
+_LONGEST_WAIT = 0.1
+_PAUSE = 0.001
 _ASIDE = ".aside-"
 """How the names of files begin that are not objects yet."""
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
@@ -166,7 +171,7 @@ class LocalStore:
             for name in names:
                 path = Path(folder, name)
                 key = path.relative_to(self._root).as_posix()
-                if name.startswith(_ASIDE) or name == NAME or not key.startswith(prefix):
+                if name.startswith(_ASIDE) or name == _TURN or not key.startswith(prefix):
                     continue
                 with suppress(FileNotFoundError):
                     found = path.stat(follow_symlinks=False)
@@ -183,7 +188,7 @@ class LocalStore:
 
     def turn(self, prefix: str) -> AbstractContextManager[None]:
         """The turn of one of this machine's writers at a journal."""
-        return locked(self._path(prefix))
+        return _locked(self._path(prefix))
 
     def sweep(self, older_than: float) -> int:
         """Remove what crashes left behind, of at least this age in seconds; how many files that were."""
@@ -227,3 +232,44 @@ def _remove(path: Path) -> None:
 
 def _failure(path: Path, error: OSError) -> StorageFailure:
     return StorageFailure(f"{path}: {(error.strerror or str(error)).lower()}")
+
+
+# ---- turns of writers
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, or go on without it after a while.
+
+    Turns save work where many processes write to one journal; only put-if-missing makes writing correct. The lock ends
+    with the process that holds it.
+    """
+    file = _open_lock(folder / _TURN)
+    try:
+        if file is not None:
+            _wait_for_lock(file)
+        yield
+    finally:
+        if file is not None:
+            os.close(file)
+
+
+def _open_lock(path: Path) -> int | None:
+    with suppress(OSError):
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    return None
+
+
+def _wait_for_lock(file: int) -> None:
+    until = time.monotonic() + _LONGEST_WAIT
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return
+            time.sleep(random.uniform(0, _PAUSE))
+        except OSError:
+            return
+        else:
+            return

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from shoal.errors import InvalidInput
+from shoal.errors import InvalidInput, Unsupported
 
 CLOUDS = ("s3", "gs", "az")
 _BUCKET = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._-]*", re.ASCII)
@@ -60,3 +62,14 @@ def public_name(url: str) -> str:
     user, at, place = url.partition("://")[2].partition("/")[0].rpartition("@")
     name, colon, _ = user.partition(":")
     return url.replace(f"{user}{at}{place}", f"{name}:***@{place}", 1) if colon else url
+
+
+@contextmanager
+def needing_obstore(uri: str) -> Iterator[None]:
+    """Name the package to install if the library for clouds is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as e:
+        if e.name != "obstore":
+            raise
+        raise Unsupported(f"{public_name(uri)}: needs the package obstore (pip install 'shoal[s3]')") from None

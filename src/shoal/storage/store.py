@@ -1,11 +1,15 @@
-"""What the lake needs of an object store. A create has three outcomes, and the third is not an error."""
+"""What the lake needs of an object store, and what only some stores can do.
+
+A create has three outcomes, and the third is not an error.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from shoal.errors import InvalidInput
 
@@ -34,14 +38,14 @@ class Listed(NamedTuple):
 
 
 class ObjectStore(Protocol):
-    """Named, immutable pieces of bytes. Only hints are ever overwritten.
+    """Named, immutable byte strings. Only hints are ever overwritten.
 
-    Each method raises InvalidInput for a key that is none and StorageFailure if the store fails.
+    Each method raises InvalidInput for an invalid key and StorageFailure if the store fails.
     """
 
     @property
     def uri(self) -> str:
-        """Where this is."""
+        """The location of the store."""
 
     def get(self, key: str) -> bytes:
         """A whole object; NotFound if it is not there."""
@@ -62,11 +66,53 @@ class ObjectStore(Protocol):
         """The objects whose keys begin with a prefix, in no order."""
 
     def delete(self, key: str) -> None:
-        """Remove an object; one that is not there is as good as removed."""
+        """Remove an object; that it is already gone is not an error."""
 
 
 def check_key(key: str) -> str:
-    """The key itself; InvalidInput for what could mean something else to some store."""
+    """Return the key; raises InvalidInput for a name that some store could read differently."""
     if len(key) > _LONGEST_KEY or not _KEY.fullmatch(key):
         raise InvalidInput(f"not a key of an object: {key[:100]!r}")
     return key
+
+
+# ---- what only some stores can do
+
+
+@runtime_checkable
+class HasFiles(Protocol):
+    """A store whose objects may be files of this machine, for libraries that read files by themselves."""
+
+    def local_file(self, key: str) -> str | None:
+        """The path of an object; None if it is not a file."""
+
+
+@runtime_checkable
+class TakesTurns(Protocol):
+    """A store whose writers can take turns."""
+
+    def turn(self, prefix: str) -> AbstractContextManager[None]:
+        """Hold the turn for writing below a prefix, if it comes in time."""
+
+
+@runtime_checkable
+class Sweeps(Protocol):
+    """A store in which crashed writers can leave files beside the objects."""
+
+    def sweep(self, older_than: float) -> int:
+        """Remove leftovers at least this many seconds old; returns how many files it removed."""
+
+
+def local_file(store: object, key: str) -> str | None:
+    """The path of an object; None if the store has no files."""
+    return store.local_file(key) if isinstance(store, HasFiles) else None
+
+
+def turn(store: object, prefix: str) -> AbstractContextManager[None]:
+    """Hold the turn for writing below a prefix, where the store has turns."""
+    return store.turn(prefix) if isinstance(store, TakesTurns) else nullcontext()
+
+
+def sweep(store: object, older_than: float) -> int:
+    """Remove what crashed writers left in a store, where that can happen; returns how many files it removed."""
+    return store.sweep(older_than) if isinstance(store, Sweeps) else 0

@@ -8,13 +8,19 @@ from __future__ import annotations
 import re
 import threading
 from functools import lru_cache
-from importlib import import_module
+from typing import TYPE_CHECKING
 
 from shoal.errors import InvalidInput, Unsupported
+from shoal.lazy import lazy
 from shoal.storage.local import LocalStore
-from shoal.storage.locations import CLOUDS, parse_location, public_name
+from shoal.storage.locations import CLOUDS, needing_obstore, parse_location, public_name
 from shoal.storage.memory import MemoryStore
 from shoal.storage.store import ObjectStore
+
+if TYPE_CHECKING:
+    from shoal.storage import cloud
+else:
+    cloud = lazy("shoal.storage.cloud")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _SUPPORTED = "a path, file:///path, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or memory://name"
@@ -83,11 +89,5 @@ def _open_memory(name: str) -> MemoryStore:
 
 
 def _open_cloud(uri: str) -> ObjectStore:
-    try:
-        cloud = import_module("shoal.storage.cloud")
-    except ModuleNotFoundError as e:
-        if e.name != "obstore":
-            raise
-        raise Unsupported(f"{public_name(uri)}: needs the package obstore (pip install 'shoal[s3]')") from None
-    store: ObjectStore = cloud.CloudStore(uri)
-    return store
+    with needing_obstore(uri):
+        return cloud.CloudStore(uri)

@@ -12,9 +12,15 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import CorruptData, NotFound, ShoalError, StorageFailure
+from shoal.lazy import lazy
+
+if TYPE_CHECKING:
+    from shoal.sources import http
+else:
+    http = lazy("shoal.sources.http")
 
 ALGORITHMS = ("RS256", "ES256", "EdDSA")
 _OF_KEYS = {("RSA", None): "RS256", ("EC", "P-256"): "ES256", ("OKP", "Ed25519"): "EdDSA"}
@@ -92,22 +98,10 @@ def _read(path: str) -> bytes:
 
 
 def _fetch(url: str) -> bytes:
-    """What is at a URL: no redirects, no more than so many bytes, in no more than so many seconds."""
-    urllib3: Any = import_module("urllib3")
-    until = time.monotonic() + _TIMEOUT
-    out = bytearray()
     try:
-        with urllib3.PoolManager(retries=False, timeout=_TIMEOUT) as manager:
-            answer = manager.request("GET", url, redirect=False, preload_content=False)
-            if answer.status != 200:
-                raise StorageFailure(f"{url}: keys cannot be fetched: status {answer.status}")
-            for chunk in answer.stream(16 << 10):
-                out += chunk
-                if len(out) > _LARGEST or time.monotonic() > until:
-                    raise StorageFailure(f"{url}: keys cannot be fetched: too large or too slow")
-    except urllib3.exceptions.HTTPError as e:
-        raise StorageFailure(f"{url}: keys cannot be fetched: {e}") from None
-    return bytes(out)
+        return http.fetch(url, _TIMEOUT, _LARGEST)
+    except ShoalError as e:
+        raise StorageFailure(f"keys cannot be fetched: {e}") from None
 
 
 def parse_keys(data: bytes, place: str) -> Keys:
