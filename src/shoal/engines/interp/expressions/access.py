@@ -114,9 +114,9 @@ def in_sequence(elem: t.Type, data: Any, key: Value) -> Value:
     under = key.type.under
     if not isinstance(under, t.Primitive) or not is_integer(under):
         return structured_error("array index is not an integer", key)
-    position = key.data or 0
+    position = key.data
     count = len(data or ())
-    if not -count <= position < count:
+    if position is None or not -count <= position < count:
         return MISSING
     return out_of_union(elem, data[position])
 
