@@ -49,23 +49,47 @@ CASES = Path(__file__).parents[3] / "tests" / "cases"
 
 
 class Case(NamedTuple):
-    """A program, its input and its output, both as ZSON."""
+    """A program, its input and its output, both as ZSON, or the error that it stops with."""
 
+    name: str
+    """The file, and a sentence that says what the case shows."""
     program: str
     input: str
     output: str
+    error: str = ""
 
 
 def load_cases(folder: str) -> list[Case]:
-    """The cases in the files of a folder of `tests/cases`: blocks of a program, `< input` and `> output` lines."""
-    texts = [path.read_text() for path in sorted((CASES / folder).glob("*.txt"))]
-    blocks = [block for text in texts for block in text.split("\n\n") if block.strip()]
-    return [_case(block) for block in blocks if not block.startswith("//")]
+    """The cases in the files of a folder of `tests/cases`; `tests/cases/README.md` describes the files."""
+    return [
+        case for path in sorted((CASES / folder).glob("*.txt")) for case in parse_cases(path.stem, path.read_text())
+    ]
 
 
-def _case(block: str) -> Case:
-    lines = block.strip("\n").split("\n")
-    program = "\n".join(line for line in lines if line[:2] not in ("< ", "> ", "<"))
-    given = "\n".join(line[2:] for line in lines if line[:1] == "<")
-    wanted = "\n".join(line[2:] for line in lines if line[:2] == "> ")
-    return Case(program, given, wanted)
+def parse_cases(file: str, text: str) -> list[Case]:
+    """The cases in a text: blocks of `// name`, a program, `< input`, and `> output` or `! error` lines.
+
+    >>> parse_cases("f", "// Sums.\\n\\n// It adds.\\nyield this+1\\n< 1 2\\n> 2\\n> 3")
+    [Case(name='f: It adds.', program='yield this+1', input='1 2', output='2\\n3', error='')]
+    """
+    blocks = [block.strip("\n").split("\n") for block in text.split("\n\n") if block.strip()]
+    return [_case(file, lines) for lines in blocks if not all(line.startswith("//") for line in lines)]
+
+
+def _case(file: str, lines: list[str]) -> Case:
+    name = lines[0].removeprefix("// ") if lines[0].startswith("// ") else lines[0]
+    program = [line for line in lines if line[:1] not in "<>!"]
+    if lines[0].startswith("// "):
+        del program[0]
+    has_input = any(line.startswith("<") for line in lines)
+    return Case(
+        f"{file}: {name}",
+        "\n".join(program),
+        _marked(lines, "<") if has_input else "null",
+        _marked(lines, ">"),
+        _marked(lines, "!"),
+    )
+
+
+def _marked(lines: list[str], mark: str) -> str:
+    return "\n".join(line[2:] for line in lines if line.startswith(mark))

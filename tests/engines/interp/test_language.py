@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from shoal.errors import ShoalError
 from shoal.testing.queries import Case, answer, load_cases
 
 CASES = load_cases("language")
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.program for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_case(case: Case) -> None:
-    assert answer(case.program, case.input) == case.output
+    if case.error:
+        with pytest.raises(ShoalError) as caught:
+            answer(case.program, case.input)
+        assert str(caught.value) == case.error
+    else:
+        assert answer(case.program, case.input) == case.output
