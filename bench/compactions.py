@@ -37,7 +37,7 @@ def branch(lake: str, name: str) -> None:
 
 def compact(lake: str, branch: str, engine: str) -> None:
     """Compact all that is worth it."""
-    for done in shoal.open(lake).pool("logs").compact_all(branch, engine=engine):
+    for done in shoal.open(lake).pool("logs").branch(branch).compact_all(engine=engine):
         if done.commit is None:
             raise RuntimeError(f"objects could not be compacted: {done}")
 

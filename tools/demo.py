@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import shoal
-from shoal.api.protocol import Diff
+from shoal.api.infos import Diff
 from shoal.engines.progress import watching
 from shoal.engines.spark.session import spark_session
 from shoal.model.text import format_value

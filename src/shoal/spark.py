@@ -13,7 +13,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from shoal.api.protocol import Lake
+from shoal.api.lake import Lake
 from shoal.client.opening import open as open_lake
 from shoal.planner.spark_frames import make_views, open_session, register
 

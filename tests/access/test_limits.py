@@ -12,9 +12,10 @@ import pytest
 from shoal.access.limits import Gate, Limits, limited
 from shoal.engines.stopping import Stop
 from shoal.errors import InvalidInput, Stopped, TooMany
-from shoal.local.lake import LocalLake, create_local
+from shoal.local.opening import LocalLake, create_local
 from shoal.model.text import format_value
 from shoal.model.values import Value
+from shoal.testing.queries import asked_under
 
 COUNT, WIDTH = 400, 100
 MIB = 1 << 20
@@ -37,7 +38,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def asked(lake: LocalLake, program: str, engine: str, limits: Limits) -> list[Value]:
     stop = Stop()
-    with limited(limits, stop, lambda: lake.query(program, engine=engine, stop=stop)) as results:
+    with limited(limits, stop, lambda: asked_under(stop, lake.query, program, engine=engine)) as results:
         return list(results)
 
 
@@ -59,10 +60,10 @@ def test_time_counts_from_the_question_on(lake: LocalLake) -> None:
 
 def test_a_query_that_ends_in_time_is_not_stopped_later(lake: LocalLake) -> None:
     stop = Stop()
-    with limited(Limits(seconds=0.3), stop, lambda: lake.query("from p | head 1", stop=stop)) as results:
+    with limited(Limits(seconds=0.3), stop, lambda: asked_under(stop, lake.query, "from p | head 1")) as results:
         assert len(list(results)) == 1
     with pytest.raises(InvalidInput):
-        limited(Limits(seconds=0.3), stop, lambda: lake.query("from p | nonsense(1)", stop=stop))
+        limited(Limits(seconds=0.3), stop, lambda: asked_under(stop, lake.query, "from p | nonsense(1)"))
     time.sleep(0.4)
     assert stop.why is None
 
@@ -125,13 +126,13 @@ STATEMENTS = [
 def test_sql_holds_no_more_than_it_may(lake: LocalLake, statement: str) -> None:
     stop = Stop()
     with pytest.raises(Stopped, match="needs more than 40 MiB of memory"):
-        list(limited(Limits(memory=40 * MIB), stop, lambda: lake.sql(statement, engine="duckdb", stop=stop)))
+        list(limited(Limits(memory=40 * MIB), stop, lambda: asked_under(stop, lake.sql, statement, engine="duckdb")))
 
 
 def test_sql_goes_to_disk(lake: LocalLake, temporary: Path) -> None:
     stop = Stop()
     statement = "select a.s || b.n x from p a, p b order by x"
-    results = limited(Limits(memory=100 * MIB), stop, lambda: lake.sql(statement, engine="duckdb", stop=stop))
+    results = limited(Limits(memory=100 * MIB), stop, lambda: asked_under(stop, lake.sql, statement, engine="duckdb"))
     assert sum(1 for _ in results) == COUNT * COUNT
     assert [path for path in temporary.rglob("*") if path.is_file()] == []
 

@@ -42,7 +42,7 @@ CASES = [
     (["rename", "logs", "other"], "other: pool already exists"),
     (["ls", "nope"], NO_POOL),
     (["ls", "a", "b"], "too many arguments: 'b' is one too many"),
-    (["ls", "-lake", ""], "lake location must be set (either with the -lake flag or ZED_LAKE environment variable)"),
+    (["ls", "-lake", ""], "no lake given (use -lake or set SHOAL_LAKE)"),
     (["ls", "-lake", "nope"], "file://{directory}/nope: lake does not exist (create it with: shoal init)"),
     (["info", "x"], "no arguments allowed (name a lake with -lake)"),
     # branches
@@ -195,7 +195,7 @@ def test_a_lake_is_created_once_and_not_by_a_service(way: str, shell: Shell) -> 
 def test_a_location_that_is_set_to_nothing_is_refused(name: str, bare: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHOAL_LAKE")
     monkeypatch.setenv(name, "")
-    expected = "lake location must be set (either with the -lake flag or ZED_LAKE environment variable)"
+    expected = "no lake given (use -lake or set SHOAL_LAKE)"
     assert bare.fail("ls") == bare.fail("init") == bare.fail("create", "x") == expected
 
 

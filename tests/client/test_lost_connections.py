@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 
 import shoal
-from shoal.api.protocol import Lake, Pool
+from shoal.api.lake import Lake
+from shoal.api.pool import Pool
 from shoal.client import service, uploads
 from shoal.errors import NotFound, OutcomeUnknown, StorageFailure
 from shoal.ids import new, to_text
@@ -128,8 +129,8 @@ def test_every_other_change_happens_once(lake: Lake, pool: Pool, proxy: CuttingP
     steps: list[tuple[str, Callable[[], object]]] = [
         ("POST", lambda: pool.create_branch("dev", first)),
         ("POST", lambda: pool.create_tag("v1", first)),
-        ("POST", lambda: pool.load([{"ts": 4}], branch="dev")),
-        ("POST", lambda: pool.rebase("dev")),
+        ("POST", lambda: pool.branch("dev").load([{"ts": 4}])),
+        ("POST", lambda: pool.branch("dev").rebase("main")),
         ("POST", lambda: pool.merge("dev")),
         ("POST", lambda: pool.revert(second)),
         ("POST", lambda: pool.delete(where="ts == 1")),
@@ -160,7 +161,7 @@ def test_what_stays_unknown_says_its_id_with_which_it_is_done_once(lake: Lake, p
     assert ident is not None
     assert ident in str(caught.value)
     proxy.cut("answer", 0)
-    commit = pool.load([{"ts": 1}], id=ident)
+    commit = pool.load([{"ts": 1}], op=ident)
     assert numbers(lake) == [1]
     assert [c.id for c in pool.log()] == [commit]
     assert pool.done(ident) == commit
@@ -235,5 +236,5 @@ def test_a_service_that_is_too_busy_is_asked_again_when_it_says(lake: Lake, pool
 def test_errors_are_not_asked_about_again(lake: Lake, pool: Pool, proxy: CuttingProxy) -> None:
     before = len(proxy.requests)
     with pytest.raises(NotFound, match="branch not found"):
-        pool.load([{"ts": 1}], branch="nope")
+        pool.branch("nope").load([{"ts": 1}])
     assert len(proxy.requests) == before + 1

@@ -15,11 +15,11 @@ import pytest
 import urllib3
 
 import shoal
+from shoal.api.lake import Lake
 from shoal.api.options import ReadOptions
-from shoal.api.protocol import Lake, Pool, Transaction
+from shoal.api.pool import Pool
+from shoal.api.transaction import Transaction
 from shoal.client.remote_lake import RemoteLake
-from shoal.client.remote_pool import RemotePool
-from shoal.client.remote_transaction import RemoteTransaction
 from shoal.client.transport import Access
 from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure, TooLarge, Unauthenticated, Unsupported
 from shoal.testing.services import Served, serving
@@ -75,13 +75,12 @@ def test_what_is_no_service_is_told_in_a_line(url: str, error: str) -> None:
 
 
 def test_handles_are_what_the_protocol_says(lake: Lake) -> None:
-    def typed(lake: RemoteLake, pool: RemotePool, tx: RemoteTransaction) -> tuple[Lake, Pool, Transaction]:
-        return lake, pool, tx
-
     remote = RemoteLake(Access(lake.uri))
     pool = remote.create("logs")
     with pool.transaction() as tx:
-        assert typed(remote, pool, tx) == (remote, pool, tx)
+        assert isinstance(remote, Lake)
+        assert isinstance(pool, Pool)
+        assert isinstance(tx, Transaction)
 
 
 def test_a_token_that_cannot_be_one_is_refused_here(empty_service: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +242,7 @@ def test_text_of_some_length_is_said_of_a_commit(pool: Pool) -> None:
     pool.load([{"ts": 1}], author="ada ☂", message=message, meta=meta)
     (commit,) = pool.log()
     assert (commit.author, commit.message, shoal.to_python(commit.meta)) == ("ada ☂", message, meta)
-    with pytest.raises(TooLarge, match="what is said of a commit has 80"):
+    with pytest.raises(TooLarge, match="commit author, message and meta take 80"):
         pool.load([{"ts": 2}], message=2 * message)
 
 

@@ -84,8 +84,20 @@ class Other(BaseHTTPRequestHandler):
 
 
 ANSWERS: list[tuple[int, dict[str, str], bytes, type[Exception], str]] = [
-    (200, {"Content-Type": "text/html"}, b"<html>", StorageFailure, "no service of a lake (it answers with text/html)"),
-    (200, {"Content-Type": "application/x-zng"}, b"", StorageFailure, "no service of a lake (it answers with 0 values"),
+    (
+        200,
+        {"Content-Type": "text/html"},
+        b"<html>",
+        StorageFailure,
+        "not the service of a lake (it answers with text/html)",
+    ),
+    (
+        200,
+        {"Content-Type": "application/x-zng"},
+        b"",
+        StorageFailure,
+        "not the service of a lake (it answers with 0 values",
+    ),
     (404, {}, b"<html>not here", NotFound, "not found (404)"),
     (403, {}, b"", Forbidden, "forbidden (403)"),
     (302, {"Location": "http://localhost:1/"}, b"", StorageFailure, "found (302)"),

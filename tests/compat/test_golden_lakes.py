@@ -9,7 +9,7 @@ import pytest
 from tools.golden_lake import KINDS
 
 import shoal
-from shoal.api.protocol import Lake
+from shoal.api.lake import Lake
 from shoal.model.text import format_value
 from shoal.testing.queries import parse_values
 

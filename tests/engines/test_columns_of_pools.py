@@ -20,7 +20,7 @@ from shoal.lake import changes, column_form
 from shoal.lake.checkpoints import Checkpoints, Item
 from shoal.lake.commits import Note
 from shoal.lake.objects import Form
-from shoal.local.lake import LocalLake
+from shoal.local.lake import LocalLake, stored
 from shoal.model.text import format_value
 from shoal.model.values import Value, int64
 from shoal.testing import strategies
@@ -35,7 +35,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> LocalLake:
 
 
 def data_files(lake: LocalLake, pool: str) -> list[Path]:
-    root = Path(lake.inner.store.uri.removeprefix("file://"))
+    root = Path(lake.root.store.uri.removeprefix("file://"))
     return sorted((root / lake.pool(pool).id / "data").iterdir())
 
 
@@ -132,7 +132,7 @@ def test_the_first_values_of_a_long_history_are_found_without_a_look_at_the_rest
         return read(self, key)
 
     monkeypatch.setattr(Checkpoints, "_read", counted)
-    (found,) = shoal.open(lake.inner.store.uri).query("from long | put n:=ts+1 | head 1")
+    (found,) = shoal.open(lake.root.store.uri).query("from long | put n:=ts+1 | head 1")
     assert format_value(found) == "{ts:0,n:1}"
     assert len(pages) <= 2
     (plan,) = lake.explain("from long | put n:=ts+1 | head 1")
@@ -142,13 +142,13 @@ def test_the_first_values_of_a_long_history_are_found_without_a_look_at_the_rest
 def test_planning_over_ten_thousand_objects_takes_no_time(lake: LocalLake) -> None:
     pool = lake.create("many", key="ts")
     pool.load([{"ts": 1, "id": 5, "name": "x", "at": {"x": 1.5, "y": 2}}, {"ts": 2, "other": True, "id": "text"}])
-    inner = pool.inner
+    inner = stored(pool)
     (one,) = inner.snapshot(inner.resolve()).objects()
     copies = [dataclasses.replace(one, id=new(), min=int64(10 * i), max=int64(10 * i + 9)) for i in range(10_000)]
     changes.load(inner, "main", copies, Note("tester", "metadata without data"))
     taken = []
     for _ in range(8):
-        reopened = shoal.open(lake.inner.store.uri)
+        reopened = shoal.open(lake.root.store.uri)
         began = time.process_time()
         (plan,) = reopened.explain("from many | id == 6 and ts >= 20000", engine="interp")
         taken.append(time.process_time() - began)
@@ -162,7 +162,7 @@ def test_rows_and_columns_live_in_one_pool(lake: LocalLake, monkeypatch: pytest.
     pool.load([{"k": i, "v": i} for i in range(0, 100, 2)])
     monkeypatch.setattr("shoal.lake.object_writer.MOST_SHAPES", 0)
     pool.load([{"k": i, "v": str(i)} for i in range(1, 100, 2)])
-    forms = {o.form for o in pool.inner.snapshot(pool.inner.resolve()).objects()}
+    forms = {o.form for o in stored(pool).snapshot(stored(pool).resolve()).objects()}
     assert forms == {Form.COLUMNS, Form.ROWS}
     for program in (
         "from both",

@@ -92,7 +92,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> LocalLake:
     pool = made.create("logs", key="ts")
     pool.load(b'{ts:2024-01-01T00:00:00.000000001Z,host:"a",n:1}{ts:2024-01-02T00:00:00Z,host:"b",n:"x"}')
     pool.create_branch("side")
-    pool.load(b'{ts:2024-01-03T00:00:00Z,host:"c",n:2}', branch="side")
+    pool.branch("side").load(b'{ts:2024-01-03T00:00:00Z,host:"c",n:2}')
     made.create("Weird.Name", key="k").load([{"k": 1}])
     return made
 

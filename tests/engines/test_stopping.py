@@ -12,11 +12,12 @@ import pytest
 from sqlglot import exp, parse_one
 
 from shoal.api.options import Memory
+from shoal.api.results import Results
 from shoal.engines.duckdb.queries import query_batches
 from shoal.engines.stopping import NEVER, Stop, current, results_stopped_by, stopped_by
 from shoal.errors import ShoalError, Stopped
-from shoal.frames.results import Results
-from shoal.local.lake import LocalLake, create_local
+from shoal.local.opening import LocalLake, create_local
+from shoal.testing.queries import asked_under
 
 WIDTH, COUNT = 1000, 300
 WHY = "the query was stopped by a test"
@@ -96,7 +97,7 @@ INTERPRETED = [
 @pytest.mark.parametrize("memory", [None, SMALL], ids=["roomy", "small"])
 @pytest.mark.parametrize("ops", INTERPRETED)
 def test_the_interpreter_stops(lake: LocalLake, temporary: Path, ops: str, memory: Memory | None) -> None:
-    check_stop(lambda stop: lake.query(f"{MUCH} | {ops}", engine="interp", memory=memory, stop=stop))
+    check_stop(lambda stop: asked_under(stop, lake.query, f"{MUCH} | {ops}", engine="interp", memory=memory))
     assert_nothing_left(lake, temporary, "interp")
 
 
@@ -132,7 +133,7 @@ ALONE = {
 
 @pytest.mark.parametrize("program", ALONE.values(), ids=ALONE.keys())
 def test_the_interpreter_stops_between_values(lake: LocalLake, temporary: Path, program: str) -> None:
-    check_stop(lambda stop: lake.query(program, engine="interp", stop=stop))
+    check_stop(lambda stop: asked_under(stop, lake.query, program, engine="interp"))
     assert_nothing_left(lake, temporary, "interp")
 
 
@@ -148,7 +149,7 @@ DUCKDB = {
 def test_duckdb_stops(lake: LocalLake, temporary: Path, program: str) -> None:
     (scan,) = lake.explain(program, engine="duckdb")
     assert (scan.engine, scan.interpreted) == ("duckdb", DUCKDB[program])
-    check_stop(lambda stop: lake.query(program, engine="duckdb", stop=stop), after=0.1)
+    check_stop(lambda stop: asked_under(stop, lake.query, program, engine="duckdb"), after=0.1)
     assert_nothing_left(lake, temporary, "duckdb")
 
 
@@ -190,7 +191,7 @@ SQL = [
 
 @pytest.mark.parametrize("statement", SQL)
 def test_sql_stops(lake: LocalLake, temporary: Path, statement: str) -> None:
-    check_stop(lambda stop: lake.sql(statement, engine="duckdb", stop=stop))
+    check_stop(lambda stop: asked_under(stop, lake.sql, statement, engine="duckdb"))
     assert_nothing_left(lake, temporary, "duckdb")
 
 
@@ -198,9 +199,9 @@ def test_what_is_stopped_before_it_begins_does_not_begin(lake: LocalLake) -> Non
     stop = Stop()
     stop.stop(Stopped(WHY))
     asks: list[Callable[[], Results]] = [
-        lambda: lake.query("from p", engine="interp", stop=stop),
-        lambda: lake.query("from p", engine="duckdb", stop=stop),
-        lambda: lake.sql("select * from p", stop=stop),
+        lambda: asked_under(stop, lake.query, "from p", engine="interp"),
+        lambda: asked_under(stop, lake.query, "from p", engine="duckdb"),
+        lambda: asked_under(stop, lake.sql, "select * from p"),
     ]
     for ask in asks:
         with pytest.raises(Stopped, match=WHY), ask() as results:

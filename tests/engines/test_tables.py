@@ -42,7 +42,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> LocalLake:
 
 
 def table_of(lake: LocalLake, name: str, style: object = SPARK_INTEGERS) -> PoolTable:
-    pool = lake.inner.pool(name)
+    pool = lake.root.pool(name)
     return PoolTable(pool, pool.resolve(), style)  # type: ignore[arg-type]
 
 
@@ -100,8 +100,8 @@ def test_rows_and_programs_by_chance(lake: LocalLake, seed: int) -> None:
     for question in [*ROW_WISE, *chance]:
         text = f"from {name} | {question}"
         try:
-            program = compile_question(lake.inner, Question(text))
-            plan = plan_program(lake.inner, Question(text), program, SPARK_INTEGERS, 3)
+            program = compile_question(lake.root, Question(text))
+            plan = plan_program(lake.root, Question(text), program, SPARK_INTEGERS, 3)
             right = list(lake.query(text, engine="interp"))
         except ShoalError:
             continue  # not a valid program
@@ -124,7 +124,7 @@ def test_columns_that_are_not_wanted_are_not_there(lake: LocalLake) -> None:
 def test_a_filter_that_leaves_nothing_takes_no_column_away(lake: LocalLake) -> None:
     lake.create("none", key="k").load([{"k": 1, "s": "a"}])
     question = Question("from none | where k > 99 | cut s")
-    plan = plan_program(lake.inner, question, compile_question(lake.inner, question), SPARK, 2)
+    plan = plan_program(lake.root, question, compile_question(lake.root, question), SPARK, 2)
     assert (plan.form.schema.names, plan.tasks) == (["s"], ())
 
 

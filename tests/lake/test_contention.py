@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from shoal.api.pool import Pool as PoolHandle
 from shoal.errors import Conflict, NotFound, ReadOnly, ShoalError
 from shoal.ids import Id, new, to_text
 from shoal.lake import changes, rewriting, sessions, vacuum
@@ -24,7 +25,6 @@ from shoal.lake.scans import scan
 from shoal.lake.snapshots import Patch
 from shoal.lake.stores import _is_immutable as is_immutable
 from shoal.local.lake import LocalLake
-from shoal.local.pool import LocalPool
 from shoal.model.values import Value, int64, record
 from shoal.planner.predicates import parse_predicate
 from shoal.storage.cache import CachedStore
@@ -251,7 +251,7 @@ def test_a_time_of_the_past_is_found_although_the_clock_went_back(monkeypatch: p
 
 # ---- another version
 
-VERBS: dict[str, Callable[[LocalLake, LocalPool, str], object]] = {
+VERBS: dict[str, Callable[[LocalLake, PoolHandle, str], object]] = {
     "create a pool": lambda lake, pool, commit: lake.create("q"),
     "rename": lambda lake, pool, commit: lake.rename("p", "q"),
     "drop": lambda lake, pool, commit: lake.drop("p"),
@@ -261,7 +261,7 @@ VERBS: dict[str, Callable[[LocalLake, LocalPool, str], object]] = {
     "compact": lambda lake, pool, commit: pool.compact([o.id for o in pool.objects()]),
     "revert": lambda lake, pool, commit: pool.revert(commit),
     "merge": lambda lake, pool, commit: pool.merge("b"),
-    "rebase": lambda lake, pool, commit: pool.rebase("b"),
+    "rebase": lambda lake, pool, commit: pool.branch("b").rebase("main"),
     "branch": lambda lake, pool, commit: pool.create_branch("c"),
     "drop a branch": lambda lake, pool, commit: pool.drop_branch("b"),
     "tag": lambda lake, pool, commit: pool.create_tag("t"),
@@ -286,7 +286,7 @@ def test_a_lake_with_a_feature_that_is_not_known_is_read_and_not_written(
         pool.create_tag("v1")
         pool.load([{"k": 2}])
         pool.create_branch("b")
-        pool.load([{"k": 3}], branch="b")
+        pool.branch("b").load([{"k": 3}])
     lake = LocalLake(open_lake(store))
     before = {listed.key: store.get(listed.key) for listed in store.list()}
     with pytest.raises(ReadOnly, match="from-the-future"):

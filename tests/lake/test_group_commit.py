@@ -21,7 +21,8 @@ from shoal.lake.commits import Note
 from shoal.lake.group_commit import GroupCommits, Load, commit_group
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
-from shoal.local.lake import create_local, open_local
+from shoal.local.lake import stored
+from shoal.local.opening import create_local, open_local
 from shoal.storage.faults import Crash, Fault, FaultyStore
 from shoal.storage.memory import MemoryStore
 from shoal.storage.store import Created, ObjectStore
@@ -357,7 +358,7 @@ def test_64_threads_that_load_into_one_branch_each_have_one_commit(tmp_path: Pat
     ops = [to_text(new()) for _ in range(192)]
 
     def act(i: int) -> list[str]:
-        return [pool.load([{"k": j}], id=ops[j], message=f"load {j}") for j in range(i, 192, 64)]
+        return [pool.load([{"k": j}], op=ops[j], message=f"load {j}") for j in range(i, 192, 64)]
 
     by_op: dict[int, str] = {}
     for i, told in enumerate(run_threads(64, act)):
@@ -368,10 +369,10 @@ def test_64_threads_that_load_into_one_branch_each_have_one_commit(tmp_path: Pat
     assert log == {f"load {j}": by_op[j] for j in range(192)}
     assert made.query("from logs | count()").to_list() == [192]
     again = open_local(made.uri).pool("logs")
-    assert [again.load([{"k": 0}], id=op) for op in ops[:5]] == [by_op[j] for j in range(5)]
-    entries = list(pool.inner.journal.entries())
+    assert [again.load([{"k": 0}], op=op) for op in ops[:5]] == [by_op[j] for j in range(5)]
+    entries = list(stored(pool).journal.entries())
     assert max(len(entry.group) for entry in entries) > 1, "some came together"
-    check_journal(pool.inner.store, f"{pool.id}/branches")
+    check_journal(stored(pool).store, f"{pool.id}/branches")
 
 
 def _load_elsewhere(uri: str, count: int) -> None:
@@ -395,7 +396,7 @@ def test_groups_and_another_process_that_load_into_one_branch_lose_nothing(tmp_p
     messages = Counter(commit.message.partition(" ")[0] for commit in pool.log())
     assert messages == {"here": done, "elsewhere": 40}
     assert made.query("from logs | count()").to_list() == [done + 40]
-    check_journal(pool.inner.store, f"{pool.id}/branches")
+    check_journal(stored(pool).store, f"{pool.id}/branches")
 
 
 class Slow(MemoryStore):

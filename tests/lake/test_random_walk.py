@@ -24,6 +24,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from shoal.api.pool import Pool as PoolHandle
+from shoal.api.transaction import Transaction as OpenTransaction
 from shoal.errors import Conflict, CorruptData, NotFound, ShoalError
 from shoal.ids import Id, new, parse, to_text
 from shoal.lake import lake
@@ -31,9 +33,8 @@ from shoal.lake.objects import DataObject
 from shoal.lake.reading import read_object
 from shoal.lake.scans import scan
 from shoal.lake.stores import _is_immutable
-from shoal.local.lake import LocalLake
-from shoal.local.pool import LocalPool
-from shoal.local.transaction import LocalTransaction
+from shoal.local.lake import LocalLake, stored
+from shoal.local.transactions import LocalTransaction
 from shoal.model import types as t
 from shoal.model.parse import parse_value
 from shoal.model.values import Value, int64, record
@@ -106,7 +107,7 @@ filters = st.sampled_from(FILTERS)
 class Place(NamedTuple):
     """A branch of a pool, as a client and as the model see it; there may be no such branch."""
 
-    pool: LocalPool
+    pool: PoolHandle
     model: Pool
     branch: str
 
@@ -115,9 +116,9 @@ class Place(NamedTuple):
 class Open:
     """A transaction that has begun, as the lake and as the model see it."""
 
-    real: LocalTransaction
+    real: OpenTransaction
     model: lake_model.Transaction
-    context: AbstractContextManager[LocalTransaction]
+    context: AbstractContextManager[OpenTransaction]
     at: Place
     isolation: str
 
@@ -200,31 +201,31 @@ class Walk(RuleBasedStateMachine):
 
     def land(self, at: Place, change: Change, commit: str, message: str) -> None:
         """A commit is on the branch: it has to come to the change that the model made."""
-        stored = at.pool.inner.commits.read(parse(commit))
-        assert idents(stored.deletes) == change.deletes
-        made = {to_text(o.id): self.contents(at, o) for o in stored.adds if to_text(o.id) not in change.back}
+        landed = stored(at.pool).commits.read(parse(commit))
+        assert idents(landed.deletes) == change.deletes
+        made = {to_text(o.id): self.contents(at, o) for o in landed.adds if to_text(o.id) not in change.back}
         at.model.land(at.branch, change, commit, made, message)
-        assert idents(stored.adds) == at.model.commits[commit].adds
+        assert idents(landed.adds) == at.model.commits[commit].adds
         self.seen[at.pool.id].append(commit)
 
     def contents(self, at: Place, o: DataObject) -> list[Value]:
         """The values of a new object, which has to be as its commit says."""
         key = at.model.key
-        found = list(read_object(self.store, at.pool.id, at.pool.inner.config.key, o))
+        found = list(read_object(self.store, at.pool.id, stored(at.pool).config.key, o))
         assert len(found) == o.count > 0
         key.require_order(found)
         assert [o.min, o.max] == [key.of(found[0])[0], key.of(found[-1])[0]][:: key.sign]
         assert {key.has(value) for value in found} == {o.has_key}
         return found
 
-    def require_values(self, pool: LocalPool, model: Pool, commit: str | None) -> None:
+    def require_values(self, pool: PoolHandle, model: Pool, commit: str | None) -> None:
         """The values at a commit are those of the model, in the order of the pool."""
-        found = list(scan(pool.inner, ident(commit)))
+        found = list(scan(stored(pool), ident(commit)))
         assert Counter(found) == model.values(commit)
         model.key.require_order(found)
 
-    def require_log(self, pool: LocalPool, model: Pool, tip: str | None) -> None:
-        log = [(c.id, c.parent, c.merged, c.note.message) for c in pool.inner.log(ident(tip))]
+    def require_log(self, pool: PoolHandle, model: Pool, tip: str | None) -> None:
+        log = [(c.id, c.parent, c.merged, c.note.message) for c in stored(pool).log(ident(tip))]
         ours = [(c.id, c.parent, c.merged, c.message) for c in model.log(tip)]
         assert [(text(i), text(p), text(m), message) for i, p, m, message in log] == ours
 
@@ -302,13 +303,13 @@ class Walk(RuleBasedStateMachine):
     def _load(self, at: Place, found: list[Cell]) -> None:
         pool, model, branch = at
         values = self.values(found)
-        self.change(at, lambda: model.load(branch, values), lambda m: pool.load(values, branch=branch, message=m))
+        self.change(at, lambda: model.load(branch, values), lambda m: pool.branch(branch).load(values, message=m))
 
     @rule(who=clients, pick=picks, which=picks)
     def delete(self, who: int, pick: int, which: int) -> None:
         pool, model, branch = at = self.choose(who, pick)
         ids = self.some_objects(at, which)
-        self.change(at, lambda: model.delete(branch, ids), lambda m: pool.delete(ids, branch=branch, message=m))
+        self.change(at, lambda: model.delete(branch, ids), lambda m: pool.branch(branch).delete(ids, message=m))
 
     @rule(who=clients, pick=picks, filter_=filters)
     def delete_where(self, who: int, pick: int, filter_: str) -> None:
@@ -317,7 +318,7 @@ class Walk(RuleBasedStateMachine):
             return  # whether what is gone anyway is taken off the branch depends on where it was
         where = on_key(model, filter_)
         predict = lambda: model.delete_where(branch, select(where))  # noqa: E731 - one of two, side by side
-        self.change(at, predict, lambda m: pool.delete(where=where, branch=branch, message=m))
+        self.change(at, predict, lambda m: pool.branch(branch).delete(where=where, message=m))
 
     @rule(who=clients, pick=picks, which=picks)
     def compact(self, who: int, pick: int, which: int) -> None:
@@ -326,7 +327,7 @@ class Walk(RuleBasedStateMachine):
 
     def _compact(self, at: Place, ids: list[str]) -> None:
         pool, model, branch = at
-        self.change(at, lambda: model.compact(branch, ids), lambda m: pool.compact(ids, branch=branch, message=m))
+        self.change(at, lambda: model.compact(branch, ids), lambda m: pool.branch(branch).compact(ids, message=m))
 
     @rule(who=clients, pick=picks)
     def compact_all(self, who: int, pick: int) -> None:
@@ -335,15 +336,15 @@ class Walk(RuleBasedStateMachine):
         if branch not in model.branches or model.state(model.branches[branch]) & model.purged:
             return
         for _ in range(5):
-            for run in pool.compact_runs(branch):
+            for run in pool.branch(branch).compact_runs():
                 self._compact(at, run)
-        assert pool.compact_runs(branch) == []
+        assert pool.branch(branch).compact_runs() == []
 
     @rule(who=clients, pick=picks, which=picks)
     def revert(self, who: int, pick: int, which: int) -> None:
         pool, model, branch = at = self.choose(who, pick)
         commit = self.some_commit(at, which, gone=True)
-        self.change(at, lambda: model.revert(branch, commit), lambda m: pool.revert(commit, branch=branch, message=m))
+        self.change(at, lambda: model.revert(branch, commit), lambda m: pool.branch(branch).revert(commit, message=m))
 
     @rule(who=clients, pick=picks, which=picks)
     def merge(self, who: int, pick: int, which: int) -> None:
@@ -352,18 +353,18 @@ class Walk(RuleBasedStateMachine):
         source = model.branches.get(child)
         if model.is_tangled(source, model.branches.get(into)):
             return
-        self.change(at, lambda: model.merge(child, into, source), lambda m: pool.merge(child, into, message=m))
+        self.change(at, lambda: model.merge(child, into, source), lambda m: pool.branch(into).merge(child, message=m))
 
     @rule(who=clients, pick=picks, which=picks)
     def rebase(self, who: int, pick: int, which: int) -> None:
         pool, model, branch = self.choose(who, pick)
         onto = another_branch(model, branch, which)
-        done = self.expect(lambda: model.rebase(branch, onto), lambda: pool.rebase(branch, onto))
+        done = self.expect(lambda: model.rebase(branch, onto), lambda: pool.branch(branch).rebase(onto))
         if done is None:
             return
         steps, tip = done
         last = model.branches[onto]
-        chain = list(pool.inner.commits.walk(ident(tip), ident(last)))[::-1]
+        chain = list(stored(pool).commits.walk(ident(tip), ident(last)))[::-1]
         assert [c.note.message for c in chain] == [old.message for old, _ in steps]
         for commit, (_, change) in zip(chain, steps, strict=True):
             last = model.add(last, change, to_text(commit.id), {}, commit.note.message)
@@ -421,8 +422,8 @@ class Walk(RuleBasedStateMachine):
             self.end(who)
         pool, model, branch = at = self.choose(who, pick)
 
-        def start() -> tuple[AbstractContextManager[LocalTransaction], LocalTransaction]:
-            context = pool.transaction(branch, isolation=isolation)
+        def start() -> tuple[AbstractContextManager[OpenTransaction], OpenTransaction]:
+            context = pool.branch(branch).transaction(isolation=isolation)
             return context, context.__enter__()
 
         done = self.expect(lambda: lake_model.Transaction(model, branch), start)
@@ -487,6 +488,7 @@ class Walk(RuleBasedStateMachine):
     def stage(self, each: Open, predict: Callable[[], Change], act: Callable[[], None]) -> None:
         done = self.expect(predict, act)
         if done is not None:
+            assert isinstance(each.real, LocalTransaction)
             staged, known = each.real.session.staged, each.model.adds
             made = {to_text(o.id): self.contents(each.at, o) for o in staged.adds if to_text(o.id) not in known}
             each.model.stage(done[0], made)
@@ -553,12 +555,12 @@ class Walk(RuleBasedStateMachine):
             self.require_refs(pool, model)
             self.require_commit(pool, model, n)
 
-    def require_refs(self, pool: LocalPool, model: Pool) -> None:
+    def require_refs(self, pool: PoolHandle, model: Pool) -> None:
         for tip in {*model.branches.values(), *model.tags.values()}:
             self.require_values(pool, model, tip)
             self.require_log(pool, model, tip)
 
-    def require_commit(self, pool: LocalPool, model: Pool, n: int) -> None:
+    def require_commit(self, pool: PoolHandle, model: Pool, n: int) -> None:
         """A commit of the past has the values that it always had; one that was taken away is not found."""
         seen = self.seen[pool.id]
         if not seen:
@@ -638,17 +640,17 @@ def test_whatever_two_clients_do_the_lake_is_as_the_model_says() -> None:
 # ---- found by walks, and shortened
 
 
-def new_pool(store: MemoryStore) -> LocalPool:
+def new_pool(store: MemoryStore) -> PoolHandle:
     return LocalLake(lake.create(store)).create("p", key="k")
 
 
-def read(pool: LocalPool, commitish: str = "main") -> list[int]:
+def read(pool: PoolHandle, commitish: str = "main") -> list[int]:
     """The keys of all values, as whoever opens the lake now finds them."""
-    fresh = LocalLake(lake.open_lake(pool.inner.store)).pool("p").inner
+    fresh = stored(LocalLake(lake.open_lake(stored(pool).store)).pool("p"))
     return [value.data[0] for value in scan(fresh, fresh.resolve(commitish))]
 
 
-def messages(pool: LocalPool, branch: str) -> list[str]:
+def messages(pool: PoolHandle, branch: str) -> list[str]:
     return [commit.message for commit in pool.log(branch)][::-1]
 
 
@@ -658,14 +660,15 @@ def test_a_rebase_leaves_out_a_merge_of_what_its_target_has() -> None:
     commit = pool.load([{"k": 1}], message="one")
     pool.create_branch("b")
     pool.delete([commit], message="delete")
-    pool.merge("main", "b", message="merge")
-    pool.load([{"k": 2}], branch="b", message="two")
-    pool.rebase("b", "main")
+    pool.branch("b").merge("main", message="merge")
+    pool.branch("b").load([{"k": 2}], message="two")
+    pool.branch("b").rebase("main")
     assert messages(pool, "b") == ["one", "delete", "two"]
     assert read(pool, "b") == [2]
-    for stored in pool.inner.log(pool.inner.resolve("b")):
-        before = {o.id for o in pool.inner.snapshot(stored.parent).objects()}
-        assert {o.id for o in stored.deletes} <= before, f"{stored.note.message} deletes what is not there"
+    kept = stored(pool)
+    for commit_of_b in kept.log(kept.resolve("b")):
+        before = {o.id for o in kept.snapshot(commit_of_b.parent).objects()}
+        assert {o.id for o in commit_of_b.deletes} <= before, f"{commit_of_b.note.message} deletes what is not there"
 
 
 def test_a_rebase_does_not_bring_back_what_its_target_deleted_after_it_was_merged() -> None:
@@ -673,10 +676,10 @@ def test_a_rebase_does_not_bring_back_what_its_target_deleted_after_it_was_merge
     pool.load([{"k": 1}])
     pool.create_branch("b")
     commit = pool.load([{"k": 2}])
-    pool.load([{"k": 3}], branch="b")
-    pool.merge("main", "b")
+    pool.branch("b").load([{"k": 3}])
+    pool.branch("b").merge("main")
     pool.delete([commit])
-    pool.rebase("b", "main")
+    pool.branch("b").rebase("main")
     assert read(pool) == [1]
     assert read(pool, "b") == [1, 3]
 
@@ -697,13 +700,13 @@ def test_a_rebase_is_refused_if_what_a_commit_deletes_is_not_there_although_its_
     commit = pool.load([{"k": 1}])
     pool.create_branch("b")
     pool.delete([commit])
-    pool.revert(pool.delete([commit], branch="b"), branch="b")
-    pool.merge("main", "b")
+    pool.branch("b").revert(pool.branch("b").delete([commit]))
+    pool.branch("b").merge("main")
     with pytest.raises(Conflict):
-        pool.rebase("b", "main")
+        pool.branch("b").rebase("main")
 
 
-def cut_history(pool: LocalPool) -> None:
+def cut_history(pool: PoolHandle) -> None:
     """History begins with the tip of main, and all that came before is gone."""
     pool.vacate("main")
     pool.vacuum(grace=0)
@@ -715,13 +718,13 @@ def test_a_rebase_of_a_branch_that_merged_one_which_is_gone_works_after_history_
     pool.load([{"k": 1}])
     pool.create_branch("b")
     pool.create_branch("c")
-    pool.load([{"k": 2}], branch="c")
-    pool.merge("c", "b")
+    pool.branch("c").load([{"k": 2}])
+    pool.branch("b").merge("c")
     pool.drop_branch("c")
     cut_history(pool)
     pool.load([{"k": 3}])
     other = LocalLake(lake.open_lake(store)).pool("p")
-    other.rebase("b", "main")
+    other.branch("b").rebase("main")
     assert read(pool, "b") == [1, 2, 3]
 
 
@@ -733,10 +736,10 @@ def test_a_conflict_is_a_conflict_also_where_the_commit_to_blame_is_gone() -> No
     pool.load([{"k": 2}])
     cut_history(pool)
     pool.create_branch("b")
-    commit = pool.load([{"k": 3}], branch="b")
+    commit = pool.branch("b").load([{"k": 3}])
     other = LocalLake(lake.open_lake(store)).pool("p")
     with pytest.raises(Conflict):
-        other.revert(commit, branch="main")
+        other.revert(commit)
 
 
 def test_the_commit_that_history_begins_with_stays_although_no_branch_is_left() -> None:
@@ -751,7 +754,7 @@ def test_the_commit_that_history_begins_with_stays_although_no_branch_is_left() 
     assert read(pool) == [1]
 
 
-REFERENCES: dict[str, Callable[[LocalPool, str, str], object]] = {
+REFERENCES: dict[str, Callable[[PoolHandle, str, str], object]] = {
     "branch": lambda pool, commit, deletion: pool.create_branch("back", commit),
     "tag": lambda pool, commit, deletion: pool.create_tag("back", commit),
     "revert": lambda pool, commit, deletion: pool.revert(deletion),
@@ -760,16 +763,16 @@ REFERENCES: dict[str, Callable[[LocalPool, str, str], object]] = {
 
 @pytest.mark.parametrize("refer", REFERENCES.values(), ids=REFERENCES)
 def test_a_commit_that_is_kept_only_because_it_was_merged_cannot_be_referred_to_when_its_data_is_gone(
-    refer: Callable[[LocalPool, str, str], object],
+    refer: Callable[[PoolHandle, str, str], object],
 ) -> None:
     store = MemoryStore()
     pool = new_pool(store)
     pool.load([{"k": 1}])
     pool.vacate("main")
     pool.create_branch("c")
-    commit = pool.load([{"k": 2}], branch="c")
-    deletion = pool.delete([commit], branch="c")
-    pool.load([{"k": 3}], branch="c")
+    commit = pool.branch("c").load([{"k": 2}])
+    deletion = pool.branch("c").delete([commit])
+    pool.branch("c").load([{"k": 3}])
     pool.merge("c")
     pool.drop_branch("c")
     pool.vacuum(grace=0)
@@ -791,11 +794,11 @@ def test_to_read_a_commit_whose_data_a_vacuum_took_is_not_to_find_damage(is_cut:
     if is_cut:
         pool.vacate("main")
     pool.create_branch("c")
-    commit = pool.load([{"k": 2}], branch="c")
+    commit = pool.branch("c").load([{"k": 2}])
     reader = LocalLake(lake.open_lake(store))
     if is_cut:
-        pool.delete([commit], branch="c")
-        pool.load([{"k": 3}], branch="c")
+        pool.branch("c").delete([commit])
+        pool.branch("c").load([{"k": 3}])
         pool.merge("c")
     else:
         assert reader.pool("p").resolve(commit) == commit

@@ -20,7 +20,7 @@ from shoal.ids import Id, new, to_text
 from shoal.lake import lake
 from shoal.lake.claims import Patience
 from shoal.lake.pools import Pool
-from shoal.local.lake import LocalLake
+from shoal.local.lake import LocalLake, stored
 from shoal.storage.cloud import CloudStore, Timeouts
 from shoal.storage.memory import MemoryStore
 from shoal.testing.lake_checks import World, check_chain, check_journal, inspect, show, values_at
@@ -284,7 +284,7 @@ def test_a_store_that_ignores_conditions_is_refused_at_the_first_write_and_can_b
     before = dict(server.objects)
     opened = LocalLake(lake.open_lake(CloudStore(URI, PATIENT)))
     pool = opened.pool("logs")
-    assert len(values_at(pool.inner, commit)) == 2
+    assert len(values_at(stored(pool), commit)) == 2
     ident = to_text(commit)
     writes: list[Callable[[], object]] = [
         lambda: pool.load([{"k": 3}]),
@@ -293,8 +293,8 @@ def test_a_store_that_ignores_conditions_is_refused_at_the_first_write_and_can_b
         lambda: pool.create_branch("b"),
         lambda: pool.create_tag("t"),
         lambda: pool.drop_branch("main"),
-        lambda: pool.merge("b", "main"),
-        lambda: pool.rebase("b", "main"),
+        lambda: pool.merge("b"),
+        lambda: pool.branch("b").rebase("main"),
         lambda: pool.compact([ident]),
         lambda: pool.vacuum(),
         lambda: pool.vacate(ident),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shoal
+from shoal.api.pool import Pool as PoolHandle
 from shoal.formats.columns.batches import Batch
 from shoal.ids import to_text
 from shoal.lake import shares
@@ -19,8 +20,7 @@ from shoal.lake.keys import compare_in
 from shoal.lake.lake import create
 from shoal.lake.objects import DataObject, Form, key_of
 from shoal.lake.pieces import Piece, Slicing, slice_objects
-from shoal.local.lake import LocalLake
-from shoal.local.pool import LocalPool
+from shoal.local.lake import LocalLake, stored
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value
@@ -50,15 +50,15 @@ def value(key: str | None, number: int) -> Value:
     return parse_value(f"{{n:{number}}}" if key is None else f"{{k:{key},n:{number}}}")
 
 
-def made_pool(lake: LocalLake, order: str, loads: list[list[str | None]]) -> LocalPool:
+def made_pool(lake: LocalLake, order: str, loads: list[list[str | None]]) -> PoolHandle:
     pool = lake.create("p", key=f"k:{order}")
     for number, keys in enumerate(loads):
         pool.load([value(key, 100 * number + i) for i, key in enumerate(keys)])
     return pool
 
 
-def objects(pool: LocalPool) -> list[DataObject]:
-    return list(pool.inner.snapshot(pool.inner.resolve()).objects())
+def objects(pool: PoolHandle) -> list[DataObject]:
+    return list(stored(pool).snapshot(stored(pool).resolve()).objects())
 
 
 @settings(max_examples=examples(25))
@@ -79,7 +79,7 @@ def test_shares_hold_every_value_once(order: str, loads: list[list[str | None]],
         pool.compact([to_text(o.id) for o in objects(pool)])
     assert Counter(map(format_value, lake.query(f"from '{pool.name}'"))) == before
     keyed = [o for o in objects(pool) if o.has_key]
-    key = pool.inner.config.key
+    key = stored(pool).config.key
     for one, other in pairwise(keyed):
         assert compare_in(key.order, one.last(key), other.first(key)) <= 0
 
@@ -89,9 +89,9 @@ def test_large_runs_are_cut_by_the_keys_of_row_groups() -> None:
     pool = lake.create("p", key="ts", seek_stride=64)
     for part in range(4):
         pool.load([{"ts": (i * 7919 + part) % 10_000, "s": f"text {i}"} for i in range(4000)])
-    assert isinstance(pool, LocalPool)
+    assert isinstance(pool, PoolHandle)
     held = objects(pool)
-    made = shares.cut(pool.inner, held, sum(o.value_size for o in held) // 6)
+    made = shares.cut(stored(pool), held, sum(o.value_size for o in held) // 6)
     assert not made.sliced
     assert len(made.shares) >= 5
     counts = [sum(batch.length for batch in shares.read_share(share)) for share in made.shares]
@@ -99,7 +99,7 @@ def test_large_runs_are_cut_by_the_keys_of_row_groups() -> None:
     assert max(counts) < 2 * 16_000 / len(counts)
 
 
-def overlapping(lake: LocalLake, count: int) -> LocalPool:
+def overlapping(lake: LocalLake, count: int) -> PoolHandle:
     """A pool of objects that all span the same keys, each in one row group."""
     pool = lake.create("p", key="k")
     for part in range(count):
@@ -130,7 +130,7 @@ def test_objects_that_span_all_shares_are_read_once_to_be_sampled_and_once_to_be
         pool.compact([to_text(o.id) for o in held])
     assert len(sizes) >= 8
     assert max(sizes) < 1.5 * size
-    assert {store.reads[key_of(pool.inner.prefix, o)] for o in held} == {2}
+    assert {store.reads[key_of(stored(pool).prefix, o)] for o in held} == {2}
     assert [format_value(v) for v in lake.query("from p | sort k")] == before
 
 
@@ -143,9 +143,9 @@ def test_pieces_come_in_the_order_of_their_objects() -> None:
         pool.load([{"k": i % 50, "n": 100 * part + i, **{f"f{j}": j for j in range(width)}} for i in range(100)])
     held = objects(pool)
     assert {o.form for o in held} == set(Form)
-    made = shares.cut(pool.inner, held, 4000)
+    made = shares.cut(stored(pool), held, 4000)
     pieces: dict[int, list[Piece]] = defaultdict(list)
-    for place, piece in slice_objects(Slicing(pool.inner, made.sliced, made.edges)):
+    for place, piece in slice_objects(Slicing(stored(pool), made.sliced, made.edges)):
         pieces[place].append(piece)
     for place, share in enumerate(made.shares):
         assert share.in_pieces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import shoal
-from shoal.api.protocol import Lake
+from shoal.api.lake import Lake
 
 TWICE = ("test_lake_api", "test_transactions")
 """The tests that have to pass on either way to a lake, unless they are marked as direct."""

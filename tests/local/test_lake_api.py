@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import shoal
-from shoal.api.protocol import Lake, Pool
+from shoal.api.lake import Lake
+from shoal.api.pool import Pool
 from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from shoal.ids import new, to_text
 
@@ -127,17 +128,17 @@ def test_a_load_that_cannot_be_read_to_its_end_commits_nothing(lake: Lake, pool:
 
 def test_a_load_with_an_id_happens_once(lake: Lake, pool: Pool) -> None:
     ident = to_text(new())
-    first = pool.load([{"ts": 1}], id=ident)
-    assert pool.load([{"ts": 1}], id=ident) == first
+    first = pool.load([{"ts": 1}], op=ident)
+    assert pool.load([{"ts": 1}], op=ident) == first
     assert zson(lake, "from logs | count()") == ["1(uint64)"]
     with pytest.raises(InvalidInput, match="invalid id"):
-        pool.load([{"ts": 1}], id="nonsense")
+        pool.load([{"ts": 1}], op="nonsense")
 
 
 @pytest.mark.parametrize("branch", ["nowhere", ""])
 def test_a_load_onto_no_branch_is_refused(pool: Pool, branch: str) -> None:
     with pytest.raises(NotFound, match="branch not found"):
-        pool.load([{"ts": 1}], branch=branch)
+        pool.branch(branch).load([{"ts": 1}])
 
 
 # ---- branches and time
@@ -147,7 +148,7 @@ def test_branches_tags_ids_and_times(lake: Lake, pool: Pool) -> None:
     first = pool.load([{"ts": 1}])
     pool.create_branch("dev")
     pool.create_tag("v1", at=first)
-    pool.load([{"ts": 2}], branch="dev")
+    pool.branch("dev").load([{"ts": 2}])
     assert zson(lake, "from logs@dev") == ["{ts:1}", "{ts:2}"]
     assert zson(lake, "from logs@v1") == zson(lake, f"from logs@{first}") == zson(lake, "from logs") == ["{ts:1}"]
     assert zson(lake, "from logs@2100-01-01T00:00:00Z") == ["{ts:1}"]
@@ -199,10 +200,10 @@ def test_delete_by_ids_takes_objects_and_commits(lake: Lake, pool: Pool) -> None
 def test_compact_revert_rebase(lake: Lake, pool: Pool) -> None:
     first = pool.load([{"ts": 1}])
     pool.create_branch("dev")
-    pool.load([{"ts": 2}], branch="dev")
+    pool.branch("dev").load([{"ts": 2}])
     pool.load([{"ts": 3}])
-    pool.rebase("dev")
-    pool.compact([o.id for o in pool.objects("dev")], branch="dev")
+    pool.branch("dev").rebase("main")
+    pool.branch("dev").compact([o.id for o in pool.objects("dev")])
     assert zson(lake, "from logs@dev") == ["{ts:1}", "{ts:2}", "{ts:3}"]
     assert len(list(pool.objects("dev"))) == 1
     pool.revert(first)
@@ -330,7 +331,7 @@ def test_metadata_of_another_commit(lake: Lake, pool: Pool) -> None:
 def test_vacuum_of_a_pool_and_of_the_lake(lake: Lake, pool: Pool) -> None:
     pool.load([{"ts": 1}])
     pool.create_branch("dev")
-    pool.load([{"ts": 2}], branch="dev")
+    pool.branch("dev").load([{"ts": 2}])
     pool.drop_branch("dev")
     assert pool.vacuum().objects == 0
     assert pool.vacuum(grace=0, dry_run=True).objects == 1

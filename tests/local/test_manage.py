@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import shoal
-from shoal.api.protocol import Lake
+from shoal.api.lake import Lake
 from shoal.errors import Conflict, NotFound, StorageFailure
 from shoal.lake import changes
 from shoal.local.manage import Policy, PoolPolicy, manage, monitor, parse_policy

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from shoal.api.pool import Pool as PoolHandle
 from shoal.errors import InvalidInput, NotFound, OutcomeUnknown
 from shoal.ids import new, to_text
-from shoal.local.lake import LocalLake, create_local
-from shoal.local.pool import LocalPool
+from shoal.local.opening import LocalLake, create_local
 
-Act = Callable[[LocalLake, LocalPool, str], object]
+Act = Callable[[LocalLake, PoolHandle, str], object]
 
 
 @pytest.fixture
@@ -25,11 +25,11 @@ def lake(tmp_path: Path) -> LocalLake:
     pool.create_branch("side")
     pool.create_branch("spare")
     pool.create_tag("v1")
-    pool.load([{"k": 4}], branch="side")
+    pool.branch("side").load([{"k": 4}])
     return made
 
 
-def newest(pool: LocalPool) -> str:
+def newest(pool: PoolHandle) -> str:
     """The data object that the last commit to main added."""
     commit = pool.resolve("main")
     assert commit is not None
@@ -37,20 +37,20 @@ def newest(pool: LocalPool) -> str:
 
 
 ACTS: dict[str, Act] = {
-    "load": lambda lake, pool, op: pool.load([{"k": 9}], id=op),
-    "delete": lambda lake, pool, op: pool.delete([newest(pool)], id=op),
-    "delete where": lambda lake, pool, op: pool.delete(where="k==1", id=op),
-    "compact": lambda lake, pool, op: pool.compact([o.id for o in pool.objects()], id=op),
-    "revert": lambda lake, pool, op: pool.revert("v1", id=op),
-    "merge": lambda lake, pool, op: pool.merge("side", id=op),
-    "rebase": lambda lake, pool, op: pool.rebase("side", id=op),
-    "create branch": lambda lake, pool, op: pool.create_branch("more", "spare", id=op),
-    "drop branch": lambda lake, pool, op: pool.drop_branch("spare", id=op),
-    "create tag": lambda lake, pool, op: pool.create_tag("v2", "spare", id=op),
-    "drop tag": lambda lake, pool, op: pool.drop_tag("v1", id=op),
-    "create": lambda lake, pool, op: lake.create("second", id=op).info(),
-    "rename": lambda lake, pool, op: lake.rename("logs", "renamed", id=op),
-    "drop": lambda lake, pool, op: lake.drop("logs", id=op),
+    "load": lambda lake, pool, op: pool.load([{"k": 9}], op=op),
+    "delete": lambda lake, pool, op: pool.delete([newest(pool)], op=op),
+    "delete where": lambda lake, pool, op: pool.delete(where="k==1", op=op),
+    "compact": lambda lake, pool, op: pool.compact([o.id for o in pool.objects()], op=op),
+    "revert": lambda lake, pool, op: pool.revert("v1", op=op),
+    "merge": lambda lake, pool, op: pool.merge("side", op=op),
+    "rebase": lambda lake, pool, op: pool.branch("side").rebase("main", op=op),
+    "create branch": lambda lake, pool, op: pool.create_branch("more", "spare", op=op),
+    "drop branch": lambda lake, pool, op: pool.drop_branch("spare", op=op),
+    "create tag": lambda lake, pool, op: pool.create_tag("v2", "spare", op=op),
+    "drop tag": lambda lake, pool, op: pool.drop_tag("v1", op=op),
+    "create": lambda lake, pool, op: lake.create("second", op=op).info(),
+    "rename": lambda lake, pool, op: lake.rename("logs", "renamed", op=op),
+    "drop": lambda lake, pool, op: lake.drop("logs", op=op),
 }
 
 
@@ -71,8 +71,8 @@ def test_a_change_that_is_repeated_by_its_id_is_done_once_with_the_same_answer(l
     after = looks(lake)
     assert after != before
     assert act(lake, pool, op) == told
-    again = LocalLake(type(lake.inner)(lake.inner.store, lake.inner.info))
-    assert act(again, LocalPool(again.inner, type(pool.inner)(pool.inner.store, pool.inner.config)), op) == told
+    again = LocalLake(type(lake.root)(lake.root.store, lake.root.info))
+    assert act(again, PoolHandle(again, pool.info()), op) == told
     assert looks(lake) == looks(again) == after
 
 
@@ -81,7 +81,7 @@ def test_a_change_that_is_repeated_after_other_changes_is_still_done_once(lake: 
     act, op, pool = ACTS[name], to_text(new()), lake.pool("logs")
     told = act(lake, pool, op)
     pool.load([{"k": 20}])
-    pool.load([{"k": 21}], branch="side")
+    pool.branch("side").load([{"k": 21}])
     after = looks(lake)
     assert act(lake, pool, op) == told
     assert looks(lake) == after
@@ -90,19 +90,19 @@ def test_a_change_that_is_repeated_after_other_changes_is_still_done_once(lake: 
 def test_what_was_created_at_a_branch_that_has_gone_is_not_looked_for_again(lake: LocalLake) -> None:
     pool, ops = lake.pool("logs"), [to_text(new()), to_text(new())]
     for _ in range(2):
-        pool.create_branch("more", "spare", id=ops[0])
-        pool.create_tag("v2", "spare", id=ops[1])
+        pool.create_branch("more", "spare", op=ops[0])
+        pool.create_tag("v2", "spare", op=ops[1])
         if any(branch.name == "spare" for branch in pool.branches()):
             pool.drop_branch("spare")
     with pytest.raises(NotFound):
-        pool.create_branch("most", "spare", id=to_text(new()))
+        pool.create_branch("most", "spare", op=to_text(new()))
 
 
 def test_a_branch_that_was_made_dropped_and_is_made_again_by_the_same_id_stays_dropped(lake: LocalLake) -> None:
     pool, op = lake.pool("logs"), to_text(new())
-    pool.create_branch("more", id=op)
+    pool.create_branch("more", op=op)
     pool.drop_branch("more")
-    pool.create_branch("more", id=op)
+    pool.create_branch("more", op=op)
     assert "more" not in [branch.name for branch in pool.branches()]
 
 
@@ -110,9 +110,9 @@ def test_the_id_of_an_operation_says_what_it_made(lake: LocalLake) -> None:
     pool = lake.pool("logs")
     for name in ("load", "merge", "rebase"):
         op, branch = to_text(new()), "side" if name == "rebase" else "main"
-        assert pool.done(op, branch) is None
+        assert pool.branch(branch).done(op) is None
         told = ACTS[name](lake, pool, op)
-        assert pool.done(op, branch) == told
+        assert pool.branch(branch).done(op) == told
 
 
 @pytest.mark.parametrize("name", sorted(ACTS.keys() - {"drop"}))
@@ -122,9 +122,9 @@ def test_the_id_of_another_operation_is_refused(lake: LocalLake, name: str) -> N
     after = looks(lake)
     with pytest.raises(InvalidInput):
         if name in lakes:
-            lake.rename("renamed" if name == "rename" else "logs", "third", id=op)
+            lake.rename("renamed" if name == "rename" else "logs", "third", op=op)
         else:
-            pool.drop_branch("side", id=op)
+            pool.drop_branch("side", op=op)
     assert looks(lake) == after
 
 

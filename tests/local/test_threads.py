@@ -11,9 +11,10 @@ from random import Random
 
 import pytest
 
+from shoal.api.pool import Pool as PoolHandle
 from shoal.errors import AlreadyExists, Conflict
-from shoal.local.lake import LocalLake, create_local, open_local
-from shoal.local.pool import LocalPool
+from shoal.local.lake import stored
+from shoal.local.opening import LocalLake, create_local, open_local
 from shoal.model import types as t
 from shoal.testing.lake_checks import check_chain, check_journal
 
@@ -33,7 +34,7 @@ class Worker:
         self.refused = Counter[str]()
 
     def work(self) -> None:
-        acts: list[Callable[[LocalPool], None]] = [self.load, self.ask, self.delete, self.branch, self.ask_sql]
+        acts: list[Callable[[PoolHandle], None]] = [self.load, self.ask, self.delete, self.branch, self.ask_sql]
         for _ in range(ROUNDS):
             self._random.shuffle(acts)
             for act in acts:
@@ -42,32 +43,32 @@ class Worker:
                 except Conflict as e:  # somebody else has rewritten the same objects
                     self.refused[str(e).partition(":")[0]] += 1
 
-    def load(self, pool: LocalPool) -> None:
+    def load(self, pool: PoolHandle) -> None:
         keys = [self._number * 10_000 + self._next + i for i in range(3)]
         self._next += 3
         self.commits[pool.load([{"k": k, "w": self._number, f"own{self._number}": k} for k in keys])] += 1
         self.kept.update(keys)
 
-    def ask(self, pool: LocalPool) -> None:
+    def ask(self, pool: PoolHandle) -> None:
         engine = self._random.choice(("interp", "duckdb"))
         found = self._lake.query(f"from logs | w=={self._number} | yield k", engine=engine).to_list()
         assert sorted(found) == sorted(self.kept), engine
 
-    def ask_sql(self, pool: LocalPool) -> None:
+    def ask_sql(self, pool: PoolHandle) -> None:
         (found,) = self._lake.sql(f"select count(*) as n from logs where w = {self._number}", engine="duckdb").to_list()
         assert found == {"n": len(self.kept)}
 
-    def delete(self, pool: LocalPool) -> None:
+    def delete(self, pool: PoolHandle) -> None:
         if self.kept:
             gone = min(self.kept)
             self.commits[pool.delete(where=f"k=={gone} and w=={self._number}")] += 1
             self.kept.discard(gone)
 
-    def branch(self, pool: LocalPool) -> None:
+    def branch(self, pool: PoolHandle) -> None:
         name = f"side-{self._number}-{self._next}"
         pool.create_branch(name)
         key = self._number * 10_000 + 5_000 + self._next
-        pool.load([{"k": key, "w": self._number}], branch=name)
+        pool.branch(name).load([{"k": key, "w": self._number}])
         self.commits[pool.merge(name)] += 1
         self.kept.add(key)
         pool.drop_branch(name)
@@ -91,8 +92,8 @@ def test_threads_that_share_a_handle_lose_nothing_and_see_what_they_did(tmp_path
     found = open_local(lake.uri).query("from logs | w>=0 | yield k", engine="interp").to_list()
     assert sorted(found) == sorted(k for worker in workers for k in worker.kept)
     assert [branch.name for branch in pool.branches()] == ["main"]
-    check_chain(pool.inner, pool.inner.resolve("main"))
-    check_journal(pool.inner.store, f"{pool.id}/branches")
+    check_chain(stored(pool), stored(pool).resolve("main"))
+    check_journal(stored(pool).store, f"{pool.id}/branches")
 
 
 def test_threads_that_make_pools_make_each_once(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_threads_that_make_pools_make_each_once(tmp_path: Path) -> None:
         made = [ident for ident in threads.map(act, range(THREADS)) if ident is not None]
     assert len(made) == THREADS // 2
     assert {info.id for info in lake.pools()} == set(made)
-    assert all(lake.pool(ident).inner is lake.pool(ident).inner for ident in made)
+    assert all(stored(lake.pool(ident)) is stored(lake.pool(ident)) for ident in made)
 
 
 def test_a_type_that_many_threads_make_at_once_is_one() -> None:

@@ -7,7 +7,9 @@ import pickle
 
 import pytest
 
-from shoal.api.protocol import Lake, Pool, Transaction
+from shoal.api.lake import Lake
+from shoal.api.pool import Pool
+from shoal.api.transaction import Transaction
 from shoal.errors import Conflict, InvalidInput, NotFound
 
 
@@ -22,7 +24,7 @@ def values(lake: Lake, program: str = "from logs") -> list[object]:
 
 def test_it_is_one_commit_at_the_end(lake: Lake, pool: Pool) -> None:
     pool.load([{"ts": 1}])
-    with pool.transaction("main", message="both", author="ada") as tx:
+    with pool.transaction(message="both", author="ada") as tx:
         tx.load([{"ts": 2}])
         tx.delete(where="ts == 1")
         assert tx.query("*").to_list() == [{"ts": 2}]

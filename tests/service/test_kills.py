@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import shoal
-from shoal.api.protocol import Pool
+from shoal.api.pool import Pool
 from shoal.client import service
 from shoal.errors import NotFound, OutcomeUnknown, StorageFailure
 from shoal.ids import new, parse, to_text
@@ -106,7 +106,7 @@ LOST = (StorageFailure, OutcomeUnknown, OSError, http.client.HTTPException)
 
 
 def by_client(pool: Pool) -> Attempt:
-    return lambda work: pool.load(work.body(work.ids()), message=work.key, id=work.key)
+    return lambda work: pool.load(work.body(work.ids()), message=work.key, op=work.key)
 
 
 def by_hand(url: str) -> Attempt:
@@ -136,7 +136,7 @@ def by_files(pool: Pool) -> Attempt:
 
     def attempt(work: Work) -> str:
         with forgotten_is_lost():
-            return pool.load(work.parts(), message=work.key, id=work.key)
+            return pool.load(work.parts(), message=work.key, op=work.key)
 
     return attempt
 

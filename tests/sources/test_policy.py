@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from shoal.access.view import VisibleLake
+from shoal.api.lake import Describe
 from shoal.errors import Forbidden, NotFound, ShoalError, TooLarge
 from shoal.lake.lake import Lake
-from shoal.local.lake import LocalLake, create_local
+from shoal.local.opening import LocalLake, create_local
 from shoal.model.text import format_value
 from shoal.planner.queries import Question, ask, explain
 from shoal.sources.policy import NO_SOURCES, SourcePolicy, is_public
@@ -29,7 +30,7 @@ LOOPBACK = (ip_network("127.0.0.0/8"),)
 def lake(tmp_path: Path) -> Lake:
     made = create_local(str(tmp_path / "lake"))
     made.create("p", key="k").load([{"k": 1}])
-    return made.inner
+    return made.root
 
 
 def behind_a_service(lake: Lake, policy: SourcePolicy = NO_SOURCES) -> VisibleLake:
@@ -77,7 +78,7 @@ def test_what_was_compiled_for_one_question_is_checked_for_the_next(lake: Lake, 
 def test_transactions_and_descriptions_obey(lake: Lake) -> None:
     seen = LocalLake(behind_a_service(lake))
     with pytest.raises(Forbidden):
-        seen.describe("file '/etc/passwd'")
+        seen.do(Describe("file '/etc/passwd'"))
     with seen.pool("p").transaction() as transaction, pytest.raises(Forbidden):
         list(transaction.query("file '/etc/passwd' format line"))
 

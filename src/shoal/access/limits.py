@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, Timer
 
+from shoal.api.results import Results
 from shoal.engines.stopping import REMEDY, Stop
 from shoal.errors import Stopped, TooMany
-from shoal.frames.results import Results
 from shoal.model.values import Value
 
 

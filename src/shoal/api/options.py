@@ -24,6 +24,9 @@ class ReadOptions:
     """How many threads may decode columns at a time."""
 
 
+DEFAULT_READ = ReadOptions()
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """How many bytes an operator may hold before it goes to disk; `aggregate` bounds one collected value."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from shoal.api.options import Statistics
@@ -26,6 +26,9 @@ class Results(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *failure: object) -> None: ...
+
+    def through(self, look: Callable[[Iterator[Value]], Iterator[Value]]) -> Self:
+        """Pass the values through `look`, for counting or limits."""
 
     def close(self) -> None:
         """Stop computing and remove temporary files. What is held stays."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal.cli.flags import Flag, Parsed
-from shoal.cli.lake import open_pool, read_note
+from shoal.cli.lake import open_branch, read_note
 from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
 from shoal.cli.query_flags import WORK_FLAGS
 from shoal.cli.verbs import Verb, say
@@ -28,6 +28,5 @@ def run(argv: Sequence[str]) -> int:
 
 def _compact(args: Parsed) -> None:
     note = read_note(args)
-    pool, branch = open_pool(args)
-    commit = pool.compact(args.words, branch=branch, engine=args["engine"], **note)
+    commit = open_branch(args).compact(args.words, engine=args["engine"], **note)
     say(args, f"{commit} compaction committed")

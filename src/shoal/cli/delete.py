@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from shoal.api.protocol import Pool
+from shoal.api.pool import Pool
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.lake import open_pool, read_note
 from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
@@ -43,7 +43,7 @@ def _delete(args: Parsed) -> None:
         raise InvalidInput("no data object IDs specified (see: shoal query -f lake 'from HEAD:objects')")
     note = read_note(args)
     pool, branch = open_pool(args)
-    commit = pool.delete(args.words, where=where, branch=branch, engine=args["engine"], **note)
+    commit = pool.branch(branch).delete(args.words, where=where, engine=args["engine"], **note)
     say(args, f"{commit} delete committed")
     if where is not None and not args["q"]:
         say(args, f"{plural(_records_gone(pool, commit), 'record')} deleted")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from shoal.api.protocol import ObjectInfo, Pool
+from shoal.api.infos import ObjectInfo
+from shoal.api.pool import Pool
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.head import Head, head_of, parse_head
 from shoal.cli.lake import open_lake

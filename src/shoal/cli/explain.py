@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.api.protocol import ScanPlan
+from shoal.api.infos import ScanPlan
 from shoal.cli.flags import Parsed
 from shoal.cli.head import find_head
 from shoal.cli.lake import open_lake

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.api.protocol import LakeStatus
+from shoal.api.infos import LakeStatus
 from shoal.cli.flags import Parsed
 from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
-from shoal.api.protocol import Lake, Pool
+from shoal.api.branch import Branch
+from shoal.api.lake import Lake
+from shoal.api.pool import Pool
+from shoal.api.requests import NoteArgs
 from shoal.cli.flags import Parsed
 from shoal.cli.head import head_of
 from shoal.cli.lake_flags import lake_location
@@ -12,14 +13,6 @@ from shoal.client import opening
 from shoal.errors import InvalidInput
 from shoal.model.parse import parse_value
 from shoal.model.values import Value
-
-
-class Note(TypedDict):
-    """What is said of a commit, as methods of a pool take it."""
-
-    author: str | None
-    message: str
-    meta: Value | None
 
 
 def open_lake(args: Parsed) -> Lake:
@@ -33,9 +26,15 @@ def open_pool(args: Parsed) -> tuple[Pool, str]:
     return open_lake(args).pool(head.pool), head.commitish
 
 
-def read_note(args: Parsed) -> Note:
-    """What the flags say of a commit."""
-    return Note(author=args["user"], message=args["message"], meta=_meta(args["meta"]))
+def open_branch(args: Parsed) -> Branch:
+    """The branch to work on, which may not be there."""
+    pool, branch = open_pool(args)
+    return pool.branch(branch)
+
+
+def read_note(args: Parsed) -> NoteArgs:
+    """Author, message and metadata of a commit, from the flags."""
+    return NoteArgs(author=args["user"], message=args["message"], meta=_meta(args["meta"]))
 
 
 def _meta(text: str | None) -> Value | None:

@@ -51,7 +51,7 @@ def lake_location(args: Parsed, opens: bool = True) -> str:
     given = args["lake"] if "lake" in args.given else variable("LAKE")
     location = _default_location(opens) if given is None else given
     if not location:
-        raise InvalidInput("lake location must be set (either with the -lake flag or ZED_LAKE environment variable)")
+        raise InvalidInput("no lake given (use -lake or set SHOAL_LAKE)")
     return location
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import replace
 
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.inputs import check_input
-from shoal.cli.lake import open_pool, read_note
-from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS, lake_location
+from shoal.cli.lake import open_branch, read_note
+from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
 from shoal.cli.progress import open_progress
 from shoal.cli.query_flags import INPUT_FLAGS, MEMORY_FLAGS, WORK_FLAGS, memory_of, read_options
 from shoal.cli.verbs import Verb, say
-from shoal.client.address import is_service
 from shoal.errors import InvalidInput
-from shoal.local.writing import is_for_tasks
-from shoal.sources.reading import read_file_pieces
 
 SUMMARY = "load files of any format into a branch, as one commit"
 VERB = Verb(
@@ -47,19 +42,18 @@ def _load(args: Parsed) -> None:
         raise InvalidInput("load: at least one input file must be specified (- for stdin)")
     memory_of(args)
     note = read_note(args)
-    pool, branch = open_pool(args)
+    branch = open_branch(args)
     for path in args.words:
         check_input(path)
     options = read_options(args)
-    is_sent = is_service(lake_location(args))
-    if is_sent or is_for_tasks(args.words, args["engine"]):
-        how = {"format": args["i"], "engine": args["engine"], "options": options}
-        with open_progress(args, args.words if is_sent else ()):
-            commit = pool.load(args.words, branch=branch, id=args["id"], **how, **note)
-        say(args, f"{commit} committed")
-        return
     with open_progress(args, args.words) as progress:
-        options = replace(options, threads=os.cpu_count() or 1)
-        pieces = (piece for path in args.words for piece in read_file_pieces(path, args["i"], options, progress.watch))
-        commit = pool.load(pieces, branch=branch, id=args["id"], **note)
+        commit = branch.load(
+            args.words,
+            format=args["i"],
+            options=options,
+            engine=args["engine"],
+            watch=progress.watch,
+            op=args["id"],
+            **note,
+        )
     say(args, f"{commit} committed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from shoal.api.protocol import Pool
+from shoal.api.pool import Pool
 from shoal.cli.flags import Parsed
 from shoal.cli.head import head_of
 from shoal.cli.lake import open_lake

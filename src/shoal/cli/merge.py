@@ -31,5 +31,5 @@ def _merge(args: Parsed) -> None:
     pool, child = open_pool(args)
     if child == "main" and not args["f"]:
         raise InvalidInput("merging the main branch into another branch is unusual; use -f to force")
-    pool.merge(child, target, **note)
+    pool.branch(target).merge(child, **note)
     say(args, f'"{child}": merged into branch "{target}"')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
-from shoal.api.protocol import Lake
+from shoal.api.lake import Lake
 from shoal.cli.flags import Parsed
 from shoal.cli.head import Head
 from shoal.cli.output import open_writer

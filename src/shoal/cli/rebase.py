@@ -27,5 +27,5 @@ def run(argv: Sequence[str]) -> int:
 def _rebase(args: Parsed) -> None:
     onto = one_word(args, "the branch to rebase onto must be given")
     pool, branch = open_pool(args)
-    pool.rebase(branch, onto)
+    pool.branch(branch).rebase(onto)
     say(args, f'"{branch}": rebased onto branch "{onto}"')

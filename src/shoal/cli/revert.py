@@ -28,5 +28,5 @@ def _revert(args: Parsed) -> None:
     note = read_note(args)
     pool, branch = open_pool(args)
     commit = pool.resolve(commitish) or commitish
-    made = pool.revert(commit, branch=branch, **note)
-    say(args, f'"{branch}": {commit} reverted in {made}')
+    reverting = pool.branch(branch).revert(commit, **note)
+    say(args, f'"{branch}": {commit} reverted in {reverting}')

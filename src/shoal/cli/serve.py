@@ -14,7 +14,7 @@ from shoal.cli.log_flags import LOG_FLAGS, open_log
 from shoal.cli.verbs import Verb
 from shoal.errors import InvalidInput, NotFound, StorageFailure
 from shoal.lazy import lazy
-from shoal.local.lake import LocalLake, create_local, open_local
+from shoal.local.opening import LocalLake, create_local, open_local
 
 if TYPE_CHECKING:
     from shoal.service import media, server, settings, state
@@ -92,7 +92,7 @@ def _serve(args: Parsed) -> None:
             args["manage"],
         )
         lake = _open(lake_location(args))
-        lake.inner.groups_loads = args["groupcommit"]
+        lake.root.groups_loads = args["groupcommit"]
         server.serve(state.Service(lake, chosen, auth, log), how)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.api.protocol import Lake, Pool
+from shoal.api.lake import Lake
+from shoal.api.pool import Pool
 from shoal.cli.confirm import confirm
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.lake import open_lake, open_pool

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from shoal.api.protocol import Lake
+from shoal.api.lake import Lake
 from shoal.client.address import is_service, service_url
 from shoal.errors import Unsupported
 from shoal.lazy import lazy
@@ -16,10 +16,10 @@ from shoal.storage import uris
 
 if TYPE_CHECKING:
     from shoal.client import remote_lake
-    from shoal.local import lake
+    from shoal.local import opening
 else:
     remote_lake = lazy("shoal.client.remote_lake")
-    lake = lazy("shoal.local.lake")
+    opening = lazy("shoal.local.opening")
 
 
 def open(  # noqa: A001 - it is `shoal.open`
@@ -33,7 +33,7 @@ def open(  # noqa: A001 - it is `shoal.open`
     place = os.fspath(uri)
     if is_service(place):
         return remote_lake.open_remote(place, token, config)
-    return lake.open_local(place)
+    return opening.open_local(place)
 
 
 def create(uri: str | os.PathLike[str]) -> Lake:
@@ -41,7 +41,7 @@ def create(uri: str | os.PathLike[str]) -> Lake:
     place = os.fspath(uri)
     if is_service(place):
         raise Unsupported(f"{place}: a service does not create lakes (create one at its path or URI, and serve it)")
-    return lake.create_local(place)
+    return opening.create_local(place)
 
 
 def canonical_uri(uri: str) -> str:

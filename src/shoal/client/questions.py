@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from shoal.api.commitish import parse_head
 from shoal.api.options import Statistics
 from shoal.client.service import Call, Service
 from shoal.client.streams import Stream
@@ -37,11 +38,12 @@ def full_text(program: str, includes: Sequence[str]) -> str:
     return source.text
 
 
-def question(text: str, head: tuple[str, str] | None, engine: str | None) -> Value:
+def question(text: str, head: str | None, engine: str | None) -> Value:
     """A program as the service takes it."""
     fields = [("query", string(text))]
     if head is not None:
-        fields.append(("head", record([("pool", string(head[0])), ("branch", string(head[1]))])))
+        pool, branch = parse_head(head)
+        fields.append(("head", record([("pool", string(pool)), ("branch", string(branch))])))
     if engine is not None:
         fields.append(("engine", string(engine)))
     return record(fields)

@@ -1,23 +1,29 @@
-"""A lake behind a service: the Lake protocol over HTTP."""
+"""A lake behind a service: requests travel over HTTP as their types say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator
 from os import PathLike
 from typing import Any
 
-from shoal.api.commitish import parse_head
-from shoal.api.options import Memory, Watch
-from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
+from shoal.api.branch import Load
+from shoal.api.codecs import SIDES, Reader, read_pool
+from shoal.api.infos import PoolInfo
+from shoal.api.lake import CreatePool, Describe, DropPool, Explain, GetPool, Lake, Query, RenamePool, Sql
+from shoal.api.pool import DiffValues
+from shoal.api.requests import R, Request
+from shoal.api.results import Results
+from shoal.api.transaction import Begin
 from shoal.client.address import service_url
 from shoal.client.credentials import check_token, find_token
-from shoal.client.infos import Reader
+from shoal.client.loads import load
 from shoal.client.questions import ask, full_text, question
-from shoal.client.remote_pool import RemotePool, vacuum_choices
-from shoal.client.service import Call, Service, make_key
+from shoal.client.requests import carry_out
+from shoal.client.service import Call, Service, decode, make_key
+from shoal.client.transactions import begin
 from shoal.client.transport import Access
-from shoal.frames.results import Results
-from shoal.local.pool_configs import make_config
+from shoal.errors import Unsupported
+from shoal.local.pools import new_config
 from shoal.model import types as t
 from shoal.model.values import Value, int64, record, string
 
@@ -32,98 +38,104 @@ def open_remote(uri: str, token: str | None, config: str | PathLike[str] | None)
     return lake
 
 
-class RemoteLake:
+class RemoteLake(Lake):
     """A lake that a service gives access to."""
 
     def __init__(self, access: Access) -> None:
         self._service = Service(access)
-        self._reader = Reader(access.url)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RemoteLake, (self._service.access,)
-
-    def __repr__(self) -> str:
-        return f"<lake {self.uri}>"
 
     @property
     def uri(self) -> str:
         return self._service.url
 
-    def status(self) -> LakeStatus:
-        return self._reader.status(self._service.read_one("lake"))
+    def do(self, request: Request[R]) -> R:
+        act = _OWN_WAY.get(type(request))
+        if act is not None:
+            result: R = act(self._service, request)
+            return result
+        if not hasattr(type(request), "http"):
+            raise Unsupported(f"{type(request).__name__} does not go through a service (open the lake itself)")
+        return carry_out(self._service, request)
 
-    def pools(self) -> list[PoolInfo]:
-        return [self._reader.pool(value) for value in self._service.read_list("pool")]
 
-    def pool(self, name: str) -> RemotePool:
-        return RemotePool(self._service, self._reader.pool(self._service.read_one("pool", name)))
+# ---- requests that travel in a way of their own
 
-    def create(
-        self,
-        name: str,
-        *,
-        key: str | Iterable[str] = "ts:desc",
-        order: str | None = None,
-        object_size: int | None = None,
-        seek_stride: int | None = None,
-        id: str | None = None,  # noqa: A002 - the word for it
-    ) -> RemotePool:
-        config = make_config(name, key, order, object_size, seek_stride)
-        paths = tuple(path or ("this",) for path in config.key.paths)
-        layout = record([("order", string(config.key.order)), ("keys", Value(_PATHS, paths))])
-        sizes = [("seek_stride", int64(config.seek_stride)), ("thresh", int64(config.object_size))]
-        body = record([("name", string(name)), ("layout", layout), *sizes])
-        told = self._service.change(Call("POST", ("pool",), value=body, key=make_key(id)))
-        assert told is not None
-        return RemotePool(self._service, self._reader.pool(self._reader.field(told, "pool")))
 
-    def rename(self, old: str, new: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
-        pool = self.pool(old)
-        self._service.change(Call("PUT", ("pool", pool.id), value=record([("name", string(new))]), key=make_key(id)))
-        return self.pool(pool.id).info()
+def _create(service: Service, request: CreatePool) -> PoolInfo:
+    config = new_config(request)
+    paths = tuple(path or ("this",) for path in config.key.paths)
+    layout = record([("order", string(config.key.order)), ("keys", Value(_PATHS, paths))])
+    sizes = [("seek_stride", int64(config.seek_stride)), ("thresh", int64(config.object_size))]
+    body = record([("name", string(request.name)), ("layout", layout), *sizes])
+    answer = service.change(Call("POST", ("pool",), value=body, key=make_key(request.op)))
+    assert answer is not None
+    reader = Reader(service.url)
+    return read_pool(reader, reader.field(answer, "pool"))
 
-    def drop(self, name: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
-        pool = self.pool(name)
-        self._service.change(Call("DELETE", ("pool", pool.id), key=make_key(id)))
-        return pool.info()
 
-    def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
-        told = self._service.change(Call("POST", ("vacuum",), vacuum_choices(grace, dry_run), key=make_key()))
-        assert told is not None
-        return self._reader.vacuumed(told)
+def _rename(service: Service, request: RenamePool) -> PoolInfo:
+    pool = carry_out(service, GetPool(request.pool))
+    carry_out(service, RenamePool(pool.id, request.name, request.op))
+    return carry_out(service, GetPool(pool.id))
 
-    def query(
-        self,
-        program: str,
-        *,
-        head: str | None = None,
-        includes: Sequence[str] = (),
-        memory: Memory | None = None,
-        statistics: bool = False,
-        on_debug: Callable[[Value], None] | None = None,
-        on_warning: Callable[[str], None] | None = None,
-        watch: Watch | None = None,
-        engine: str | None = None,
-    ) -> Results:
-        """The limits of memory are those of the service."""
-        text = full_text(program, includes)
-        body = question(text, None if head is None else parse_head(head), engine)
-        return ask(
-            self._service, ("query",), body, text, statistics=statistics, on_debug=on_debug, on_warning=on_warning
-        )
 
-    def sql(
-        self, statement: str, *, engine: str | None = None, on_warning: Callable[[str], None] | None = None
-    ) -> Results:
-        fields = [("statement", string(statement))]
-        if engine is not None:
-            fields.append(("engine", string(engine)))
-        names = ("query", "sql")
-        return ask(self._service, names, record(fields), statement, on_warning=on_warning, is_safe=True)
+def _drop(service: Service, request: DropPool) -> PoolInfo:
+    pool = carry_out(service, GetPool(request.pool))
+    carry_out(service, DropPool(pool.id, request.op))
+    return pool
 
-    def explain(
-        self, program: str, *, head: str | None = None, includes: Sequence[str] = (), engine: str | None = None
-    ) -> list[ScanPlan]:
-        body = question(full_text(program, includes), None if head is None else parse_head(head), engine)
-        call = Call("POST", ("query", "explain"), value=body, is_safe=True)
-        return [self._reader.plan(value) for value in self._service.read_all(call)]
+
+def _query(service: Service, request: Query) -> Results:
+    """The limits of memory are those of the service."""
+    text = full_text(request.program, request.includes)
+    body = question(text, request.head, request.engine)
+    return ask(
+        service,
+        ("query",),
+        body,
+        text,
+        statistics=request.statistics,
+        on_debug=request.on_debug,
+        on_warning=request.on_warning,
+    )
+
+
+def _sql(service: Service, request: Sql) -> Results:
+    fields = [("statement", string(request.statement))]
+    if request.engine is not None:
+        fields.append(("engine", string(request.engine)))
+    statement = request.statement
+    return ask(service, ("query", "sql"), record(fields), statement, on_warning=request.on_warning, is_safe=True)
+
+
+def _explain(service: Service, request: Explain) -> Any:
+    body = question(full_text(request.program, request.includes), request.head, request.engine)
+    values = service.read_all(Call("POST", ("query", "explain"), value=body, is_safe=True))
+    return Explain.http.result.decode(Reader(service.url), iter(values))
+
+
+def _describe(service: Service, request: Describe) -> Any:
+    raise Unsupported("a description is for other clients: GET /query/describe of the service")
+
+
+def _diff_values(service: Service, request: DiffValues) -> Iterator[tuple[str, Value]]:
+    choices = {"old": request.old, "new": request.new, "values": "T"}
+    answer = service.send(Call("GET", ("pool", request.pool, "diff"), choices, is_safe=True))
+    return SIDES.decode(Reader(service.url), decode(answer))
+
+
+_OWN_WAY: dict[type[Request[Any]], Callable[[Service, Any], Any]] = {
+    Begin: begin,
+    CreatePool: _create,
+    Describe: _describe,
+    DiffValues: _diff_values,
+    DropPool: _drop,
+    Explain: _explain,
+    Load: load,
+    Query: _query,
+    RenamePool: _rename,
+    Sql: _sql,
+}

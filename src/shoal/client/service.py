@@ -7,48 +7,25 @@ it happens once.
 from __future__ import annotations
 
 import io
-import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from shoal.api.requests import Op
 from shoal.client.address import make_path, make_query
 from shoal.client.transport import Access, Answer, Lost, Request, Transport, Unreached
 from shoal.client.uploads import Unreadable, Upload
-from shoal.errors import InvalidInput, OutcomeUnknown, ShoalError, StorageFailure, TooLarge
+from shoal.errors import InvalidInput, OutcomeUnknown, ShoalError, StorageFailure
 from shoal.formats.zng import stream as zng
 from shoal.ids import new, parse, to_text
-from shoal.model.text import format_value
 from shoal.model.values import Value
 
 MEDIA_TYPE = "application/x-zng"
 _T = TypeVar("_T")
 _TRIES = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
-_LARGEST_NOTE = 48 << 10
-"""Bytes of author, message and metadata: they go in the head of a request, for which a service has limits."""
-_READ_SECONDS = 300.0
-"""How long a service may think about something that takes no work."""
-
-
-class Note(NamedTuple):
-    """What is said of a commit."""
-
-    author: str
-    message: str
-    meta: Value | None
-
-    def headers(self) -> dict[str, str]:
-        """As the service takes it."""
-        told = {"author": self.author, "body": self.message}
-        if self.meta is not None:
-            told["meta"] = format_value(self.meta)
-        text = json.dumps(told)
-        if len(text) > _LARGEST_NOTE:
-            raise TooLarge(f"what is said of a commit has {len(text)} bytes, of which a service takes {_LARGEST_NOTE}")
-        return {"Zed-Commit": text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,26 +79,9 @@ class Service:
         """Where it is."""
         return self.access.url
 
-    def read(self, *names: str, **choices: str | None) -> Iterator[Value]:
-        """The values that something is told by, as they come."""
-        answer = self.send(Call("GET", names, choices, is_safe=True, timeout=_READ_SECONDS))
-        return decode(answer)
-
     def read_all(self, call: Call) -> list[Value]:
         """All the values of an answer that is small."""
         return self._try(call, _take_all)
-
-    def read_list(self, *names: str) -> list[Value]:
-        """The few values that something is told by."""
-        return self.read_all(Call("GET", names, is_safe=True, timeout=_READ_SECONDS))
-
-    def read_one(self, *names: str) -> Value:
-        """The one value that something is told by."""
-        found = self.read_list(*names)
-        if len(found) != 1:
-            told = f"it answers with {len(found)} values, not one"
-            raise StorageFailure(f"{self.url}: this is no service of a lake ({told})")
-        return found[0]
 
     def change(self, call: Call) -> Value | None:
         """Do something once; what the service tells of it, if anything."""
@@ -156,8 +116,9 @@ class Service:
         raise AssertionError("the last try neither returned nor raised")
 
 
-def make_key(ident: str | None = None) -> str:
-    """What a change is known by, made once however often it is sent: its id, if it was given one."""
+def make_key(op: Op = None) -> str:
+    """The key of a change, made once however often it is sent: the id of the operation, if it has one."""
+    ident = op() if callable(op) else op
     return to_text(new() if ident is None else parse(ident))
 
 
@@ -198,7 +159,7 @@ def require_zng(answer: Answer) -> None:
     kind = answer.header("Content-Type").partition(";")[0].strip()
     if kind not in ("", MEDIA_TYPE):
         answer.close()
-        raise StorageFailure(f"{answer.url}: this is no service of a lake (it answers with {kind})")
+        raise StorageFailure(f"{answer.url}: not the service of a lake (it answers with {kind})")
 
 
 def _pauses() -> Iterator[float]:

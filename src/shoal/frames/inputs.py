@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shoal.api.options import ReadOptions
+from shoal.api.options import DEFAULT_READ, ReadOptions, Watch
 from shoal.errors import InvalidInput, NotFound
 from shoal.formats.detect import Piece, read_pieces, read_source
 from shoal.formats.streams import Source
@@ -47,20 +47,24 @@ class Reading(NamedTuple):
     options: ReadOptions
     in_columns: bool = False
     """Whether columns are wanted, where the format has a reader for that."""
+    watch: Watch | None = None
+    """Sees how far each file has been read."""
 
     def file(self, path: str) -> Iterator[Piece]:
         """What is in a file."""
-        return (read_file_pieces if self.in_columns else read_file)(path, self.format_name, self.options)
+        return (read_file_pieces if self.in_columns else read_file)(path, self.format_name, self.options, self.watch)
 
     def source(self, source: Source) -> Iterator[Piece]:
         """What is in an open file."""
         return (read_pieces if self.in_columns else read_source)(source, self.format_name, self.options)
 
 
-def read_input_pieces(inputs: Any, format_name: str, options: ReadOptions | None = None) -> Iterator[Piece]:
+def read_input_pieces(
+    inputs: Any, format_name: str, options: ReadOptions = DEFAULT_READ, watch: Watch | None = None
+) -> Iterator[Piece]:
     """The values of any inputs, in columns where that is the faster way."""
-    chosen = replace(options or ReadOptions(), threads=os.cpu_count() or 1)
-    return _pieces(inputs, Reading(format_name, chosen, in_columns=True))
+    chosen = replace(options, threads=os.cpu_count() or 1)
+    return _pieces(inputs, Reading(format_name, chosen, in_columns=True, watch=watch))
 
 
 def read_inputs(inputs: Any, reading: Reading) -> Iterator[Value]:

@@ -9,6 +9,7 @@ import random
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from threading import RLock
 
 from shoal.access import tokens as token_secrets
@@ -28,14 +29,14 @@ from shoal.access.records import (
 )
 from shoal.access.reserved import ACCESS, is_reserved
 from shoal.api.access import VERBS, Grant, NewToken, Token
+from shoal.api.pool import Pool
+from shoal.api.transaction import Transaction
 from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from shoal.ids import new, to_text
 from shoal.lake.keys import parse_sort_key
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.scans import scan_objects
 from shoal.local.lake import LocalLake
-from shoal.local.pool import LocalPool
-from shoal.local.transaction import LocalTransaction
 from shoal.model.literals import quote
 
 FRESH = 1.0
@@ -74,11 +75,12 @@ class LocalAccess:
         tip = pool.resolve()
         if known is not None and (known.pool, known.tip) == (pool.id, tip):
             return known
-        objects = pool.inner.snapshot(pool.inner.resolve(tip or "")).objects()
-        return fold(pool.id, tip, scan_objects(pool.inner, objects))
+        stored = self._lake.opened(pool.id)
+        objects = stored.snapshot(stored.resolve(tip or "")).objects()
+        return fold(pool.id, tip, scan_objects(stored, objects))
 
     def grants(self) -> list[Grant]:
-        names = {EVERYTHING: EVERYTHING, **{to_text(c.id): c.name for c in self._lake.inner.configs()}}
+        names = {EVERYTHING: EVERYTHING, **{to_text(c.id): c.name for c in self._lake.root.configs()}}
         # The oldest of grants that are the same: only that one changed anything.
         found = {(g.pool, g.subject, g.verb): g for g in sorted(self.rights().grants, key=lambda g: -g.ts)}
         shown = [_grant(g, names[g.pool]) for g in found.values() if g.pool in names]
@@ -112,7 +114,7 @@ class LocalAccess:
         what, (place, name) = require_verb(verb), self.place(pool)
         made = GrantRecord(require_subject(subject), place, what, by or default_author(), time.time_ns())
 
-        def stage(tx: LocalTransaction) -> None:
+        def stage(tx: Transaction) -> None:
             if not any(_same(each, made) for each in self._read(None).grants):
                 tx.load([grant_value(made)])
 
@@ -123,10 +125,10 @@ class LocalAccess:
         what, (place, name) = require_verb(verb), self.place(pool)
         where = _all_of(kind="grant", subject=require_subject(subject), pool=place, verb=what)
 
-        def stage(tx: LocalTransaction) -> None:
-            tx.delete(where=where)
-            if tx.is_empty:
+        def stage(tx: Transaction) -> None:
+            if not _has_match(tx, where):
                 raise NotFound(f"{subject} was not granted {verb} on {name} (see: shoal grant)")
+            tx.delete(where=where)
 
         self._change(stage, by or default_author(), f"revoke {verb} on {name} from {subject}")
 
@@ -138,10 +140,9 @@ class LocalAccess:
         whose = require_subject(require_token_name(name) if subject is None else subject)
         made = TokenRecord(require_token_name(name), secret.id, whose, secret.hash, until, by or default_author(), now)
 
-        def stage(tx: LocalTransaction) -> None:
-            with tx.query(_all_of(kind="token", name=name)) as found:
-                if next(iter(found), None) is not None:
-                    raise AlreadyExists(f"{name}: token already exists (revoke it with: shoal tokens revoke {name})")
+        def stage(tx: Transaction) -> None:
+            if _has_match(tx, _all_of(kind="token", name=name)):
+                raise AlreadyExists(f"{name}: token already exists (revoke it with: shoal tokens revoke {name})")
             tx.load([token_value(made)])
 
         self._change(stage, made.by, f"create token {name} for {whose}")
@@ -150,14 +151,14 @@ class LocalAccess:
     def revoke_token(self, name: str, by: str | None = None) -> None:
         where = _all_of(kind="token", name=require_token_name(name))
 
-        def stage(tx: LocalTransaction) -> None:
-            tx.delete(where=where)
-            if tx.is_empty:
+        def stage(tx: Transaction) -> None:
+            if not _has_match(tx, where):
                 raise NotFound(f"{name}: token not found")
+            tx.delete(where=where)
 
         self._change(stage, by or default_author(), f"revoke token {name}")
 
-    def _change(self, stage: Callable[[LocalTransaction], None], by: str, message: str) -> None:
+    def _change(self, stage: Callable[[Transaction], None], by: str, message: str) -> None:
         """One commit, made again on what is there as long as others are first."""
         pool = self._find() or self._create()
         try:
@@ -175,7 +176,7 @@ class LocalAccess:
                 self._known = None
         self._tidy(pool, by)
 
-    def _tidy(self, pool: LocalPool, by: str) -> None:
+    def _tidy(self, pool: Pool, by: str) -> None:
         """Each change leaves a data object of its own: many are made one, so that reading them stays cheap."""
         ids = [o.id for o in pool.objects()]
         if len(ids) > _MOST_OBJECTS:
@@ -184,18 +185,17 @@ class LocalAccess:
             except Conflict:
                 return  # whoever was first does it
 
-    def _find(self) -> LocalPool | None:
+    def _find(self) -> Pool | None:
         try:
             return self._lake.pool(ACCESS)
         except NotFound:
             return None
 
-    def _create(self) -> LocalPool:
+    def _create(self) -> Pool:
         config = PoolConfig(new(), ACCESS, parse_sort_key("subject"))
-        try:
-            return LocalPool(self._lake.inner, self._lake.inner.create_pool(config))
-        except AlreadyExists:
-            return self._lake.pool(ACCESS)
+        with suppress(AlreadyExists):  # another process may be first
+            self._lake.root.create_pool(config)
+        return self._lake.pool(ACCESS)
 
 
 # ---- what is asked for
@@ -210,6 +210,11 @@ def _lifetime(seconds: float) -> int:
 def _all_of(**fields: str) -> str:
     """The filter for records with these texts."""
     return " and ".join(f"{name} == {quote(text)}" for name, text in fields.items())
+
+
+def _has_match(tx: Transaction, where: str) -> bool:
+    with tx.query(where) as records:
+        return next(iter(records), None) is not None
 
 
 def _same(one: GrantRecord, other: GrantRecord) -> bool:

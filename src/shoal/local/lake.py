@@ -1,34 +1,40 @@
-"""A lake that is reached directly, in its store: the Lake protocol over `shoal.lake`."""
+"""A lake in a store that this process reaches: each request has one implementation, in the modules of this package."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from shoal.access.reserved import require_unreserved, shown_pools
-from shoal.api.commitish import parse_head
-from shoal.api.options import Memory, Watch
-from shoal.api.protocol import LakeStatus, PoolInfo, ScanPlan, Vacuumed
-from shoal.engines.stopping import Stop, current
-from shoal.errors import NotFound
-from shoal.frames.results import Results
-from shoal.ids import parse, to_text
-from shoal.lake import lake
+from shoal.access.authors import default_author
+from shoal.api.branch import Branch
+from shoal.api.lake import Lake
+from shoal.api.requests import Note, Op, R, Request
+from shoal.errors import Unsupported
+from shoal.frames.python_values import from_python
+from shoal.ids import Id, parse, to_text
+from shoal.lake import commits, lake, pools
 from shoal.lake.stores import create_lake, open_lake
-from shoal.lake.vacuum import DEFAULT_GRACE
-from shoal.lazy import lazy
-from shoal.local.pool import LocalPool
-from shoal.local.pool_configs import make_config, pool_info
-from shoal.model.values import Value
-from shoal.planner.describing import Description, describe
-from shoal.planner.queries import Question, ask, explain
-from shoal.storage.store import sweep
+from shoal.model.values import NULL
 
-if TYPE_CHECKING:
-    from shoal.planner import sql as planner_sql
-else:
-    planner_sql = lazy("shoal.planner.sql")
+_MOST_POOLS = 1000
+
+Act = TypeVar("Act", bound=Callable[..., Any])
+_IMPLEMENTATIONS: dict[type[Request[Any]], Callable[..., Any]] = {}
+
+
+def implements(request: type[Request[Any]]) -> Callable[[Act], Act]:
+    """Make a function the one that carries out a type of request: it is given the lake and the request."""
+
+    def register(act: Act) -> Act:
+        _IMPLEMENTATIONS[request] = act
+        return act
+
+    return register
+
+
+def implemented() -> frozenset[type[Request[Any]]]:
+    """The types of requests that can be carried out."""
+    return frozenset(_IMPLEMENTATIONS)
 
 
 def open_local(uri: str) -> LocalLake:
@@ -41,129 +47,70 @@ def create_local(uri: str) -> LocalLake:
     return LocalLake(create_lake(uri))
 
 
-class LocalLake:
+class LocalLake(Lake):
     """A lake in a store that this process can reach."""
 
-    def __init__(self, inner: lake.Lake) -> None:
-        self.inner = inner
+    def __init__(self, root: lake.Lake) -> None:
+        self.root = root
+        """The lake in its store."""
+        self._pools: dict[str, pools.Pool] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open_local, (self.uri,)
 
-    def __repr__(self) -> str:
-        return f"<lake {self.uri}>"
-
     @property
     def uri(self) -> str:
-        return self.inner.store.uri
+        return self.root.store.uri
 
-    def status(self) -> LakeStatus:
-        info = self.inner.info
-        features = tuple(sorted(info.features))
-        return LakeStatus(self.uri, to_text(info.id), info.version, features, len(self.pools()))
+    def do(self, request: Request[R]) -> R:
+        act = _IMPLEMENTATIONS.get(type(request))
+        if act is None:
+            raise Unsupported(f"a lake in a store has no verb {type(request).__name__}")
+        result: R = act(self, request)
+        return result
 
-    def pools(self) -> list[PoolInfo]:
-        return [pool_info(config) for config in shown_pools(self.inner)]
+    def find(self, name: str) -> pools.Pool:
+        """A pool by its name or id, as the journal of the lake has it now."""
+        return self.keep(self.root.pool(name))
 
-    def pool(self, name: str) -> LocalPool:
-        return LocalPool(self.inner, self.inner.pool(name))
+    def keep(self, pool: pools.Pool) -> pools.Pool:
+        """Remember an open pool; the pool itself."""
+        if len(self._pools) >= _MOST_POOLS:
+            self._pools.clear()
+        self._pools[to_text(pool.config.id)] = pool
+        return pool
 
-    def create(
-        self,
-        name: str,
-        *,
-        key: str | Iterable[str] = "ts:desc",
-        order: str | None = None,
-        object_size: int | None = None,
-        seek_stride: int | None = None,
-        id: str | None = None,  # noqa: A002 - the word for it
-    ) -> LocalPool:
-        require_unreserved(name)
-        config = make_config(name, key, order, object_size, seek_stride)
-        op = None if id is None else parse(id)
-        return LocalPool(self.inner, self.inner.create_pool(config, op))
+    def opened(self, name: str) -> pools.Pool:
+        """A pool by its name or id; one that was opened before is not looked up again by its id."""
+        return self._pools.get(name) or self.find(name)
 
-    def rename(self, old: str, new: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
-        require_unreserved(new)
-        with suppress(NotFound):  # a repetition: it has its new name already
-            require_unreserved(self.pool(old).name)
-        return pool_info(self.inner.rename_pool(old, new, None if id is None else parse(id)))
+    def writable(self, name: str, to_free: bool = False) -> pools.Pool:
+        """A pool to change, if the lake can be written to; `to_free` is for changes that only remove."""
+        self.root.require_writable(to_free)
+        return self.opened(name)
 
-    def drop(self, name: str, *, id: str | None = None) -> PoolInfo:  # noqa: A002 - the word for it
-        return pool_info(self.inner.drop_pool(name, None if id is None else parse(id)))
 
-    def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
-        seconds = DEFAULT_GRACE if grace is None else grace
-        done = [self.pool(c.name).vacuum(grace=seconds, dry_run=dry_run) for c in self.inner.configs()]
-        leftovers = self.inner.leftovers(seconds)
-        if not dry_run:
-            self.inner.remove(leftovers)
-            sweep(self.inner.store, seconds)
-        size = sum(each.size for each in done) + sum(listed.size for listed in leftovers)
-        return Vacuumed(sum(each.objects for each in done), size)
+def stored(handle: Branch) -> pools.Pool:
+    """The pool behind a handle, in its store."""
+    assert isinstance(handle.lake, LocalLake)
+    return handle.lake.opened(handle.pool_id)
 
-    def query(
-        self,
-        program: str,
-        *,
-        head: str | None = None,
-        includes: Sequence[str] = (),
-        memory: Memory | None = None,
-        statistics: bool = False,
-        on_debug: Callable[[Value], None] | None = None,
-        on_warning: Callable[[str], None] | None = None,
-        watch: Watch | None = None,
-        engine: str | None = None,
-        stop: Stop | None = None,
-    ) -> Results:
-        place = None if head is None else parse_head(head)
-        question = Question(
-            program,
-            place,
-            tuple(includes),
-            memory,
-            statistics,
-            on_debug=on_debug,
-            on_warning=on_warning,
-            watch=watch,
-            engine=engine,
-            stop=stop or current(),
-        )
-        return ask(self.inner, question)
 
-    def sql(
-        self,
-        statement: str,
-        *,
-        engine: str | None = None,
-        on_warning: Callable[[str], None] | None = None,
-        stop: Stop | None = None,
-    ) -> Results:
-        results: Results = planner_sql.ask_sql(self.inner, statement, engine, on_warning, stop or current())
-        return results
+# ---- from the types of requests to those of the lake
 
-    def describe(self, program: str, *, head: str | None = None) -> Description:
-        """What can be said of the results of a query before it is run."""
-        return describe(self.inner, Question(program, None if head is None else parse_head(head)))
 
-    def explain(
-        self, program: str, *, head: str | None = None, includes: Sequence[str] = (), engine: str | None = None
-    ) -> list[ScanPlan]:
-        place = None if head is None else parse_head(head)
-        decisions = explain(self.inner, Question(program, place, tuple(includes), engine=engine))
-        return [
-            ScanPlan(
-                d.pool,
-                d.commit,
-                len(d.pruned.objects),
-                d.pruned.total,
-                d.pruned.by_key,
-                d.pruned.by_zone,
-                d.pruned.size,
-                d.engine,
-                d.why,
-                d.queries,
-                tuple(type(op).__name__.lower() for op in d.rest),
-            )
-            for d in decisions
-        ]
+def operation(op: Op) -> Id | None:
+    """The id that the caller gave to an operation."""
+    text = op() if callable(op) else op
+    return None if text is None else parse(text)
+
+
+def text_of(ident: Id | None) -> str | None:
+    """An id as text."""
+    return None if ident is None else to_text(ident)
+
+
+def stored_note(note: Note) -> commits.Note:
+    """The note of a commit: the author is filled in, and Python objects become values."""
+    author = default_author() if note.author is None else note.author
+    return commits.Note(author, note.message, NULL if note.meta is None else from_python(note.meta))

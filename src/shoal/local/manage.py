@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from shoal.api.protocol import Lake, Pool
+from shoal.api.lake import Lake
+from shoal.api.pool import Pool
 from shoal.errors import InvalidInput, ShoalError
 from shoal.model.literals import parse_duration
 
@@ -123,7 +124,7 @@ def _compact(pool: Pool, branch: str, engine: str | None, log: Log, is_over: Cal
     place = {"name": pool.name, "id": pool.id, "branch": branch}
     log("info", "updating pool", **place)
     found = compacted = 0
-    for done in () if is_over() else pool.compact_all(branch, engine=engine):
+    for done in () if is_over() else pool.branch(branch).compact_all(engine=engine):
         if done.commit is None:
             log("warn", "left for the next round", **place, error=done.error)
         else:

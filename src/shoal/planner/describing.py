@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from shoal.api.infos import Channel, Description, ReadPool
 from shoal.lake.lake import Lake
 from shoal.lang import ast, plan
 from shoal.lang.parser import parse_source
@@ -14,35 +15,6 @@ from shoal.planner.queries import Question, compile_question
 
 _MAIN = "main"
 """Operators that change neither the order of values nor the fields that it is by."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadPool:
-    """A pool that a query reads."""
-
-    name: str
-    id: str
-    is_inferred: bool
-    """Whether the program has no source, and the pool is the one in use."""
-
-
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """A stream of results."""
-
-    name: str
-    keys: tuple[plan.Path, ...] | None
-    """What it is grouped by; None if it is not."""
-    order: tuple[tuple[str, plan.Path], ...] | None
-    """The directions and fields that it is sorted by; None if that is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What can be said."""
-
-    pools: tuple[ReadPool, ...]
-    channels: tuple[Channel, ...]
 
 
 def describe(lake: Lake, question: Question) -> Description:

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TypeAlias
 
-from shoal.ids import parse
-from shoal.model import types as t
-from shoal.model.fields import NO_ID, id_value, named
-from shoal.model.values import Value, array, string
+from shoal.model.values import Value
 from shoal.service.streaming import Make
 
 _FEW = 100
@@ -47,20 +44,3 @@ def gathered(values: Iterator[Value]) -> list[Value] | Iterator[Value]:
     """The values as a list if they are few: that is answered at once, and a stream takes a thread and a queue."""
     first = list(islice(values, _FEW + 1))
     return first if len(first) <= _FEW else chain(first, values)
-
-
-def commit_response(commit: str | None, warnings: list[str]) -> Value:
-    """The id of a commit, as requests that make one are answered."""
-    told = array(map(string, warnings)) if warnings else Value(t.array(t.STRING), None)
-    return named("api.CommitResponse", ("commit", id_of(commit)), ("warnings", told))
-
-
-def load_response(commit: str, warnings: list[str]) -> Value:
-    """The same for loads, which have a list of warnings even if it is empty."""
-    told = Value(t.array(t.STRING), tuple(warnings))
-    return named("api.CommitResponse", ("commit", id_of(commit)), ("warnings", told))
-
-
-def id_of(text: str | None) -> Value:
-    """An id as a value; that of nothing is zeros."""
-    return id_value(NO_ID if text is None else parse(text))

@@ -20,7 +20,9 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.api.access import Verb
+from shoal.api.requests import Need
 from shoal.errors import InvalidInput, NotFound, ShoalError
+from shoal.formats.registry import by_name
 from shoal.ids import new, parse, to_text
 from shoal.model.values import Value
 from shoal.service import failures, openapi
@@ -30,7 +32,7 @@ from shoal.service.auth.identity import ANYONE
 from shoal.service.bodies import Body
 from shoal.service.calls import Call
 from shoal.service.media import format_of_answer, media_type, open_writer
-from shoal.service.routes import ROUTES, Need, Route
+from shoal.service.routes import ROUTES, Route
 from shoal.service.state import OPEN_THREADS, THREADS, Service
 from shoal.service.streaming import Chunks, Plan, Streamed
 
@@ -168,7 +170,8 @@ def _handle(service: Service, route: Route, request: Request, ident: str, body: 
     path = {name: _unquoted(text) for name, text in request.path_params.items()}
     lake = service.access.view(identity, service.lake)
     called = f"{request.method} {request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
-    answer_format = format_of_answer(request.headers.get("accept", ""), service.settings.default_format)
+    default = by_name(route.default_format) if route.default_format else service.settings.default_format
+    answer_format = format_of_answer(request.headers.get("accept", ""), default)
     params, headers = request.query_params, request.headers
     call = Call(service, ident, identity, lake, called, path, params, headers, body, answer_format)
     try:
@@ -190,7 +193,7 @@ def _unquoted(text: str) -> str:
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
-        raise InvalidInput(f"{text[:200]}: this part of the path is no UTF-8") from None
+        raise InvalidInput(f"{text[:200]}: this part of the path is not valid UTF-8") from None
 
 
 _VERBS: dict[Need, Verb] = {Need.READ: "read", Need.WRITE: "write", Need.ADMIN: "admin"}
@@ -210,12 +213,14 @@ def _is_done(call: Call, route: Route) -> bool:
 
     That its operation was done says that it was let in then. One that was begun, and not done, may be done no more.
     """
-    keyed = call.keyed() if route.again is not None else None
-    lake = call.service.lake.inner
-    op = None if keyed is None else keyed.begun(lake.store)
-    if op is None or route.again is None or not lake.has_done(parse(op)):
+    request = route.request
+    if request is None or not request.http.outlives_pool:
         return False
-    route.again(call, op)
+    keyed, root = call.keyed(), call.service.lake.root
+    op = None if keyed is None else keyed.begun(root.store)
+    if op is None or not root.has_done(parse(op)):
+        return False
+    call.service.lake.do(call.repeated(request, op))
     return True
 
 

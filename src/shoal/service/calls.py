@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from shoal.api.options import ReadOptions
+from shoal.api.commitish import parse_head
+from shoal.api.lake import Lake
+from shoal.api.options import DEFAULT_READ, ReadOptions
+from shoal.api.pool import Pool
+from shoal.api.requests import BodyField, Note, Param, Request, body_of, params_of
 from shoal.errors import InvalidInput
 from shoal.formats.detect import read_source
 from shoal.formats.registry import Format
 from shoal.formats.streams import Source
 from shoal.frames.python_values import to_python
 from shoal.ids import parse, to_text
-from shoal.local.lake import LocalLake
-from shoal.local.pool import LocalPool
 from shoal.model import types as t
 from shoal.model.parse import parse_value
-from shoal.model.values import NULL, Value
+from shoal.model.values import Value
 from shoal.service.auth.identity import Identity
 from shoal.service.bodies import Body, plain
 from shoal.service.media import format_of_body
@@ -32,16 +34,17 @@ _TRUE = {"t", "true", "1", "yes"}
 _FALSE = {"f", "false", "0", "no", ""}
 _LARGEST_RECORD = 16 << 20
 """Bytes, without compression."""
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "number": (int, float),
+    "integer": int,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+"""The types of fields in a body, by their schema."""
 _OF_RECORDS = ("auto", "zson", "json", "zjson", "zng")
 """Formats of a body that is one record: those that are read from the front, value by value."""
-
-
-class Note(TypedDict):
-    """What is said of a commit."""
-
-    author: str | None
-    message: str
-    meta: Value
 
 
 @dataclass(slots=True)
@@ -53,9 +56,9 @@ class Call:
     """Of the request."""
     identity: Identity
     """Who is asking."""
-    lake: LocalLake
+    lake: Lake
     """The lake as they see it."""
-    request: str
+    request_line: str
     """Method, path and parameters."""
     path: Mapping[str, str]
     params: Mapping[str, str]
@@ -63,14 +66,14 @@ class Call:
     body: Body
     answer_format: Format
     warnings: list[str] = field(default_factory=list)
-    _pool: LocalPool | None = None
+    _pool: Pool | None = None
 
     @property
     def subject(self) -> str:
         """The name of who is asking."""
         return self.identity.subject
 
-    def pool(self) -> LocalPool:
+    def pool(self) -> Pool:
         """The pool that the path names, the same for all of the request."""
         if self._pool is None:
             self._pool = self.lake.pool(self.path["pool"])
@@ -79,12 +82,17 @@ class Call:
     def operation(self) -> str | None:
         """The id of what is to be done, if the request has an idempotency key. All of the body has to have come."""
         keyed = self.keyed()
-        return None if keyed is None else keyed.operation(self.service.lake.inner.store)
+        return None if keyed is None else keyed.operation(self.service.lake.root.store)
 
     def keyed(self) -> Keyed | None:
         """The request, if it has an idempotency key."""
         key = self.headers.get("idempotency-key")
-        return None if key is None else Keyed(self.subject, check_key(key), self.request, self.body.digest())
+        return None if key is None else Keyed(self.subject, check_key(key), self.request_line, self.body.digest())
+
+    def step(self) -> str | None:
+        """The key of what is staged, if the request has one: it is staged once. All of the body has to have come."""
+        keyed = self.keyed()
+        return None if keyed is None else f"{keyed.key} {keyed.request} {keyed.body.hex()}"
 
     # ---- what is asked
 
@@ -116,10 +124,7 @@ class Call:
 
     def read_options(self) -> ReadOptions:
         """How the body is to be read."""
-        delimiter = self.params.get("csv.delim")
-        if delimiter is not None and len(delimiter) != 1:
-            raise InvalidInput(f"invalid value {delimiter!r} for parameter csv.delim (one character)")
-        return ReadOptions(csv_delimiter=delimiter)
+        return read_options(self.params)
 
     def record(self, known: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
         """The body as one record, of which the fields and their types are known."""
@@ -138,24 +143,117 @@ class Call:
                 raise InvalidInput(f"field {each} of the body has a wrong value: {value!r}")
         return {each: value for each, value in fields.items() if each in known and value is not None}
 
+    def request(self, kind: type[Request[Any]]) -> Request[Any]:
+        """The request of this type that the path, the parameters, the body and the headers make up."""
+        given = self._fields(kind)
+        if "op" in {f.name for f in fields(kind)}:  # type: ignore[arg-type]
+            given["op"] = self.operation()
+        if "pool" in given:
+            given["pool"] = self.pool().id
+        return _make(kind, given)
+
+    def repeated(self, kind: type[Request[Any]], op: str) -> Request[Any]:
+        """The same request under the id of an operation that was carried out before; the pool may be gone."""
+        return _make(kind, {**self._fields(kind), "op": op})
+
+    def _fields(self, kind: type[Request[Any]]) -> dict[str, Any]:
+        names = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+        given: dict[str, Any] = {name: text for name, text in self.path.items() if name in names}
+        for name, param in params_of(kind).items():
+            if param.name in self.params:
+                given[name] = self._param(param)
+        given |= self._body_fields(body_of(kind))
+        if "note" in names:
+            given["note"] = self.note()
+        return given
+
+    def _param(self, param: Param) -> Any:
+        match param.schema:
+            case "boolean":
+                return self.is_set(param.name)
+            case "number":
+                return self.number(param.name)
+            case "string":
+                return self.params[param.name]
+
+    def _body_fields(self, wanted: Mapping[str, BodyField]) -> dict[str, Any]:
+        if not wanted:
+            return {}
+        record = self.record({spec.name: object if spec.is_id else _TYPES[spec.schema] for spec in wanted.values()})
+        given = {name: record[spec.name] for name, spec in wanted.items() if spec.name in record}
+        for name, spec in wanted.items():
+            if name in given and spec.schema == "array":
+                given[name] = tuple(id_texts(given[name], spec.name))
+            elif name in given and spec.name == "head":
+                given[name] = head_text(given[name])
+            elif name in given and spec.is_id and not isinstance(given[name], str):
+                (given[name],) = id_texts([given[name]], spec.name)
+        # Go sends fields that were not given as empty strings.
+        return {name: value for name, value in given.items() if value not in ("", None)}
+
     def note(self) -> Note:
-        """What the header `Zed-Commit` says of the commit to be."""
-        text = self.headers.get("zed-commit")
-        # Who is not asked for a name is whoever runs the service.
+        """Author, message and metadata of the commit to be, from the header `Zed-Commit`."""
+        # Without authentication the author is the user of the service.
         subject = None if self.identity.may_do_all else self.subject
+        text = self.headers.get("zed-commit")
         if text is None:
-            return Note(author=subject, message="", meta=NULL)
-        try:
-            said = json.loads(text)
-            json.dumps(said, ensure_ascii=False).encode()  # half a character, such as \ud800, is none
-        except (ValueError, RecursionError):
-            raise InvalidInput("the header Zed-Commit is no JSON") from None
-        if not isinstance(said, dict) or not all(
-            isinstance(said.get(k) or "", str) for k in ("author", "body", "meta")
-        ):
-            raise InvalidInput("the header Zed-Commit has to be a JSON object of texts: author, body, meta")
-        meta = parse_value(said["meta"]) if said.get("meta") else NULL
-        return Note(author=said.get("author") or subject, message=said.get("body") or "", meta=meta)
+            return Note(subject)
+        note = _parse_note(text)
+        return Note(
+            note.get("author") or subject,
+            note.get("body") or "",
+            parse_value(meta) if (meta := note.get("meta")) else None,
+        )
+
+
+def _make(kind: type[Request[Any]], given: dict[str, Any]) -> Request[Any]:
+    try:
+        return kind(**given)
+    except TypeError:
+        names = " and a ".join(field.name for field in body_of(kind).values())
+        raise InvalidInput(f"the body has to have a {names}") from None
+
+
+_NOTE_KEYS = ("author", "body", "meta")
+
+
+def _parse_note(text: str) -> dict[str, str | None]:
+    """The fields of a note. Clients spell them as they like: `Author`, as Go does, is `author`."""
+    try:
+        given = json.loads(text)
+        json.dumps(given, ensure_ascii=False).encode()  # half a character, such as \ud800, cannot be encoded
+    except (ValueError, RecursionError):
+        raise InvalidInput("the Zed-Commit header is not valid JSON") from None
+    if not isinstance(given, dict) or not all(isinstance(value or "", str) for value in given.values()):
+        raise InvalidInput("the Zed-Commit header has to be a JSON object of strings: author, body, meta")
+    note = {key.lower(): value for key, value in given.items()}
+    unknown = next((key for key in given if key.lower() not in _NOTE_KEYS), None)
+    if unknown is not None:
+        raise InvalidInput(f"the Zed-Commit header has an unknown key {unknown!r} (author, body, meta)")
+    return note
+
+
+def read_options(params: Mapping[str, str]) -> ReadOptions:
+    """How a body is to be read, by the parameters of a URL."""
+    delimiter = params.get("csv.delim")
+    if delimiter is not None and len(delimiter) != 1:
+        raise InvalidInput(f"invalid value {delimiter!r} for parameter csv.delim (one character)")
+    largest = params.get("zng.readmax")
+    if largest is not None and not (largest.isdecimal() and int(largest) > 0):
+        raise InvalidInput(f"invalid value {largest!r} for parameter zng.readmax (a number of bytes)")
+    size = DEFAULT_READ.max_value_size if largest is None else min(int(largest), DEFAULT_READ.max_value_size)
+    return ReadOptions(csv_delimiter=delimiter, max_value_size=size)
+
+
+def head_text(head: Mapping[str, Any]) -> str | None:
+    """The `pool@branch` that a program without a source reads."""
+    pool, branch = head.get("pool") or "", head.get("branch") or ""
+    if not isinstance(pool, str) or not isinstance(branch, str):
+        raise InvalidInput("the head of a query is {pool,branch}, both strings")
+    text = f"{pool}@{branch}" if branch else pool
+    if text:
+        parse_head(text)
+    return text or None
 
 
 def id_texts(given: Sequence[Any], what: str = "object_ids") -> list[str]:
@@ -170,4 +268,4 @@ def _id_text(given: Any, what: str) -> str:
         return to_text(parse("0x" + given.hex()))
     if isinstance(given, str):
         return to_text(parse(given))
-    raise InvalidInput(f"{what}: {given!r} is no id")
+    raise InvalidInput(f"{what}: {given!r} is not a valid id")

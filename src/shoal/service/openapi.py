@@ -6,10 +6,11 @@ import json
 import re
 from typing import Any
 
+from shoal.api.requests import Need, Param
 from shoal.formats.registry import formats
 from shoal.service.answers import Text
 from shoal.service.calls import Call
-from shoal.service.routes import ROUTES, Need, Param, Route
+from shoal.service.routes import ROUTES, Route
 from shoal.version import VERSION
 
 _IN_PATH = re.compile(r"{(\w+)}")

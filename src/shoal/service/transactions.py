@@ -11,8 +11,7 @@ from threading import Lock
 from shoal.errors import NotFound, TooMany
 from shoal.ids import to_text
 from shoal.lake.branches import as_id
-from shoal.local.transaction import LocalTransaction
-from shoal.service.operations import Keyed
+from shoal.local.transactions import LocalTransaction
 
 _MOST = 10_000
 _TURN_SECONDS = 30.0
@@ -27,8 +26,6 @@ class _Open:
     """The id of the pool that it was begun on: who may write there no more is not let in elsewhere."""
     turn: Lock = field(default_factory=Lock)
     """A transaction does one thing at a time."""
-    steps: set[Keyed] = field(default_factory=set)
-    """The requests that have been carried out: one that comes again is not."""
 
     def is_of(self, subject: str, pool: str, branch: str) -> bool:
         """Whether it was begun by this caller, there."""
@@ -54,12 +51,6 @@ class Transactions:
         """A transaction that a request has begun already."""
         found = None if ident is None else self._open.get(ident)
         return found.transaction if found is not None and found.is_of(subject, pool, branch) else None
-
-    @contextmanager
-    def step(self, ident: str, subject: str, pool: str, branch: str) -> Iterator[tuple[LocalTransaction, set[Keyed]]]:
-        """One of them, for a request that stages something, and the requests that did so before."""
-        with self.of(ident, subject, pool, branch) as transaction:
-            yield transaction, self._open[transaction.id].steps
 
     @contextmanager
     def of(self, ident: str, subject: str, pool: str, branch: str) -> Iterator[LocalTransaction]:

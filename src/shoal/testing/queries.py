@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shoal.api.options import Memory
+from shoal.api.results import Results
 from shoal.engines.interp.engine import evaluate, run_program
 from shoal.engines.interp.environment import Run
+from shoal.engines.stopping import Stop, stopped_by
 from shoal.lang import compile as compiler
 from shoal.lang import plan
 from shoal.lang.catalog import Catalog
@@ -93,3 +95,9 @@ def _case(file: str, lines: list[str]) -> Case:
 
 def _marked(lines: list[str], mark: str) -> str:
     return "\n".join(line[2:] for line in lines if line.startswith(mark))
+
+
+def asked_under(stop: Stop, ask: Callable[..., Results], *args: Any, **options: Any) -> Results:
+    """The results of a query that a stop ends."""
+    with stopped_by(stop):
+        return ask(*args, **options)

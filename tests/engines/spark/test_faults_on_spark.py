@@ -60,12 +60,12 @@ def test_a_cluster_loses_tasks_and_executors_but_no_data(bench: Bench, tmp_path:
     from shoal.model.text import format_value
     for victim in ("task", "executor"):
         by = deadly_workers(victim, Path({str(tmp_path)!r}) / victim)
-        objects = file_loads.load_files(pool.inner, [{str(data)!r}], "auto", ReadOptions(), by)
-        changes.load(pool.inner, "main", objects, make_note("tester", victim, None))
+        objects = file_loads.load_files(stored(pool), [{str(data)!r}], "auto", ReadOptions(), by)
+        changes.load(stored(pool), "main", objects, make_note("tester", victim, None))
     by = deadly_workers("task", Path({str(tmp_path)!r}) / "compaction")
-    inner = pool.inner
+    inner = stored(pool)
     ids = [o.id for o in inner.snapshot(inner.resolve()).objects()]
-    pool.inner.create_branch("compacted", inner.resolve())
+    stored(pool).create_branch("compacted", inner.resolve())
     shares.TASK_SHARE = 20_000
     rewriting.compact(inner, "compacted", ids, make_note("tester", "", None), lambda size: by)
     for question in ("count() by level", "sort n | tail 3", "where n > 5990 | put s:=upper(level) | sort -r n",
@@ -112,7 +112,7 @@ def test_the_driver_dies_before_or_after_its_commit(bench: Bench, tmp_path: Path
     else:
         check_once(lake)
     # The client does not know, and does it again.
-    lake.pool("logs").load(data, id=operation)
+    lake.pool("logs").load(data, op=operation)
     check_once(lake)
     check_orphans(lake, tmp_path, at_least=2 if moment == "before" else 0)
     check_once(lake)

@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 
+from shoal.api.results import Results
 from shoal.engines.spark.session import spark_session
 from shoal.engines.stopping import Stop
 from shoal.errors import Stopped
-from shoal.frames.results import Results
-from shoal.local.lake import LocalLake, create_local
+from shoal.local.opening import LocalLake, create_local
+from shoal.testing.queries import asked_under
 from shoal.testing.tiers import IS_LONG
 
 PATIENCE = 3.0
@@ -63,7 +64,7 @@ def check_stop(lake: LocalLake, ask: Callable[..., Results]) -> None:
 
     Thread(target=act, daemon=True).start()
     try:
-        with ask(stop=stop) as results:
+        with asked_under(stop, ask) as results:
             for _ in results:
                 pass
     except Stopped as e:

@@ -106,7 +106,7 @@ def frames_are_lazy_and_compose(lake: LocalLake, spark: Any, root: Path) -> None
     words = spark.createDataFrame([(19, "nineteen"), (3, "three")], "n int, word string")
     assert rows(numbers.join(words, "n")) == [(19, "h19", "nineteen")]
     assert rows(numbers.groupBy().sum("n")) == [(37,)]
-    lake.pool("n20").load(b'{ts:2024-01-30T00:00:00Z,n:99,host:"later"}', branch="main")
+    lake.pool("n20").load(b'{ts:2024-01-30T00:00:00Z,n:99,host:"later"}')
     assert numbers.count() == 2  # of the commit that was asked
     assert lake.query("from n20 | where n >= 18").to_spark().count() == 3
 

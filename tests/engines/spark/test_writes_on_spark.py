@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
-from shoal.api.protocol import Lake
+from shoal.api.lake import Lake
 from shoal.engines.spark.session import spark_session
 from shoal.errors import CorruptData, InvalidInput, NotFound
 from shoal.ids import to_text
@@ -153,5 +153,5 @@ def check_pieces(lake: Lake, root: Path) -> None:
         return made
 
     with patch.object(shares, "cut", cut_and_damaged), pytest.raises(CorruptData, match="the checksum does not fit"):
-        list(pool.compact_all("damaged", engine="spark"))
+        list(pool.branch("damaged").compact_all(engine="spark"))
     assert set((root / "lake" / pool.id).glob("data/*")) == files

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.errors import Unauthenticated
 from shoal.local.access import LocalAccess
-from shoal.local.lake import LocalLake, create_local
+from shoal.local.opening import LocalLake, create_local
 from shoal.service.auth.authenticator import Authenticator
 from shoal.service.auth.identity import ANYONE, Identity
 from shoal.service.auth.settings import AuthSettings
@@ -98,5 +98,5 @@ def test_the_secret_is_in_no_text_and_nowhere_in_the_lake(lake: LocalLake, store
     for shown in (repr(made), repr(held), repr(store.tokens()), repr(store.rights())):
         assert secret not in shown
     assert all(secret not in commit.message for commit in lake.pool(".access").log())
-    inner = lake.inner.store
+    inner = lake.root.store
     assert all(secret.encode() not in inner.get(listed.key) for listed in inner.list())

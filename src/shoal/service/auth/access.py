@@ -55,7 +55,7 @@ class Access:
             if key not in self._views:
                 self._views[key] = LocalLake(
                     VisibleLake(
-                        lake.inner,
+                        lake.root,
                         # As it is then: a transaction holds on to the view in which it was begun.
                         lambda pool_id: self.may(identity, pool_id, "read"),
                         lambda pool_id, name: self.require(identity, pool_id, "write", name),

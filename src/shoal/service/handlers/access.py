@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from shoal.access.records import show_grant, show_new_token, show_token
 from shoal.errors import InvalidInput
-from shoal.service.answers import Answer, Text
+from shoal.frames.python_values import from_python
+from shoal.service.answers import Answer
 from shoal.service.auth import handlers
 from shoal.service.calls import Call
 
@@ -15,12 +14,12 @@ _GRANT = {"subject": str, "pool": str, "verb": str}
 
 def method(call: Call) -> Answer:
     """How to prove who one is."""
-    return Text(json.dumps(handlers.method(call.service.auth)) + "\n", "application/json")
+    return from_python(handlers.method(call.service.auth))
 
 
 def identity(call: Call) -> Answer:
     """Who asks, and what they were granted."""
-    return Text(json.dumps(handlers.whoami(call.service.access, call.identity)) + "\n", "application/json")
+    return from_python(handlers.whoami(call.service.access, call.identity))
 
 
 def grants(call: Call) -> Answer:

@@ -9,19 +9,17 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from shoal.access.limits import limited
-from shoal.api.commitish import parse_head
-from shoal.api.protocol import ScanPlan
-from shoal.engines.stopping import Stop
+from shoal.api.infos import Channel
+from shoal.api.lake import Describe
+from shoal.api.results import Results
+from shoal.engines.stopping import Stop, stopped_by
 from shoal.errors import InvalidInput, ShoalError, Stopped
 from shoal.formats.streams import WriteOptions
-from shoal.frames.results import Results
 from shoal.lang.parser import parse_source
 from shoal.lang.source import Part, Source
-from shoal.model import types as t
-from shoal.model.values import Value, array, int64, record, string
-from shoal.planner.describing import Channel
+from shoal.model.values import Value, record, string
 from shoal.service.answers import Answer, Streaming, Text
-from shoal.service.calls import Call
+from shoal.service.calls import Call, head_text
 from shoal.service.controls import WRITERS
 from shoal.service.media import media_type, open_writer
 from shoal.service.streaming import Chunks
@@ -31,36 +29,36 @@ _STATUS_SECONDS = 600.0
 
 
 def query(call: Call) -> Answer:
-    """The results of a program, streamed."""
-    asked, head = _question(call)
-    ask = call.lake.query
-    how: dict[str, Any] = {"head": head, "statistics": call.is_set("statistics"), "engine": asked.get("engine")}
-    return stream(
-        call, lambda side: ask(asked["query"], on_warning=side.warn, on_debug=side.debug, stop=side.stop, **how)
-    )
+    """Run a program and stream its results."""
+    body = call.record({"query": str, "head": dict, "engine": str})
+    head = head_text(body.get("head") or {})
+    statistics, program, engine = call.is_set("statistics"), body.get("query", ""), body.get("engine")
+
+    def ask(side: Aside) -> Results:
+        with stopped_by(side.stop):
+            return call.lake.query(
+                program,
+                head=head,
+                statistics=statistics,
+                on_debug=side.debug,
+                on_warning=side.warn,
+                engine=engine,
+            )
+
+    return stream(call, ask)
 
 
 def sql(call: Call) -> Answer:
-    """The results of a statement in SQL, streamed."""
-    asked = call.record({"statement": str, "engine": str})
-    if "statement" not in asked:
+    """Run a SELECT statement and stream its results."""
+    body = call.record({"statement": str, "engine": str})
+    if "statement" not in body:
         raise InvalidInput("the body has to have a statement")
-    ask = call.lake.sql
-    engine = asked.get("engine")
-    return stream(call, lambda side: ask(asked["statement"], engine=engine, on_warning=side.warn, stop=side.stop))
 
+    def ask(side: Aside) -> Results:
+        with stopped_by(side.stop):
+            return call.lake.sql(body["statement"], engine=body.get("engine"), on_warning=side.warn)
 
-def _question(call: Call) -> tuple[dict[str, Any], str | None]:
-    asked = call.record({"query": str, "head": dict, "engine": str})
-    asked.setdefault("query", "")
-    place = asked.get("head") or {}
-    pool, branch = place.get("pool") or "", place.get("branch") or ""
-    if not isinstance(pool, str) or not isinstance(branch, str):
-        raise InvalidInput("the head of a query is {pool,branch}, both texts")
-    head = f"{pool}@{branch}" if branch else pool
-    if head:
-        parse_head(head)
-    return asked, head or None
+    return stream(call, ask)
 
 
 Ask = Callable[["Aside"], Results]
@@ -198,24 +196,18 @@ def status(call: Call) -> Answer:
     return record([("error", string(error))])
 
 
-def explain(call: Call) -> Answer:
-    """What a query would read of each pool, and which engine would do what."""
-    asked, head = _question(call)
-    plans = call.lake.explain(asked["query"], head=head, engine=asked.get("engine"))
-    return [_show_plan(plan) for plan in plans]
-
-
 def describe(call: Call) -> Answer:
-    """Where the results of a query come from, and how they are arranged."""
-    asked, head = _question(call)
-    found = call.lake.describe(asked["query"], head=head)
-    told = {
+    """Show where the results of a query come from, and how they are arranged."""
+    body = call.record({"query": str, "head": dict, "engine": str})
+    description = call.lake.do(Describe(body.get("query", ""), head_text(body.get("head") or {})))
+    shown = {
         "sources": [
-            {"kind": "Pool", "name": each.name, "id": each.id, "inferred": each.is_inferred} for each in found.pools
+            {"kind": "Pool", "name": pool.name, "id": pool.id, "inferred": pool.is_inferred}
+            for pool in description.pools
         ],
-        "channels": [_show_channel(each) for each in found.channels],
+        "channels": [_show_channel(channel) for channel in description.channels],
     }
-    return Text(json.dumps(told, ensure_ascii=False) + "\n", "application/json")
+    return Text(json.dumps(shown, ensure_ascii=False) + "\n", "application/json")
 
 
 def _show_channel(channel: Channel) -> dict[str, Any]:
@@ -225,26 +217,6 @@ def _show_channel(channel: Channel) -> dict[str, Any]:
         "aggregation_keys": None if channel.keys is None else [list(path) for path in channel.keys],
         "sort": None if order is None else [{"order": which, "key": list(path)} for which, path in order],
     }
-
-
-def _show_plan(plan: ScanPlan) -> Value:
-    return record([
-        ("pool", string(plan.pool)),
-        ("commit", string(plan.commit)),
-        ("objects", int64(plan.objects)),
-        ("total", int64(plan.total)),
-        ("pruned_by_key", int64(plan.pruned_by_key)),
-        ("pruned_by_zone_map", int64(plan.pruned_by_zone_map)),
-        ("size", int64(plan.size)),
-        ("engine", string(plan.engine)),
-        ("why", string(plan.why)),
-        ("queries", _texts(plan.queries)),
-        ("interpreted", _texts(plan.interpreted)),
-    ])  # fmt: skip
-
-
-def _texts(texts: tuple[str, ...]) -> Value:
-    return array(map(string, texts)) if texts else Value(t.array(t.STRING), ())
 
 
 def compile_program(call: Call) -> Answer:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+from shoal.api.branch import FindDone
+from shoal.api.codecs import commit_response, id_of
+from shoal.api.results import Results
+from shoal.api.transaction import Begin
 from shoal.engines.stopping import stopped_by
-from shoal.errors import NotFound
-from shoal.frames.results import Results
-from shoal.ids import to_text
+from shoal.errors import InvalidInput, NotFound
 from shoal.lake.branches import as_id
-from shoal.local.transaction import LocalTransaction
+from shoal.local.transactions import LocalTransaction
 from shoal.model.fields import time_value
 from shoal.model.values import int64, record
-from shoal.service.answers import Answer, commit_response, id_of
-from shoal.service.calls import Call
-from shoal.service.handlers.loads import deletion, pieces
-from shoal.service.handlers.pools import branch_update
+from shoal.service.answers import Answer
+from shoal.service.calls import Call, id_texts
+from shoal.service.handlers.loads import pieces
 from shoal.service.handlers.queries import Aside, stream
-from shoal.service.operations import Keyed
+from shoal.service.handlers.verbs import announce_commit
 
 
 def begin(call: Call) -> Answer:
@@ -27,47 +28,35 @@ def begin(call: Call) -> Answer:
     op, pool = call.operation(), call.pool()
     transaction = call.service.transactions.known(op, call.subject, pool.id, call.path["branch"])
     if transaction is None:
-        transaction = pool.begin(
-            call.path["branch"],
-            isolation=asked.get("isolation", "snapshot"),
-            expires=None if seconds is None else float(seconds),
-            id=op,
-        )
+        expires = None if seconds is None else float(seconds)
+        begun = call.lake.do(Begin(pool.id, call.path["branch"], asked.get("isolation", "snapshot"), expires, op))
+        assert isinstance(begun, LocalTransaction)  # a service stages in this process
+        transaction = begun
         call.service.transactions.add(transaction, call.subject, pool.id)
-    expires = time_value(int(transaction.session.expires * 1e9))
     return record([
         ("id", id_of(transaction.id)),
         ("base", id_of(transaction.base)),
-        ("expires", expires),
+        ("expires", time_value(int(transaction.session.expires * 1e9))),
         ("position", int64(transaction.session.position)),
     ])  # fmt: skip
 
 
 def load(call: Call) -> None:
     """Stage the body."""
-    with _step(call) as (transaction, steps):
-        if call.body.is_whole and call.keyed() in steps:
-            return
-        objects = call.pool().write(pieces(call))
-        keyed = call.keyed()
-        if keyed in steps:
-            return
-        transaction.add(objects)
-        if keyed is not None:
-            steps.add(keyed)
+    with _transaction(call) as transaction:
+        op = call.step() if call.body.is_whole else call.step
+        transaction.load(pieces(call), op=op)
     call.service.metrics.loaded.inc(call.body.size)
 
 
 def delete(call: Call) -> None:
     """Stage the removal of data objects, or of records."""
-    ids, where = deletion(call)
-    keyed = call.keyed()
-    with _step(call) as (transaction, steps):
-        if keyed in steps:
-            return
-        transaction.delete(ids, where=where)
-        if keyed is not None:
-            steps.add(keyed)
+    body = call.record({"object_ids": list, "where": str})
+    where, ids = body.get("where") or None, id_texts(body.get("object_ids", []))
+    if where is not None and ids:
+        raise InvalidInput("delete by object_ids or by where, not both")
+    with _transaction(call) as transaction:
+        transaction.delete(ids, where=where, op=call.step())
 
 
 def query(call: Call) -> Answer:
@@ -83,23 +72,18 @@ def query(call: Call) -> Answer:
 
 def commit(call: Call) -> Answer:
     """Put it all onto the branch; again, if the answer to the first time was lost."""
-    pool, branch = call.pool(), call.path["branch"]
+    branch = call.path["branch"]
     try:
         with _transaction(call) as transaction:
-            if call.is_set("optional") and transaction.is_empty:
-                transaction.abandon()
-                return None
-            done = transaction.commit(**call.note())
+            done = transaction.end(call.note(), if_changed=call.is_set("optional"))
     except NotFound:
-        # The service may have begun anew after the commit, and before its answer.
-        ident = as_id(call.path["id"])
-        position = call.number("position")
-        after = None if position is None else int(position)
-        found = None if ident is None else pool.inner.done(ident, branch, after)
-        if found is None:
+        # The service may have restarted after the commit, and before its answer.
+        done = _committed_before(call)
+        if done is None:
             raise
-        done = to_text(found)
-    branch_update(call, pool, branch, done)
+    if done is None:
+        return None
+    announce_commit(call, branch, done)
     return commit_response(done, call.warnings)
 
 
@@ -109,8 +93,15 @@ def abandon(call: Call) -> None:
         transaction.abandon()
 
 
-def _step(call: Call) -> AbstractContextManager[tuple[LocalTransaction, set[Keyed]]]:
-    return call.service.transactions.step(*_place(call))
+def _committed_before(call: Call) -> str | None:
+    """The commit of a transaction that the service has forgotten, if it was committed."""
+    if as_id(call.path["id"]) is None:
+        return None
+    position = call.number("position")
+    request = FindDone(
+        call.pool().id, call.path["branch"], call.path["id"], None if position is None else int(position)
+    )
+    return call.lake.do(request)
 
 
 def _transaction(call: Call) -> AbstractContextManager[LocalTransaction]:

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Self
 
+from shoal.api.options import DEFAULT_READ, ReadOptions
+from shoal.api.requests import NO_NOTE, Note, Op
+from shoal.api.results import Results
+from shoal.api.transaction import Begin, Transaction
 from shoal.errors import InvalidInput
-from shoal.frames.results import Results
 from shoal.ids import Id, to_text
 from shoal.lake import changes, rewriting, sessions
 from shoal.lake.keys import KeyRange
 from shoal.lake.lake import Lake
-from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.sessions import Session
 from shoal.lake.snapshots import NOTHING, Patch
 from shoal.lake.stores import open_lake
-from shoal.local.writing import make_note, object_ids, write_data
+from shoal.local.commits import object_ids
+from shoal.local.lake import LocalLake, implements, operation, stored_note
+from shoal.local.loads import write_data
 from shoal.planner.predicates import parse_predicate
 from shoal.planner.queries import Question, ask
 
 
-class LocalTransaction:
+@implements(Begin)
+def begin(lake: LocalLake, request: Begin) -> LocalTransaction:
+    """Begin a transaction on the tip of a branch."""
+    pool = lake.writable(request.pool)
+    seconds = sessions.DEFAULT_SECONDS if request.expires is None else request.expires
+    session = sessions.begin(pool, request.branch, request.isolation, seconds, operation(request.op))
+    return LocalTransaction(lake.root, pool, session)
+
+
+class LocalTransaction(Transaction):
     """A session on a branch, with what it takes to write."""
 
     def __init__(self, lake: Lake, pool: Pool, session: Session) -> None:
@@ -34,6 +46,8 @@ class LocalTransaction:
         self._seen: tuple[Patch, Id | None] | None = None
         self._turn = Lock()
         """A query that is being read notes what it reads, while something else may be staged."""
+        self._steps: set[str] = set()
+        """The operations that were staged: a repetition stages nothing."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._lake.store.uri, to_text(self._pool.config.id), self.session)
@@ -46,27 +60,43 @@ class LocalTransaction:
     def base(self) -> str | None:
         return None if self.session.base is None else to_text(self.session.base)
 
-    def load(self, data: Any, *, format: str = "auto") -> None:  # noqa: A002 - the word for it
+    def load(
+        self,
+        data: Any,
+        *,
+        format: str = "auto",  # noqa: A002 - the word for it
+        options: ReadOptions = DEFAULT_READ,
+        op: Op = None,
+    ) -> None:
         sessions.check_open(self.session)
-        self.add(write_data(self._pool, data, format, None))
+        if isinstance(op, str) and op in self._steps:
+            return
+        objects = write_data(self._pool, data, format, None, options)
+        self._step(op, Patch(tuple(objects)))
 
-    def add(self, objects: Sequence[DataObject]) -> None:
-        """Stage objects that were just written."""
-        self._stage(Patch(tuple(objects)))
-
-    def delete(self, ids: Sequence[str] = (), *, where: str | None = None) -> None:
+    def delete(self, ids: Sequence[str] = (), *, where: str | None = None, op: Op = None) -> None:
         sessions.check_open(self.session)
+        if isinstance(op, str) and op in self._steps:
+            return
         view = self._view()
         if where is None:
-            found = changes.find_objects(self._pool, view, object_ids(self._pool, ids))
-            self._stage(Patch((), tuple(found)))
+            objects = changes.find_objects(self._pool, view, object_ids(self._pool, ids))
+            self._step(op, Patch((), tuple(objects)))
             return
         if ids:
             raise InvalidInput("delete by ids or by a filter, not both")
         predicate = parse_predicate(where)
-        wanted = predicate.key_range(self._pool.config.key.paths[0])
-        self._on_read(self._pool.config.id, wanted)
-        self._stage(rewriting.without(self._pool, view, predicate))
+        self._on_read(self._pool.config.id, predicate.key_range(self._pool.config.key.paths[0]))
+        self._step(op, rewriting.without(self._pool, view, predicate))
+
+    def _step(self, op: Op, patch: Patch) -> None:
+        """Stage changes, unless this operation has staged them before."""
+        ident = op() if callable(op) else op
+        if ident in self._steps:
+            return
+        self._stage(patch)
+        if ident is not None:
+            self._steps.add(ident)
 
     def query(self, program: str) -> Results:
         pool, branch = self._pool.config.id, self.session.branch
@@ -78,12 +108,13 @@ class LocalTransaction:
         with self._turn:
             self.session = sessions.take_over(self.session, [other.session for other in others])
 
-    def commit(self, *, author: str | None = None, message: str = "", meta: Any = None) -> str:
+    def end(self, note: Note = NO_NOTE, *, if_changed: bool = False) -> str | None:
         self._require_undone()
-        note = make_note(author, message, meta)
-        staged = self.session.staged
-        note = changes.with_message(note, rewriting.describe_patch(staged))
-        commit = sessions.commit(self._pool, self.session, note)
+        if if_changed and self.is_empty:
+            self.abandon()
+            return None
+        described = changes.with_message(stored_note(note), rewriting.describe_patch(self.session.staged))
+        commit = sessions.commit(self._pool, self.session, described)
         self.is_done = True
         return to_text(commit)
 
@@ -121,16 +152,3 @@ class LocalTransaction:
 def _restore(uri: str, pool: str, session: Session) -> LocalTransaction:
     lake = open_lake(uri)
     return LocalTransaction(lake, lake.pool(pool), sessions.forked(session))
-
-
-@contextmanager
-def committed(transaction: LocalTransaction, author: str | None, message: str, meta: Any) -> Iterator[LocalTransaction]:
-    """A transaction that is committed at the end, if it changed anything; on an error it is abandoned."""
-    try:
-        yield transaction
-    except BaseException:
-        if not transaction.is_done:
-            transaction.abandon()
-        raise
-    if not transaction.is_done and not transaction.is_empty:
-        transaction.commit(author=author, message=message, meta=meta)

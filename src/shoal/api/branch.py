@@ -1,0 +1,262 @@
+"""A branch of a pool: the requests about it, and the handle whose methods make them.
+
+Reads take a commitish as well: the name of a branch or tag, the id of a commit, or an RFC 3339 time, which stands for
+the branch `main` as it was then. Errors are those of `shoal.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from shoal.api.codecs import COMMIT, COMMITS, COMPACTIONS, DONE, OBJECTS, OPTIONAL_COMMIT, RUNS
+from shoal.api.infos import CommitInfo, Compaction, ObjectInfo, PoolInfo
+from shoal.api.options import DEFAULT_READ, ReadOptions, Watch
+from shoal.api.requests import NO_NOTE, Executor, Need, Note, NoteArgs, Op, R, Request, in_body, in_query, verb
+from shoal.api.transaction import Begin, Isolation, Transaction, committed
+from shoal.errors import InvalidInput
+
+_ENGINE = "interp, duckdb, spark or auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Request[str]):
+    """Commit data; the id of the commit."""
+
+    pool: str
+    branch: str
+    data: Any
+    format: str = "auto"
+    options: ReadOptions = DEFAULT_READ
+    engine: str | None = None
+    watch: Watch | None = None
+    note: Note = NO_NOTE
+    op: Op = None
+
+
+@verb("POST", "/pool/{pool}/branch/{branch}/delete", Need.WRITE, COMMIT, event="branch-commit")
+class Delete(Request[str]):
+    """Remove data objects, or the records that a filter is true for."""
+
+    pool: str
+    branch: str
+    ids: tuple[str, ...] = in_body("object_ids", "array", default=())
+    where: str | None = in_body("where", default=None)
+    engine: str | None = in_query("engine", _ENGINE)
+    note: Note = NO_NOTE
+    op: Op = None
+
+    def __post_init__(self) -> None:
+        if self.where is not None and self.ids:
+            raise InvalidInput("delete by ids or by a filter, not both")
+
+
+@verb("POST", "/pool/{pool}/branch/{branch}/compact", Need.WRITE, COMMIT, event="branch-commit")
+class Compact(Request[str]):
+    """Rewrite data objects as sorted ones without overlaps."""
+
+    pool: str
+    branch: str
+    ids: tuple[str, ...] = in_body("object_ids", "array", default=())
+    engine: str | None = in_query("engine", _ENGINE)
+    vectors: bool = in_query("vectors", "accepted for clients that give it", "boolean")
+    note: Note = NO_NOTE
+    op: Op = None
+
+
+@verb("GET", "/pool/{pool}/branch/{branch}/runs", Need.READ, RUNS, name="runs")
+class CompactRuns(Request[list[list[str]]]):
+    """List the data objects that are worth compacting, each run together."""
+
+    pool: str
+    branch: str
+
+
+@verb("POST", "/pool/{pool}/branch/{branch}/manage", Need.WRITE, COMPACTIONS, name="manage", event="branch-commit")
+class CompactAll(Request[Iterator[Compaction]]):
+    """Compact what is worth it, each run by a commit of its own."""
+
+    pool: str
+    branch: str
+    engine: str | None = in_query("engine", _ENGINE)
+
+
+@verb("POST", "/pool/{pool}/branch/{branch}/revert/{commit}", Need.WRITE, COMMIT, event="branch-commit")
+class Revert(Request[str]):
+    """Undo a commit by a new one that does the opposite."""
+
+    pool: str
+    branch: str
+    commit: str
+    note: Note = NO_NOTE
+    op: Op = None
+
+
+@verb("POST", "/pool/{pool}/branch/{branch}/merge/{child}", Need.WRITE, COMMIT, event="branch-commit")
+class Merge(Request[str]):
+    """Bring the changes of another branch into this one, as one commit."""
+
+    pool: str
+    branch: str
+    child: str
+    note: Note = NO_NOTE
+    op: Op = None
+
+
+@verb("POST", "/pool/{pool}/branch/{branch}/rebase/{onto}", Need.WRITE, OPTIONAL_COMMIT, event="branch-update")
+class Rebase(Request[str | None]):
+    """Replay the commits of a branch on the tip of another; the new tip."""
+
+    pool: str
+    branch: str
+    onto: str
+    op: Op = None
+
+
+@verb("GET", "/pool/{pool}/branch/{branch}/commit/{id}", Need.READ, DONE, name="commitStatus")
+class FindDone(Request[str | None]):
+    """Find the commit that an operation made on a branch, by the id of the operation."""
+
+    pool: str
+    branch: str
+    id: str
+    after: float | None = in_query("position", "where the journal stood before the operation, if known", "number")
+
+
+@verb("GET", "/pool/{pool}/revision/{revision}/log", Need.READ, COMMITS)
+class Log(Request[Iterator[CommitInfo]]):
+    """List commits, newest first."""
+
+    pool: str
+    revision: str
+
+
+@verb("GET", "/pool/{pool}/revision/{revision}/objects", Need.READ, OBJECTS)
+class Objects(Request[Iterator[ObjectInfo]]):
+    """List data objects, in the order of the pool key."""
+
+    pool: str
+    revision: str
+
+
+@verb("GET", "/pool/{pool}/revision/{revision}", Need.READ, OPTIONAL_COMMIT)
+class Resolve(Request[str | None]):
+    """Find the commit that a commitish stands for; none for an empty branch."""
+
+    pool: str
+    revision: str
+
+
+class Branch:
+    """A branch of a pool, by the verbs that work on one.
+
+    What changes something takes an `op`, the id of the operation (`to_text(new())` of `shoal.ids`). If its outcome is
+    unknown, repeat it with the same id: it is done once, and a repeat gives the same answer. `author`, `message` and
+    `meta` go with the commit.
+    """
+
+    def __init__(self, lake: Executor, pool: PoolInfo, name: str) -> None:
+        self.lake = lake
+        self._pool = pool
+        self.branch_name = name
+
+    @property
+    def pool_id(self) -> str:
+        """The id of its pool."""
+        return self._pool.id
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Branch):
+            return NotImplemented
+        return (self.pool_id, self.branch_name) == (other.pool_id, other.branch_name)
+
+    def __hash__(self) -> int:
+        return hash((self.pool_id, self.branch_name))
+
+    def __repr__(self) -> str:
+        return f"<branch {self._pool.name}@{self.branch_name}>"
+
+    def load(
+        self,
+        data: Any,
+        *,
+        format: str = "auto",  # noqa: A002 - the word for it
+        options: ReadOptions = DEFAULT_READ,
+        engine: str | None = None,
+        watch: Watch | None = None,
+        op: Op = None,
+        **note: Unpack[NoteArgs],
+    ) -> str:
+        """Commit data (bytes, a path, a file, values, tables, frames); the id of the commit. See `docs/python.md`.
+
+        With `engine="spark"` Spark tasks read the files; very large ones go to Spark unless another engine is named.
+        `watch` sees how far each file has been read.
+        """
+        return self._do(Load, data, format, options, engine, watch, Note(**note), op)
+
+    def delete(
+        self,
+        ids: Sequence[str] = (),
+        *,
+        where: str | None = None,
+        engine: str | None = None,
+        op: Op = None,
+        **note: Unpack[NoteArgs],
+    ) -> str:
+        """Remove data objects, or the records that a filter is true for; the id of the commit."""
+        return self._do(Delete, tuple(ids), where, engine, Note(**note), op)
+
+    def compact(self, ids: Sequence[str], *, engine: str | None = None, op: Op = None, **note: Unpack[NoteArgs]) -> str:
+        """Rewrite data objects as sorted ones without overlaps; the id of the commit."""
+        return self._do(Compact, tuple(ids), engine, False, Note(**note), op)
+
+    def compact_runs(self) -> list[list[str]]:
+        """The data objects that are worth compacting, each run together."""
+        return self._do(CompactRuns)
+
+    def compact_all(self, *, engine: str | None = None) -> Iterator[Compaction]:
+        """Compact what is worth it, each run by a commit of its own."""
+        return self._do(CompactAll, engine)
+
+    def revert(self, commit: str, *, op: Op = None, **note: Unpack[NoteArgs]) -> str:
+        """Undo a commit by a new one that does the opposite; the id of the new one."""
+        return self._do(Revert, commit, Note(**note), op)
+
+    def merge(self, child: str, *, op: Op = None, **note: Unpack[NoteArgs]) -> str:
+        """Bring the changes of another branch into this one; the id of the commit here."""
+        return self._do(Merge, child, Note(**note), op)
+
+    def rebase(self, onto: str, *, op: Op = None) -> str | None:
+        """Replay the commits of this branch on the tip of another; the new tip."""
+        return self._do(Rebase, onto, op)
+
+    def done(self, op: str) -> str | None:
+        """The commit that an operation made here, by its id; None if it was not done."""
+        return self._do(FindDone, op)
+
+    def log(self, at: str | None = None) -> Iterator[CommitInfo]:
+        """Commits, newest first, of this branch or of a commitish."""
+        return self.lake.do(Log(self._pool.id, at or self.branch_name))
+
+    def objects(self, at: str | None = None) -> Iterator[ObjectInfo]:
+        """Data objects, in the order of the pool key, of this branch or of a commitish."""
+        return self.lake.do(Objects(self._pool.id, at or self.branch_name))
+
+    def resolve(self, commitish: str | None = None) -> str | None:
+        """The id of the commit that this branch, or a commitish, stands for; None for an empty branch."""
+        return self.lake.do(Resolve(self._pool.id, commitish or self.branch_name))
+
+    def begin(self, *, isolation: Isolation = "snapshot", expires: float | None = None, op: Op = None) -> Transaction:
+        """Begin a transaction, which the caller has to end."""
+        return self._do(Begin, isolation, expires, op)
+
+    def transaction(
+        self, *, isolation: Isolation = "snapshot", expires: float | None = None, **note: Unpack[NoteArgs]
+    ) -> AbstractContextManager[Transaction]:
+        """Begin a transaction; as a context manager it commits at the end and abandons on an error."""
+        return committed(self.begin(isolation=isolation, expires=expires), Note(**note))
+
+    def _do(self, request: Callable[..., Request[R]], *fields: Any) -> R:
+        return self.lake.do(request(self._pool.id, self.branch_name, *fields))

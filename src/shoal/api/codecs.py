@@ -1,0 +1,330 @@
+"""Results as values, for HTTP: one codec per kind of result, used by the service one way and by the client the other.
+
+The forms are those of the Zed lake API, where it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from shoal.api.infos import CommitInfo, Compaction, Diff, LakeStatus, ObjectInfo, PoolInfo, RefInfo, ScanPlan, Vacuumed
+from shoal.errors import StorageFailure
+from shoal.ids import Id, parse, to_text
+from shoal.model import types as t
+from shoal.model.fields import KSUID, NO_ID, get_or, id_value, named, time_value
+from shoal.model.values import NULL, Value, array, int64, record, string
+
+R = TypeVar("R")
+T = TypeVar("T")
+Encoded: TypeAlias = "Value | list[Value] | Iterator[Value] | None"
+"""One value, a few, a stream of them, or none."""
+
+
+class Reader:
+    """Reads the values that a service answers with; `where` is its URL, for errors."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def field(self, value: Value, name: str) -> Value:
+        """A field that has to be there."""
+        field = value.field(name)
+        if field is None:
+            raise StorageFailure(f"{self.where}: the answer of the service lacks {name!r} (another version?)")
+        return field
+
+    def data(self, value: Value, name: str) -> Any:
+        """The data of a field that must not be null."""
+        data = self.field(value, name).data
+        if data is None:
+            raise StorageFailure(f"{self.where}: the answer of the service has no {name!r} (another version?)")
+        return data
+
+    def id(self, value: Value, name: str) -> str:
+        """A field that is an id, as text or as bytes."""
+        ident = self.optional_id(value, name)
+        if ident is None:
+            raise StorageFailure(f"{self.where}: the answer of the service lacks the id {name!r} (another version?)")
+        return ident
+
+    def optional_id(self, value: Value, name: str) -> str | None:
+        """A field that may be an id; None if it is null, absent or all zeros."""
+        field = value.field(name)
+        if field is None or field.data is None:
+            return None
+        ident = _id(field)
+        return None if ident == NO_ID else to_text(ident)
+
+    def ids(self, value: Value) -> list[str]:
+        """The ids in an array."""
+        typ = value.type.under
+        assert isinstance(typ, t.Array)
+        return [to_text(_id(Value(typ.elem, data))) for data in value.data or ()]
+
+
+def _id(value: Value) -> Id:
+    return parse(value.data) if value.type.under is t.STRING else Id(value.data)
+
+
+def id_of(text: str | None) -> Value:
+    """An id as a value; zeros stand for none."""
+    return id_value(NO_ID if text is None else parse(text))
+
+
+def texts(items: Iterable[str]) -> Value:
+    """An array of strings, which may be empty."""
+    return Value(t.array(t.STRING), tuple(items))
+
+
+# ---- items
+
+
+def show_pool(pool: PoolInfo) -> Value:
+    """A pool, as `pools.Config`."""
+    order = Value(t.named("order.Which", t.STRING), pool.order)
+    paths = t.named("field.List", t.array(t.named("field.Path", t.array(t.STRING))))
+    layout = named("order.SortKey", ("order", order), ("keys", Value(paths, pool.paths)))
+    return named(
+        "pools.Config",
+        ("ts", time_value(pool.ts)),
+        ("name", string(pool.name)),
+        ("id", id_of(pool.id)),
+        ("layout", layout),
+        ("seek_stride", int64(pool.seek_stride)),
+        ("threshold", int64(pool.object_size)),
+    )
+
+
+def read_pool(reader: Reader, value: Value) -> PoolInfo:
+    """The pool in a `pools.Config`."""
+    layout = reader.field(value, "layout")
+    return PoolInfo(
+        reader.data(value, "name"),
+        reader.id(value, "id"),
+        tuple(tuple(path) for path in reader.data(layout, "keys")),
+        reader.data(layout, "order"),
+        reader.data(value, "threshold"),
+        reader.data(value, "seek_stride"),
+        reader.data(value, "ts"),
+    )
+
+
+def show_ref(ref: RefInfo) -> Value:
+    """A branch or a tag, as `branches.Config`."""
+    return named(
+        "branches.Config", ("ts", time_value(ref.ts)), ("name", string(ref.name)), ("commit", id_of(ref.commit))
+    )
+
+
+def read_ref(reader: Reader, value: Value) -> RefInfo:
+    """The branch or tag in a `branches.Config`."""
+    return RefInfo(reader.data(value, "name"), reader.optional_id(value, "commit"), get_or(value, "ts", 0))
+
+
+def show_commit(commit: CommitInfo) -> Value:
+    """A commit, as `Commit`; a merge says what it merged."""
+    merged = [] if commit.merged is None else [("merged", id_of(commit.merged))]
+    return named(
+        "Commit",
+        ("id", id_of(commit.id)),
+        ("parent", id_of(commit.parent)),
+        ("retries", Value(t.UINT8, min(commit.retries, 255))),
+        ("author", string(commit.author)),
+        ("date", time_value(commit.ts)),
+        ("message", string(commit.message)),
+        ("meta", commit.meta),
+        *merged,
+    )
+
+
+def read_commit(reader: Reader, value: Value) -> CommitInfo:
+    """The commit in a `Commit`."""
+    return CommitInfo(
+        reader.id(value, "id"),
+        reader.optional_id(value, "parent"),
+        reader.data(value, "author"),
+        reader.data(value, "date"),
+        reader.data(value, "message"),
+        value.field("meta") or NULL,
+        reader.optional_id(value, "merged"),
+        get_or(value, "retries", 0),
+    )
+
+
+def show_object(o: ObjectInfo) -> Value:
+    """A data object, as `data.Object`."""
+    types = (("id", KSUID), ("min", o.min.type), ("max", o.max.type), ("count", t.UINT64), ("size", t.INT64))
+    return Value(t.named("data.Object", t.record(types)), (parse(o.id), o.min.data, o.max.data, o.count, o.size))
+
+
+def read_object(reader: Reader, value: Value) -> ObjectInfo:
+    """The data object in a `data.Object`."""
+    low, high = (reader.field(value, name) for name in ("min", "max"))
+    return ObjectInfo(reader.id(value, "id"), low, high, reader.data(value, "count"), reader.data(value, "size"))
+
+
+def show_compaction(compaction: Compaction) -> Value:
+    """The outcome for one run of objects."""
+    return record(
+        [
+            ("objects", int64(compaction.objects)),
+            ("commit", id_of(compaction.commit)),
+            ("error", string(compaction.error)),
+        ]
+    )
+
+
+def read_compaction(reader: Reader, value: Value) -> Compaction:
+    """The outcome for one run of objects."""
+    return Compaction(reader.data(value, "objects"), reader.optional_id(value, "commit"), get_or(value, "error", ""))
+
+
+def show_plan(plan: ScanPlan) -> Value:
+    """A plan: its fields, by their names."""
+    return record([(field.name, _plain(getattr(plan, field.name))) for field in fields(plan)])
+
+
+def _plain(data: str | int | tuple[str, ...]) -> Value:
+    if isinstance(data, tuple):
+        return texts(data)
+    return string(data) if isinstance(data, str) else int64(data)
+
+
+def read_plan(reader: Reader, value: Value) -> ScanPlan:
+    """The plan in a record."""
+    data = {field.name: reader.data(value, field.name) for field in fields(ScanPlan)}
+    return ScanPlan(**{**data, "queries": tuple(data["queries"]), "interpreted": tuple(data["interpreted"])})
+
+
+def commit_response(commit: str | None, warnings: Iterable[str] = ()) -> Value:
+    """`api.CommitResponse`, the answer to what makes a commit. Without warnings their list is null."""
+    given = tuple(warnings)
+    return named("api.CommitResponse", ("commit", id_of(commit)), ("warnings", Value(t.array(t.STRING), given or None)))
+
+
+# ---- results
+
+
+@dataclass(frozen=True, slots=True)
+class Codec(Generic[R]):
+    """How a result travels."""
+
+    encode: Callable[[R], Encoded]
+    decode: Callable[[Reader, Iterator[Value]], R]
+    is_stream: bool = False
+    """Whether the result is read while it arrives."""
+    is_empty: bool = False
+    """Whether there is nothing to say: status 204."""
+
+
+def _one(show: Callable[[T], Value], read: Callable[[Reader, Value], T]) -> Codec[T]:
+    return Codec(show, lambda reader, values: read(reader, _only(reader, values)))
+
+
+def _list(show: Callable[[T], Value], read: Callable[[Reader, Value], T]) -> Codec[list[T]]:
+    return Codec(
+        lambda items: [show(item) for item in items], lambda reader, values: [read(reader, value) for value in values]
+    )
+
+
+def _stream(show: Callable[[T], Value], read: Callable[[Reader, Value], T]) -> Codec[Iterator[T]]:
+    return Codec(
+        lambda items: map(show, items), lambda reader, values: (read(reader, value) for value in values), is_stream=True
+    )
+
+
+def _only(reader: Reader, values: Iterator[Value]) -> Value:
+    received = list(values)
+    if len(received) != 1:
+        raise StorageFailure(
+            f"{reader.where}: not the service of a lake (it answers with {len(received)} values, not one)"
+        )
+    return received[0]
+
+
+def _show_diff(diff: Diff) -> list[Value]:
+    sides = [("+", o) for o in diff.added] + [("-", o) for o in diff.removed]
+    return [record([("side", string(side)), ("object", show_object(o))]) for side, o in sides]
+
+
+def _read_diff(reader: Reader, values: Iterator[Value]) -> Diff:
+    sides: dict[str, list[ObjectInfo]] = {"+": [], "-": []}
+    for value in values:
+        sides[reader.data(value, "side")].append(read_object(reader, reader.field(value, "object")))
+    return Diff(tuple(sides["+"]), tuple(sides["-"]))
+
+
+def _show_status(status: LakeStatus) -> Value:
+    return record(
+        [
+            ("id", id_of(status.id)),
+            ("version", int64(status.version)),
+            ("features", texts(status.features)),
+            ("pools", int64(status.pools)),
+        ]
+    )
+
+
+def _read_status(reader: Reader, value: Value) -> LakeStatus:
+    return LakeStatus(
+        reader.where,
+        reader.id(value, "id"),
+        reader.data(value, "version"),
+        tuple(reader.data(value, "features")),
+        reader.data(value, "pools"),
+    )
+
+
+def _show_done(commit: str | None) -> Value:
+    return record([("commit", id_of(commit)), ("is_done", Value(t.BOOL, commit is not None))])
+
+
+def _read_done(reader: Reader, value: Value) -> str | None:
+    return reader.id(value, "commit") if reader.data(value, "is_done") else None
+
+
+def _show_vacuumed(vacuumed: Vacuumed) -> Value:
+    return record([("objects", int64(vacuumed.objects)), ("size", int64(vacuumed.size))])
+
+
+def _read_vacuumed(reader: Reader, value: Value) -> Vacuumed:
+    return Vacuumed(reader.data(value, "objects"), reader.data(value, "size"))
+
+
+def show_side(side: tuple[str, Value]) -> Value:
+    """A value that differs, with the side that has it."""
+    return record([("side", string(side[0])), ("value", side[1])])
+
+
+def read_side(reader: Reader, value: Value) -> tuple[str, Value]:
+    """A value that differs, with the side that has it."""
+    return reader.data(value, "side"), reader.field(value, "value")
+
+
+def show_ids(ids: Iterable[str]) -> Value:
+    """Ids of data objects."""
+    return record([("object_ids", array(map(id_of, ids)))])
+
+
+NOTHING: Codec[None] = Codec(lambda result: None, lambda reader, values: None, is_empty=True)
+COMMIT: Codec[str] = _one(commit_response, lambda reader, value: reader.id(value, "commit"))
+OPTIONAL_COMMIT: Codec[str | None] = _one(
+    lambda commit: record([("commit", id_of(commit))]), lambda reader, value: reader.optional_id(value, "commit")
+)
+DONE: Codec[str | None] = _one(_show_done, _read_done)
+STATUS: Codec[LakeStatus] = _one(_show_status, _read_status)
+POOL: Codec[PoolInfo] = _one(show_pool, read_pool)
+POOLS: Codec[list[PoolInfo]] = _list(show_pool, read_pool)
+REF: Codec[RefInfo] = _one(show_ref, read_ref)
+REFS: Codec[list[RefInfo]] = _list(show_ref, read_ref)
+COMMITS: Codec[Iterator[CommitInfo]] = _stream(show_commit, read_commit)
+OBJECTS: Codec[Iterator[ObjectInfo]] = _stream(show_object, read_object)
+DIFF: Codec[Diff] = Codec(_show_diff, _read_diff)
+SIDES: Codec[Iterator[tuple[str, Value]]] = _stream(show_side, read_side)
+COMPACTIONS: Codec[Iterator[Compaction]] = _stream(show_compaction, read_compaction)
+RUNS: Codec[list[list[str]]] = _list(lambda run: array(map(id_of, run)), lambda reader, value: reader.ids(value))
+VACUUMED: Codec[Vacuumed] = _one(_show_vacuumed, _read_vacuumed)
+IDS: Codec[list[str]] = _one(show_ids, lambda reader, value: reader.ids(reader.field(value, "object_ids")))
+PLANS: Codec[list[ScanPlan]] = _list(show_plan, read_plan)

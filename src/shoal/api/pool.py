@@ -1,0 +1,184 @@
+"""A pool: the requests about it, and the handle whose methods make them. A pool stands for its branch `main`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from shoal.api.branch import Branch
+from shoal.api.codecs import DIFF, IDS, NOTHING, REF, REFS, VACUUMED
+from shoal.api.infos import MAIN, Diff, PoolInfo, RefInfo, Vacuumed
+from shoal.api.requests import Executor, Need, Op, Request, in_body, in_query, verb
+from shoal.model.values import Value
+
+GRACE = "seconds that garbage stays"
+DRY_RUN = "T to remove nothing"
+
+
+@verb("GET", "/pool/{pool}/branch", Need.READ, REFS)
+class ListBranches(Request[list[RefInfo]]):
+    """List all branches, by name."""
+
+    pool: str
+
+
+@verb("GET", "/pool/{pool}/tag", Need.READ, REFS)
+class ListTags(Request[list[RefInfo]]):
+    """List all tags, by name."""
+
+    pool: str
+
+
+@verb("POST", "/pool/{pool}", Need.WRITE, REF, event="branch-update")
+class CreateBranch(Request[RefInfo]):
+    """Create a branch at a commitish."""
+
+    pool: str
+    name: str = in_body("name")
+    commit: str = in_body("commit", is_id=True, default=MAIN)
+    op: Op = None
+
+
+@verb("DELETE", "/pool/{pool}/branch/{branch}", Need.WRITE, NOTHING, event="branch-delete")
+class DropBranch(Request[None]):
+    """Remove a branch; what it held stays until a vacuum."""
+
+    pool: str
+    branch: str
+    op: Op = None
+
+
+@verb("POST", "/pool/{pool}/tag", Need.WRITE, REF, event="branch-update")
+class CreateTag(Request[RefInfo]):
+    """Create a tag at a commitish. Tags never move."""
+
+    pool: str
+    name: str = in_body("name")
+    commit: str = in_body("commit", is_id=True, default=MAIN)
+    op: Op = None
+
+
+@verb("DELETE", "/pool/{pool}/tag/{tag}", Need.WRITE, NOTHING, event="branch-delete")
+class DropTag(Request[None]):
+    """Remove a tag."""
+
+    pool: str
+    tag: str
+    op: Op = None
+
+
+@verb("GET", "/pool/{pool}/diff", Need.READ, DIFF, name="diff")
+class DiffObjects(Request[Diff]):
+    """List the data objects that one commitish has and another has not; with `values`, the values that differ."""
+
+    pool: str
+    old: str = in_query("old", "a commitish")
+    new: str = in_query("new", "a commitish")
+    values: bool = in_query("values", "T for values", "boolean")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffValues(Request[Iterator[tuple[str, Value]]]):
+    """The values that differ, in the order of the pool key, each with "-" or "+"."""
+
+    pool: str
+    old: str
+    new: str
+
+
+@verb("POST", "/pool/{pool}/vacuum", Need.ADMIN, VACUUMED)
+class VacuumPool(Request[Vacuumed]):
+    """Remove what nothing reaches."""
+
+    pool: str
+    grace: float | None = in_query("grace", GRACE, "number")
+    dry_run: bool = in_query("dryrun", DRY_RUN, "boolean")
+
+
+@verb("POST", "/pool/{pool}/vacate/{commit}", Need.ADMIN, NOTHING)
+class Vacate(Request[None]):
+    """Let history begin with a commit."""
+
+    pool: str
+    commit: str
+
+
+@verb("POST", "/pool/{pool}/purge", Need.ADMIN, IDS)
+class Purge(Request[list[str]]):
+    """Remove data objects from all of history."""
+
+    pool: str
+    ids: tuple[str, ...] = in_body("object_ids", "array", default=())
+
+
+class Pool(Branch):
+    """A pool of a lake, and by itself its branch `main`: `pool.load(data)` is `pool.branch("main").load(data)`."""
+
+    def __init__(self, lake: Executor, info: PoolInfo) -> None:
+        super().__init__(lake, info, MAIN)
+
+    def __repr__(self) -> str:
+        return f"<pool {self.name} of {getattr(self.lake, 'uri', '')}>"
+
+    @property
+    def name(self) -> str:
+        """Its name when it was opened."""
+        return self._pool.name
+
+    @property
+    def id(self) -> str:
+        """Its id, which stays when it is renamed."""
+        return self._pool.id
+
+    def info(self) -> PoolInfo:
+        """Its name and what never changes about it."""
+        return self._pool
+
+    def branch(self, name: str) -> Branch:
+        """A branch by its name; whether it exists shows when it is used."""
+        return Branch(self.lake, self._pool, name)
+
+    def branches(self) -> list[RefInfo]:
+        """All branches, by name."""
+        return self.lake.do(ListBranches(self.id))
+
+    def tags(self) -> list[RefInfo]:
+        """All tags, by name."""
+        return self.lake.do(ListTags(self.id))
+
+    def create_branch(self, name: str, at: str = MAIN, *, op: Op = None) -> Branch:
+        """Create a branch at a commitish."""
+        self.lake.do(CreateBranch(self.id, name, at, op))
+        return self.branch(name)
+
+    def drop_branch(self, name: str, *, op: Op = None) -> None:
+        """Remove a branch; what it held stays until a vacuum."""
+        self.lake.do(DropBranch(self.id, name, op))
+
+    def create_tag(self, name: str, at: str = MAIN, *, op: Op = None) -> None:
+        """Create a tag at a commitish. Tags never move."""
+        self.lake.do(CreateTag(self.id, name, at, op))
+
+    def drop_tag(self, name: str, *, op: Op = None) -> None:
+        """Remove a tag."""
+        self.lake.do(DropTag(self.id, name, op))
+
+    def diff(self, old: str, new: str) -> Diff:
+        """The data objects that one commitish has and another has not."""
+        return self.lake.do(DiffObjects(self.id, old, new))
+
+    def diff_values(self, old: str, new: str) -> Iterator[tuple[str, Value]]:
+        """The values that differ, in the order of the pool key, each with "-" or "+"."""
+        return self.lake.do(DiffValues(self.id, old, new))
+
+    def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
+        """Remove what nothing reaches and is older than the grace period in seconds (7 days unless given)."""
+        return self.lake.do(VacuumPool(self.id, grace, dry_run))
+
+    def vacate(self, commit: str) -> None:
+        """Let history begin with a commit."""
+        self.lake.do(Vacate(self.id, commit))
+
+    def purge(self, ids: Sequence[str]) -> list[str]:
+        """Remove data objects from all of history; their ids."""
+        return self.lake.do(Purge(self.id, tuple(ids)))

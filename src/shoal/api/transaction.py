@@ -1,0 +1,97 @@
+"""Transactions: changes to one branch that become one commit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, Self, Unpack
+
+from shoal.api.options import DEFAULT_READ, ReadOptions
+from shoal.api.requests import NO_NOTE, Note, NoteArgs, Op, Request
+from shoal.api.results import Results
+
+Isolation = Literal["snapshot", "serializable"]
+
+
+class Transaction(ABC):
+    """Staged changes to one branch. It can be pickled: copies stage in other processes, `take_over` collects them."""
+
+    is_done: bool = False
+    """Whether it was committed or abandoned."""
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """The id of the transaction: a commit that is repeated with it happens once."""
+
+    @property
+    @abstractmethod
+    def base(self) -> str | None:
+        """The commit it began on."""
+
+    @abstractmethod
+    def load(
+        self,
+        data: Any,
+        *,
+        format: str = "auto",  # noqa: A002 - the word for it
+        options: ReadOptions = DEFAULT_READ,
+        op: Op = None,
+    ) -> None:
+        """Stage data; once, if it is repeated with the same `op`."""
+
+    @abstractmethod
+    def delete(self, ids: Sequence[str] = (), *, where: str | None = None, op: Op = None) -> None:
+        """Stage the removal of data objects, or of the records that a filter is true for."""
+
+    @abstractmethod
+    def query(self, program: str) -> Results:
+        """Query the lake as the transaction sees it; a program without a source reads the branch."""
+
+    @abstractmethod
+    def take_over(self, *others: Self) -> None:
+        """Bring in what copies of this transaction staged."""
+
+    def commit(self, **note: Unpack[NoteArgs]) -> str:
+        """Commit what was staged; the id of the commit. Conflict if another writer changed what it depends on."""
+        commit = self.end(Note(**note))
+        assert commit is not None
+        return commit
+
+    @abstractmethod
+    def end(self, note: Note = NO_NOTE, *, if_changed: bool = False) -> str | None:
+        """Commit; with `if_changed` a transaction that changed nothing ends without a commit."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Drop what was staged."""
+
+    def give_up(self) -> None:
+        """Abandon it because of an error."""
+        if not self.is_done:
+            self.abandon()
+
+
+@dataclass(frozen=True, slots=True)
+class Begin(Request[Transaction]):
+    """Begin a transaction on the tip of a branch."""
+
+    pool: str
+    branch: str
+    isolation: Isolation = "snapshot"
+    expires: float | None = None
+    op: Op = None
+
+
+@contextmanager
+def committed(transaction: Transaction, note: Note) -> Iterator[Transaction]:
+    """Commit a transaction at the end, if it changed anything; abandon it on an error."""
+    try:
+        yield transaction
+    except BaseException:
+        transaction.give_up()
+        raise
+    if not transaction.is_done:
+        transaction.end(note, if_changed=True)

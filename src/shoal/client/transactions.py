@@ -1,0 +1,130 @@
+"""Transactions on a lake behind a service, which keeps what they stage: a copy of one stages into the very same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+from shoal.api.codecs import COMMIT, Reader
+from shoal.api.options import DEFAULT_READ, ReadOptions
+from shoal.api.requests import NO_NOTE, Note, Op
+from shoal.api.results import Results
+from shoal.api.transaction import Begin, Transaction
+from shoal.client.questions import ask, question
+from shoal.client.requests import commit_if_done, note_headers, value_of
+from shoal.client.service import Call, Service, make_key
+from shoal.client.transport import Access
+from shoal.client.uploads import Upload, load_choices, open_uploads
+from shoal.errors import InvalidInput, NotFound, OutcomeUnknown, ShoalError
+from shoal.model import types as t
+from shoal.model.values import Value, record, string
+
+
+class RemoteTransaction(Transaction):
+    """A transaction that a service keeps."""
+
+    def __init__(self, service: Service, pool: str, branch: str, ident: str, base: str | None, position: int) -> None:
+        self._service = service
+        self._pool = pool
+        self._branch = branch
+        self._id = ident
+        self._base = base
+        self._position = position
+        """Where the service looks for the commit, if it has restarted and lost the transaction."""
+        self.is_done = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._service.access, self._pool, self._branch, self._id, self._base, self._position)
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def base(self) -> str | None:
+        return self._base
+
+    def load(
+        self,
+        data: Any,
+        *,
+        format: str = "auto",  # noqa: A002 - the word for it
+        options: ReadOptions = DEFAULT_READ,
+        op: Op = None,
+    ) -> None:
+        self._require_undone()
+        with open_uploads(data, format, options) as uploads:
+            for upload in uploads:
+                self.stage(upload, load_choices(upload, None, options))
+
+    def stage(self, upload: Upload, choices: dict[str, str | None]) -> None:
+        """Stage one body."""
+        self._service.change(self._call("load", upload=upload, choices=choices))
+
+    def delete(self, ids: Sequence[str] = (), *, where: str | None = None, op: Op = None) -> None:
+        self._require_undone()
+        if where is not None and ids:
+            raise InvalidInput("delete by ids or by a filter, not both")
+        body = [("object_ids", value_of(tuple(ids)))] if where is None else [("where", string(where))]
+        self._service.change(self._call("delete", op, value=record(body)))
+
+    def query(self, program: str) -> Results:
+        return ask(self._service, self._names("query"), question(program, None, None), program)
+
+    def take_over(self, *others: Self) -> None:
+        for other in others:
+            if other.id != self.id:
+                raise InvalidInput(f"{other.id} is not a copy of session {self.id}")
+
+    def end(self, note: Note = NO_NOTE, *, if_changed: bool = False) -> str | None:
+        self._require_undone()
+        choices = {"position": str(self._position), "optional": "T" if if_changed else None}
+        call = self._call("commit", headers=note_headers(note), choices=choices)
+        try:
+            values = self._service.read_all(call)
+            commit = COMMIT.decode(Reader(self._service.url), iter(values)) if values else None
+        except OutcomeUnknown:
+            commit = commit_if_done(self._service, self._pool, self._branch, self.id)
+            if commit is None:
+                raise
+        self.is_done = True
+        return commit
+
+    def abandon(self) -> None:
+        self._require_undone()
+        self.is_done = True
+        with suppress(NotFound):  # the answer to a first try may have been lost
+            self._service.change(Call("DELETE", self._names(), key=make_key()))
+
+    def give_up(self) -> None:
+        """Abandon it because of an error, which is what the caller sees; the service forgets expired ones."""
+        with suppress(ShoalError):
+            super().give_up()
+
+    def _require_undone(self) -> None:
+        if self.is_done:
+            raise InvalidInput(f"transaction {self.id} has ended (begin a new one)")
+
+    def _names(self, *names: str) -> tuple[str, ...]:
+        return ("pool", self._pool, "branch", self._branch, "transaction", self.id, *names)
+
+    def _call(self, verb: str, op: Op = None, **how: Any) -> Call:
+        return Call("POST", self._names(verb), key=make_key(op), **how)
+
+
+def begin(service: Service, request: Begin) -> RemoteTransaction:
+    """A new transaction on the tip of a branch."""
+    fields = [("isolation", string(request.isolation))]
+    if request.expires is not None:
+        fields.append(("expires", Value(t.FLOAT64, float(request.expires))))
+    names = ("pool", request.pool, "branch", request.branch, "transaction")
+    answer = service.change(Call("POST", names, value=record(fields), key=make_key(request.op)))
+    assert answer is not None
+    reader = Reader(service.url)
+    ident, base = reader.id(answer, "id"), reader.optional_id(answer, "base")
+    return RemoteTransaction(service, request.pool, request.branch, ident, base, reader.data(answer, "position"))
+
+
+def _restore(access: Access, pool: str, branch: str, ident: str, base: str | None, position: int) -> RemoteTransaction:
+    return RemoteTransaction(Service(access), pool, branch, ident, base, position)

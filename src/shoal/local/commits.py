@@ -1,0 +1,102 @@
+"""The verbs that put a commit onto a branch, but for loads: delete, compact, revert, merge, rebase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from shoal.api.branch import Compact, CompactAll, CompactRuns, Delete, Merge, Rebase, Revert
+from shoal.api.infos import Compaction
+from shoal.api.requests import NO_NOTE
+from shoal.errors import NotFound, ShoalError
+from shoal.ids import Id, parse, to_text
+from shoal.lake import changes, pools, rewriting
+from shoal.lake.objects import DataObject
+from shoal.local.history import require_commit
+from shoal.local.lake import LocalLake, implements, operation, stored_note, text_of
+from shoal.planner.jobs import choice
+from shoal.planner.predicates import parse_predicate
+
+
+@implements(Delete)
+def delete(lake: LocalLake, request: Delete) -> str:
+    """Remove data objects, or the records that a filter is true for."""
+    branch, note = request.branch, stored_note(request.note)
+    if request.where is None:
+        return _once(lake, request, lambda pool: changes.delete(pool, branch, object_ids(pool, request.ids), note))
+    predicate, by = parse_predicate(request.where), choice(request.engine)
+    return _once(lake, request, lambda pool: rewriting.delete_where(pool, branch, predicate, note, by))
+
+
+@implements(Compact)
+def compact(lake: LocalLake, request: Compact) -> str:
+    """Rewrite data objects as sorted ones without overlaps."""
+    branch, note, by = request.branch, stored_note(request.note), choice(request.engine)
+    return _once(lake, request, lambda pool: rewriting.compact(pool, branch, object_ids(pool, request.ids), note, by))
+
+
+@implements(CompactRuns)
+def compact_runs(lake: LocalLake, request: CompactRuns) -> list[list[str]]:
+    """The data objects that are worth compacting, each run together."""
+    pool = lake.opened(request.pool)
+    return [[to_text(o.id) for o in run] for run in _runs(pool, pool.refs().branch(request.branch).commit)]
+
+
+@implements(CompactAll)
+def compact_all(lake: LocalLake, request: CompactAll) -> Iterator[Compaction]:
+    """Compact what is worth it, each run by a commit of its own."""
+    pool = lake.writable(request.pool)
+    base = pool.refs().branch(request.branch).commit
+    note, by = stored_note(NO_NOTE), choice(request.engine)
+    for run, outcome in rewriting.compact_runs(pool, request.branch, base, _runs(pool, base), note, by):
+        if isinstance(outcome, ShoalError):
+            yield Compaction(len(run), None, str(outcome))
+        else:
+            yield Compaction(len(run), to_text(outcome))
+
+
+def _runs(pool: pools.Pool, commit: Id | None) -> list[list[DataObject]]:
+    config = pool.config
+    return rewriting.choose_runs(config.key, pool.snapshot(commit).objects(), config.object_size)
+
+
+@implements(Revert)
+def revert(lake: LocalLake, request: Revert) -> str:
+    """Undo a commit by a new one that does the opposite."""
+    note = stored_note(request.note)
+    return _once(
+        lake,
+        request,
+        lambda pool: changes.revert(pool, request.branch, require_commit(pool, request.commit), note),
+    )
+
+
+@implements(Merge)
+def merge(lake: LocalLake, request: Merge) -> str:
+    """Bring the changes of another branch into this one."""
+    note = stored_note(request.note)
+    return _once(lake, request, lambda pool: changes.merge(pool, request.child, request.branch, note))
+
+
+@implements(Rebase)
+def rebase(lake: LocalLake, request: Rebase) -> str | None:
+    """Replay the commits of a branch on the tip of another."""
+    pool = lake.writable(request.pool)
+    return text_of(changes.rebase(pool, request.branch, request.onto, operation(request.op)))
+
+
+def _once(lake: LocalLake, request: Delete | Compact | Revert | Merge, act: Callable[[pools.Pool], Id]) -> str:
+    """The commit that `act` makes, or that the same operation has made before."""
+    pool = lake.writable(request.pool)
+    return to_text(changes.once(pool, request.branch, operation(request.op), act))
+
+
+def object_ids(pool: pools.Pool, texts: Sequence[str]) -> list[Id]:
+    """The ids of objects; the id of a commit stands for those that it added."""
+    out: list[Id] = []
+    for text in texts:
+        ident = parse(text)
+        try:
+            out.extend(o.id for o in pool.commits.read(ident).adds)
+        except NotFound:
+            out.append(ident)
+    return out

@@ -1,0 +1,200 @@
+"""The verbs that name commits and look at them: branches, tags, the log, data objects, differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from typing import Any
+
+from shoal.api.branch import FindDone, Log, Objects, Resolve
+from shoal.api.infos import CommitInfo, Diff, ObjectInfo, RefInfo
+from shoal.api.pool import (
+    CreateBranch,
+    CreateTag,
+    DiffObjects,
+    DiffValues,
+    DropBranch,
+    DropTag,
+    ListBranches,
+    ListTags,
+)
+from shoal.errors import InvalidInput, NotFound
+from shoal.ids import Id, parse, to_text
+from shoal.lake.branches import Ref
+from shoal.lake.commits import Commit
+from shoal.lake.keys import comparer, key_getter
+from shoal.lake.objects import DataObject, in_order
+from shoal.lake.pools import Pool
+from shoal.lake.scans import scan_objects
+from shoal.lake.snapshots import Patch
+from shoal.local.lake import LocalLake, implements, operation, text_of
+from shoal.model.values import Value
+
+# ---- names
+
+
+@implements(ListBranches)
+def list_branches(lake: LocalLake, request: ListBranches) -> list[RefInfo]:
+    """All branches, by name."""
+    return [_ref_info(ref) for ref in lake.opened(request.pool).refs().branches()]
+
+
+@implements(ListTags)
+def list_tags(lake: LocalLake, request: ListTags) -> list[RefInfo]:
+    """All tags, by name."""
+    return [_ref_info(ref) for ref in lake.opened(request.pool).refs().tags()]
+
+
+@implements(CreateBranch)
+def create_branch(lake: LocalLake, request: CreateBranch) -> RefInfo:
+    """Create a branch at a commitish."""
+    pool, op = lake.writable(request.pool), operation(request.op)
+    commit = _named_commit(pool, request.commit, op)
+    pool.create_branch(request.name, commit, op)
+    return _ref_now(pool, request.name, commit)
+
+
+@implements(CreateTag)
+def create_tag(lake: LocalLake, request: CreateTag) -> RefInfo:
+    """Create a tag at a commitish."""
+    pool, op = lake.writable(request.pool), operation(request.op)
+    commit = _named_commit(pool, request.commit, op)
+    pool.create_tag(request.name, commit, op)
+    return _ref_now(pool, request.name, commit)
+
+
+def _ref_now(pool: Pool, name: str, commit: Id | None) -> RefInfo:
+    """A branch or tag that was created, now or by an earlier attempt; another writer may have dropped it since."""
+    ref = pool.refs().named(name)
+    return RefInfo(name, text_of(commit)) if ref is None else _ref_info(ref)
+
+
+def _named_commit(pool: Pool, commitish: str, op: Id | None) -> Id | None:
+    """The commit that gets a name. A repetition of what was done does not need it any more."""
+    try:
+        return pool.resolve(commitish)
+    except NotFound:
+        if op is None or pool.journal.done(op) is None:
+            raise
+        return None
+
+
+@implements(DropBranch)
+def drop_branch(lake: LocalLake, request: DropBranch) -> None:
+    """Remove a branch."""
+    lake.writable(request.pool, to_free=True).drop_branch(request.branch, operation(request.op))
+
+
+@implements(DropTag)
+def drop_tag(lake: LocalLake, request: DropTag) -> None:
+    """Remove a tag."""
+    lake.writable(request.pool, to_free=True).drop_tag(request.tag, operation(request.op))
+
+
+@implements(Resolve)
+def resolve(lake: LocalLake, request: Resolve) -> str | None:
+    """The commit that a commitish stands for."""
+    return text_of(lake.opened(request.pool).resolve(request.revision))
+
+
+@implements(FindDone)
+def find_done(lake: LocalLake, request: FindDone) -> str | None:
+    """The commit that an operation made on a branch."""
+    after = None if request.after is None else int(request.after)
+    return text_of(lake.opened(request.pool).done(parse(request.id), request.branch, after))
+
+
+def require_commit(pool: Pool, commitish: str) -> Id:
+    """The commit that a commitish stands for; NotFound for an empty branch."""
+    commit = pool.resolve(commitish)
+    if commit is None:
+        raise NotFound(f"{pool.config.name}@{commitish}: nothing has been committed there yet")
+    return commit
+
+
+# ---- commits and objects
+
+
+@implements(Log)
+def log(lake: LocalLake, request: Log) -> Iterator[CommitInfo]:
+    """Commits, newest first."""
+    pool = lake.opened(request.pool)
+    return map(_commit_info, pool.log(pool.resolve(request.revision)))
+
+
+@implements(Objects)
+def objects(lake: LocalLake, request: Objects) -> Iterator[ObjectInfo]:
+    """Data objects, in the order of the pool key."""
+    pool = lake.opened(request.pool)
+    return map(_object_info, pool.snapshot(pool.resolve(request.revision)).objects())
+
+
+@implements(DiffObjects)
+def diff_objects(lake: LocalLake, request: DiffObjects) -> Diff:
+    """The data objects that one commitish has and another has not."""
+    if request.old is None or request.new is None:
+        raise InvalidInput("the parameters old and new have to name two commits")
+    pool = lake.opened(request.pool)
+    patch = _patch(pool, request.old, request.new)
+    return Diff(*(tuple(map(_object_info, _sorted(pool, side))) for side in (patch.adds, patch.deletes)))
+
+
+@implements(DiffValues)
+def diff_values(lake: LocalLake, request: DiffValues) -> Iterator[tuple[str, Value]]:
+    """The values that differ. Values on both sides, as after a compaction, cancel each other out."""
+    pool = lake.opened(request.pool)
+    patch = _patch(pool, request.old, request.new)
+    sides = [_marked(pool, "-", patch.deletes), _marked(pool, "+", patch.adds)]
+    return _differences(merge(*sides, key=lambda item: item[0]))
+
+
+def _patch(pool: Pool, old: str, new: str) -> Patch:
+    return pool.snapshots.between(pool.resolve(old), pool.resolve(new))
+
+
+def _marked(pool: Pool, mark: str, objects: Sequence[DataObject]) -> Iterator[tuple[Any, str, Value]]:
+    """The values of objects in the order of the pool, each with its sortable key and a mark."""
+    key = pool.config.key
+    sortable, key_of = comparer(key.order), key_getter(key)
+    for value in scan_objects(pool, _sorted(pool, objects)):
+        yield sortable(key_of(value)), mark, value
+
+
+def _sorted(pool: Pool, objects: Sequence[DataObject]) -> list[DataObject]:
+    return in_order(pool.config.key, list(objects))
+
+
+def _differences(items: Iterator[tuple[Any, str, Value]]) -> Iterator[tuple[str, Value]]:
+    """Of sorted values, those that are not as often on one side as on the other."""
+    group: list[tuple[str, Value]] = []
+    group_key: Any = None
+    for key, mark, value in items:
+        if group and group_key < key:
+            yield from _cancelled(group)
+            group = []
+        group_key = key
+        group.append((mark, value))
+    yield from _cancelled(group)
+
+
+def _cancelled(group: list[tuple[str, Value]]) -> Iterator[tuple[str, Value]]:
+    counts: dict[Value, int] = {}
+    for mark, value in group:
+        counts[value] = counts.get(value, 0) + (1 if mark == "+" else -1)
+    for value, count in counts.items():
+        yield from [("+" if count > 0 else "-", value)] * abs(count)
+
+
+def _ref_info(ref: Ref) -> RefInfo:
+    return RefInfo(ref.name, text_of(ref.commit), ref.ts)
+
+
+def _object_info(o: DataObject) -> ObjectInfo:
+    return ObjectInfo(to_text(o.id), o.min, o.max, o.count, o.size)
+
+
+def _commit_info(c: Commit) -> CommitInfo:
+    note = c.note
+    return CommitInfo(
+        to_text(c.id), text_of(c.parent), note.author, c.date, note.message, note.meta, text_of(c.merged), c.retries
+    )

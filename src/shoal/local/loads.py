@@ -1,0 +1,72 @@
+"""Loads: from what callers give, be it files, frames or values, to data objects and one commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from shoal.api.branch import Load
+from shoal.api.options import ReadOptions, Watch
+from shoal.errors import InvalidInput
+from shoal.frames.inputs import checked_path, is_frame, read_input_pieces
+from shoal.ids import parse, to_text
+from shoal.lake.objects import DataObject
+from shoal.lake.pools import Pool
+from shoal.lake.rewriting import gathered
+from shoal.lazy import lazy
+from shoal.local.file_loads import are_files, file_size, load_files
+from shoal.local.lake import LocalLake, implements, operation, stored_note
+from shoal.planner.jobs import on_spark, wants_spark
+from shoal.sources.inputs import is_url
+
+if TYPE_CHECKING:
+    from shoal.engines.spark import jobs
+    from shoal.formats.arrow import reader as arrow_reader
+else:
+    jobs = lazy("shoal.engines.spark.jobs")
+    arrow_reader = lazy("shoal.formats.arrow.reader")
+
+
+@implements(Load)
+def load(lake: LocalLake, request: Load) -> str:
+    """Commit data; the id of the commit."""
+    pool, branch = lake.writable(request.pool), request.branch
+    pool.refs().branch(branch)
+    if isinstance(request.op, str) and (done := pool.done(parse(request.op), branch)) is not None:
+        return to_text(done)
+    objects = write_data(pool, request.data, request.format, request.engine, request.options, request.watch)
+    note = stored_note(request.note)
+    return to_text(lake.root.loads(pool).load(branch, objects, note, operation(request.op)))
+
+
+def write_data(
+    pool: Pool, data: Any, format_name: str, engine: str | None, options: ReadOptions, watch: Watch | None = None
+) -> list[DataObject]:
+    """Data as objects that nobody sees yet, written by Spark tasks where the engine or the size says so."""
+    if is_frame(data):
+        return _load_frame(pool, data)
+    if not (are_files(data) and wants_spark(engine, sum(map(file_size, _paths(data))))):
+        if engine == "spark":
+            raise InvalidInput("Spark loads files and DataFrames (leave the engine out for anything else)")
+        return pool.writer().write_all(read_input_pieces(data, format_name, options, watch))
+    # A task may have another working directory.
+    paths = [path if is_url(path) else os.path.abspath(checked_path(path)) for path in _paths(data)]
+    return load_files(pool, paths, format_name, options, on_spark())
+
+
+def _paths(data: Any) -> list[str]:
+    return [os.fspath(path) for path in ([data] if isinstance(data, (str, os.PathLike)) else data)]
+
+
+# ---- Spark DataFrames
+
+
+def _load_frame(pool: Pool, frame: Any) -> list[DataObject]:
+    """The rows of a Spark DataFrame as data objects that nobody sees yet. If that fails, none of them stay."""
+    return gathered(pool, jobs.run_over(frame, write_rows, pool))
+
+
+def write_rows(pool: Pool, batches: Iterator[Any]) -> list[list[DataObject]]:
+    """Runs in a task: writes the rows that the task has."""
+    return [pool.writer().write_all(piece for batch in batches for piece in arrow_reader.batches(batch))]

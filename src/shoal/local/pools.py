@@ -1,0 +1,87 @@
+"""The verbs that concern the lake as a whole: its status, and which pools it has."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from shoal.access.reserved import require_unreserved, shown_pools
+from shoal.api.infos import LakeStatus, PoolInfo
+from shoal.api.lake import CreatePool, DropPool, GetPool, GetStatus, ListPools, RenamePool
+from shoal.errors import InvalidInput, NotFound
+from shoal.ids import new, to_text
+from shoal.lake.keys import SortKey, parse_sort_key
+from shoal.lake.pool_config import DEFAULT_OBJECT_SIZE, DEFAULT_SEEK_STRIDE, PoolConfig, check_config
+from shoal.local.lake import LocalLake, implements, operation
+
+
+@implements(GetStatus)
+def status(lake: LocalLake, request: GetStatus) -> LakeStatus:
+    """Where the lake is and which format it has."""
+    info = lake.root.info
+    pools = len(shown_pools(lake.root))
+    return LakeStatus(lake.uri, to_text(info.id), info.version, tuple(sorted(info.features)), pools)
+
+
+@implements(ListPools)
+def list_pools(lake: LocalLake, request: ListPools) -> list[PoolInfo]:
+    """All pools, by name."""
+    return [pool_info(config) for config in shown_pools(lake.root)]
+
+
+@implements(GetPool)
+def get_pool(lake: LocalLake, request: GetPool) -> PoolInfo:
+    """A pool by its name or id."""
+    return pool_info(lake.find(request.pool).config)
+
+
+@implements(CreatePool)
+def create_pool(lake: LocalLake, request: CreatePool) -> PoolInfo:
+    """Create a pool."""
+    require_unreserved(request.name)
+    pool = lake.keep(lake.root.create_pool(new_config(request), operation(request.op)))
+    return pool_info(pool.config)
+
+
+@implements(RenamePool)
+def rename_pool(lake: LocalLake, request: RenamePool) -> PoolInfo:
+    """Give a pool another name."""
+    require_unreserved(request.name)
+    with suppress(NotFound):  # a repetition: it has its new name already
+        require_unreserved(lake.find(request.pool).config.name)
+    return pool_info(lake.root.rename_pool(request.pool, request.name, operation(request.op)))
+
+
+@implements(DropPool)
+def drop_pool(lake: LocalLake, request: DropPool) -> PoolInfo:
+    """Remove a pool with all that is in it."""
+    return pool_info(lake.root.drop_pool(request.pool, operation(request.op)))
+
+
+def new_config(request: CreatePool) -> PoolConfig:
+    """The configuration of a new pool; InvalidInput if it makes no sense."""
+    size, stride = request.object_size, request.seek_stride
+    config = PoolConfig(
+        new(),
+        request.name,
+        _sort_key(request.key, request.order),
+        DEFAULT_OBJECT_SIZE if size is None else size,
+        DEFAULT_SEEK_STRIDE if stride is None else stride,
+    )
+    return check_config(config)
+
+
+def pool_info(config: PoolConfig) -> PoolInfo:
+    """A configuration as results have it."""
+    key = config.key
+    return PoolInfo(
+        config.name, to_text(config.id), key.paths, key.order, config.object_size, config.seek_stride, config.ts
+    )
+
+
+def _sort_key(key: str | tuple[str, ...], order: str | None) -> SortKey:
+    text = key if isinstance(key, str) else ",".join(key)
+    if order is not None:
+        if ":" in text:
+            raise InvalidInput(f"the order is given twice: in {text!r} and as {order!r}")
+        text = f"{text}:{order}"
+    return parse_sort_key(text)

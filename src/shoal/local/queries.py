@@ -1,0 +1,75 @@
+"""The verbs that read: queries, SQL, and what is known about a query before it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shoal.api.commitish import parse_head
+from shoal.api.infos import Description, ScanPlan
+from shoal.api.lake import Describe, Explain, Query, Sql
+from shoal.api.results import Results
+from shoal.engines.stopping import current
+from shoal.lazy import lazy
+from shoal.local.lake import LocalLake, implements
+from shoal.planner.describing import describe
+from shoal.planner.queries import Question, ask, explain
+
+if TYPE_CHECKING:
+    from shoal.planner import sql
+else:
+    sql = lazy("shoal.planner.sql")
+
+
+@implements(Query)
+def run_query(lake: LocalLake, request: Query) -> Results:
+    """Run a program."""
+    question = Question(
+        request.program,
+        _head(request.head),
+        request.includes,
+        request.memory,
+        request.statistics,
+        on_debug=request.on_debug,
+        on_warning=request.on_warning,
+        watch=request.watch,
+        engine=request.engine,
+    )
+    return ask(lake.root, question)
+
+
+@implements(Sql)
+def run_sql(lake: LocalLake, request: Sql) -> Results:
+    """Run a SELECT statement."""
+    return sql.ask_sql(lake.root, request.statement, request.engine, request.on_warning, current())
+
+
+@implements(Describe)
+def describe_query(lake: LocalLake, request: Describe) -> Description:
+    """Where results come from, and how they are arranged."""
+    return describe(lake.root, Question(request.program, _head(request.head)))
+
+
+@implements(Explain)
+def explain_query(lake: LocalLake, request: Explain) -> list[ScanPlan]:
+    """What would be read of each pool, and which engine would do what."""
+    question = Question(request.program, _head(request.head), request.includes, engine=request.engine)
+    return [
+        ScanPlan(
+            d.pool,
+            d.commit,
+            len(d.pruned.objects),
+            d.pruned.total,
+            d.pruned.by_key,
+            d.pruned.by_zone,
+            d.pruned.size,
+            d.engine,
+            d.why,
+            d.queries,
+            tuple(type(op).__name__.lower() for op in d.rest),
+        )
+        for d in explain(lake.root, question)
+    ]
+
+
+def _head(text: str | None) -> tuple[str, str] | None:
+    return None if text is None else parse_head(text)
