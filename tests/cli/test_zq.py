@@ -69,12 +69,43 @@ def test_what_came_before_an_error_is_complete_in_binary_output_too(tmp_path: Pa
     assert zq("-z", "out.zng", cwd=tmp_path) == (0, "{a:1}\n{a:2}\n", "")
 
 
-def test_with_e_false_the_next_file_is_read_after_an_error(tmp_path: Path) -> None:
+def test_with_e_false_an_error_inside_a_file_is_an_error_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "bad.zson").write_text("{a:1}\n{a:}\n")
     (tmp_path / "good.zson").write_text("{a:2}\n")
-    status, out, err = zq("-z", "-e=false", "-i", "zson", "bad.zson", "good.zson", cwd=tmp_path)
-    assert (status, out) == (0, "{a:1}\n{a:2}\n")
-    assert err.startswith("bad.zson: line 2")
+    for flags in (("-i", "zson"), ()):
+        status, out, err = zq("-z", "-e=false", *flags, "bad.zson", "good.zson", cwd=tmp_path)
+        assert (status, out) == (1, "{a:1}\n")
+        assert err.startswith("bad.zson: line 2")
+
+
+def test_with_e_false_a_file_of_no_known_format_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_text("hello {")
+    (tmp_path / "good.zson").write_text("{a:2}\n")
+    status, out, err = zq("-z", "-e=false", "*", "bad.txt", "good.zson", cwd=tmp_path)
+    assert (status, out) == (0, "{a:2}\n")
+    assert err.startswith("bad.txt: format detection error")
+    status, out, err = zq("-z", "-e=false", "-i", "json", "*", "bad.txt", "good.zson", cwd=tmp_path)
+    assert (status, out) == (1, "")
+
+
+def test_with_e_false_one_file_at_least_has_to_be_readable(tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_text("hello {")
+    for program in ("*", "count()", "yield 1"):
+        status, out, err = zq("-z", "-e=false", "-q", program, "bad.txt", "nope.zson", cwd=tmp_path)
+        assert (status, out) == (1, "")
+        assert err == "no input specified: use a command-line file or a Zed source operator\n"
+
+
+@pytest.mark.parametrize(
+    "program", ["file a.zson | put c:=3", "from (file a.zson file b.zson)", "get http://localhost:1/"]
+)
+def test_files_beside_a_source_in_the_program_are_refused(program: str, tmp_path: Path) -> None:
+    for name in ("a.zson", "b.zson"):
+        (tmp_path / name).write_text("{a:1}")
+    status, out, err = zq("-z", program, "b.zson", cwd=tmp_path)
+    assert (status, out) == (1, "")
+    assert err == "redundant inputs specified: use either command-line files or a Zed source operator\n"
+    assert zq("-z", program, "nope.zson", cwd=tmp_path)[2] == "nope.zson: file does not exist\n"
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,12 @@ FLAGS = (
     *OUTPUT_FLAGS,
     *QUERY_FLAGS,
     *MEMORY_FLAGS,
-    Flag("e", bool, True, "stop on an input error; with -e=false warn and go on to the next file"),
+    Flag(
+        "e",
+        bool,
+        True,
+        "stop on an input error; with -e=false warn of a file that cannot be opened or recognized, and skip it",
+    ),
     Flag("q", bool, False, "do not print warnings"),
     Flag("version", bool, False, "print the version"),
     Flag("help", bool, False, "print this help"),
@@ -123,6 +128,8 @@ def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args
     with ExitStack() as stack:
         for path in paths:
             check_input(path, args["o"], must_exist=args["e"])
+        if paths and not reads_input(program):
+            raise InvalidInput("redundant inputs specified: use either command-line files or a Zed source operator")
         progress = stack.enter_context(open_progress(args, paths))
         open_scan = scan_opener(read_options(args), progress.watch)
         run_state = Run(memory=memory, open_scan=open_scan, emit=progress.above(_emit), measure=args["s"])

@@ -141,13 +141,28 @@ def read_files(
     warn: Warn | None = None,
     watch: Watch | None = None,
 ) -> Iterator[Value]:
-    """The values of files, one file after the other. With `warn`, an unreadable file is reported and skipped."""
+    """The values of files, one file after the other.
+
+    With `warn`, a file that cannot be opened, or whose format is not recognized, is reported and skipped, as long as
+    there are others. An error further inside a file is raised all the same.
+    """
     files = (read_file(path, format_name, options, watch) for path in paths)
-    return chain.from_iterable(files if warn is None else (_warn_of_errors(values, warn) for values in files))
+    return chain.from_iterable(files) if warn is None else _skip_unreadable(files, format_name, warn)
 
 
-def _warn_of_errors(values: Iterator[Value], warn: Warn) -> Iterator[Value]:
-    try:
-        yield from values
-    except ShoalError as e:
-        warn(str(e))
+def _skip_unreadable(files: Iterator[Iterator[Value]], format_name: str, warn: Warn) -> Iterator[Value]:
+    is_any_read = False
+    for values in files:
+        try:
+            first = next(values, None)
+        except ShoalError as e:
+            if isinstance(e, InvalidInput) and format_name != "auto":
+                raise
+            warn(str(e))
+            continue
+        is_any_read = True
+        if first is not None:
+            yield first
+            yield from values
+    if not is_any_read:
+        raise InvalidInput("no input specified: use a command-line file or a Zed source operator")
