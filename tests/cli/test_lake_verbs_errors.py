@@ -215,7 +215,7 @@ def test_a_pool_that_is_in_use_may_have_been_dropped(shell: Shell) -> None:
 
 
 def test_errors_in_a_query_point_at_the_place(shell: Shell) -> None:
-    assert shell.fail("query", "from nope") == "nope: pool not found at line 1, column 1:\nfrom nope\n~~~~~~~~~"
+    assert shell.fail("query", "from nope") == "nope: pool not found at line 1, column 6:\nfrom nope\n     ~~~~"
     assert shell.fail("query", "from logs | count(").startswith("error parsing Zed at line 1, column 19:\n")
     assert shell.fail("delete", "-where", "a ==").startswith("error parsing Zed at line 1, column 5:\n")
 

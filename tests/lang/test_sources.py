@@ -96,7 +96,9 @@ def test_a_filter_goes_into_a_listing_of_objects_only_on_demand() -> None:
 
 
 ERRORS = [
-    ("from nope", "nope: pool not found at line 1, column 1:"),
+    ("from nope", "nope: pool not found at line 1, column 6:"),
+    ("from (pool nope => head 1 pool logs)", "nope: pool not found at line 1, column 12:"),
+    ('from logs | join (from "nope") on a=b', "nope: pool not found at line 1, column 24:"),
     ("from logs@nowhere", "nowhere: branch not found at line 1, column 1:"),
     ("from z*", "z*: pool matching glob not found at line 1, column 6:"),
     ("from /z/", "z: pool matching regexp not found at line 1, column 6:"),

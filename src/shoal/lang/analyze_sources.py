@@ -112,9 +112,12 @@ class Sources:
         if name == "HEAD":
             if self._catalog.head is None:
                 self._catalog.pools()
-                raise self._context.error("cannot scan from unknown HEAD", node.span)
+                raise self._context.error("cannot scan from unknown HEAD", (node.name or node).span)
             name, commit = self._catalog.head
-        pool = self._catalog.pool(name)
+        try:
+            pool = self._catalog.pool(name)
+        except NotFound as e:
+            raise self._context.error(str(e), (node.name or node).span) from e
         if node.meta:
             return (self._pool_meta(node, pool, commit),)
         scan = plan.PoolScan(pool.id, self._catalog.commit(pool, commit), pool.order)

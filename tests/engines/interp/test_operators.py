@@ -35,6 +35,14 @@ def test_debug_and_output_go_to_their_channels() -> None:
     assert sorted(seen) == [("debug", "10"), ("debug", "20"), ("side", "1"), ("side", "2")]
 
 
+def test_each_output_has_a_channel_of_its_own() -> None:
+    seen: list[tuple[str, str]] = []
+    run = Run(emit=lambda channel, value: seen.append((channel, format_value(value))))
+    program = compile_program("fork (=> where this<3 | output a => yield this*10 | output b => output main)")
+    assert [format_value(v) for v in run_program(program, parse_values("1 3"), run)] == ["1", "3"]
+    assert sorted(seen) == [("a", "1"), ("b", "10"), ("b", "30")]
+
+
 def test_endless_recursion_is_an_error_of_its_own() -> None:
     for body in ("f(n+1)", "[f(n+1)]", "map([n], f)", "(over n | f(this))", "n + f(n+1)"):
         with pytest.raises(StackOverflow, match="stack overflow"):
