@@ -89,7 +89,7 @@ def _work(folder: str, number: int, each: int, ready: Barrier, go: Barrier) -> N
 def _load(pool: Pool, ts: int) -> None:
     writer = pool.writer()
     writer.write(_value(ts))
-    changes.load(pool, "main", writer.close(), Note("bench", "one record"))
+    pool.committer.commit(changes.load("main", writer.close(), Note("bench", "one record")))
 
 
 def _value(ts: int) -> Value:

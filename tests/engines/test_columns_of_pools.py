@@ -145,7 +145,7 @@ def test_planning_over_ten_thousand_objects_takes_no_time(lake: LocalLake) -> No
     inner = stored(pool)
     (one,) = inner.snapshot(inner.resolve()).objects()
     copies = [dataclasses.replace(one, id=new(), min=int64(10 * i), max=int64(10 * i + 9)) for i in range(10_000)]
-    changes.load(inner, "main", copies, Note("tester", "metadata without data"))
+    inner.committer.commit(changes.load("main", copies, Note("tester", "metadata without data")))
     taken = []
     for _ in range(8):
         reopened = shoal.open(lake.root.store.uri)

@@ -46,7 +46,7 @@ def load(pool: Pool) -> Load:
         writer = target.writer()
         for value in parse_values(text):
             writer.write(value)
-        return changes.load(target, branch, writer.close(), Note("tester"), op)
+        return target.committer.commit(changes.load(branch, writer.close(), Note("tester"), op))
 
     return run
 

@@ -8,9 +8,9 @@ from tests.lake.conftest import Load, Read
 from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from shoal.ids import Id, new, to_text
 from shoal.lake import changes, rewriting
+from shoal.lake.actions import patch_of
 from shoal.lake.commits import Note
 from shoal.lake.pools import Pool
-from shoal.lake.snapshots import Patch
 
 ME = Note("me")
 
@@ -61,7 +61,7 @@ def test_two_deletes_of_one_object_conflict_and_name_the_winner(pool: Pool, load
     (o,) = pool.snapshot(base).objects()
     winner = changes.delete(pool, "main", [o.id], ME)
     with pytest.raises(Conflict, match=to_text(winner)) as found:
-        changes.rewrite(pool, "main", base, Patch((), (o,)), ME, "delete")
+        changes.rewrite(pool, "main", base, patch_of((), (o,)), ME, "delete")
     assert to_text(o.id) in str(found.value)
 
 
@@ -69,7 +69,7 @@ def test_a_delete_goes_onto_the_loads_of_others(pool: Pool, load: Load, read: Re
     base = load("{k:1}")
     (o,) = pool.snapshot(base).objects()
     load("{k:2}")
-    changes.rewrite(pool, "main", base, Patch((), (o,)), ME, "delete")
+    changes.rewrite(pool, "main", base, patch_of((), (o,)), ME, "delete")
     assert read() == ["{k:2}"]
 
 
@@ -98,7 +98,7 @@ def test_revert_of_an_unknown_commit_is_not_found(pool: Pool) -> None:
 
 def test_merges_bring_what_is_new_each_time(pool: Pool, load: Load, read: Read) -> None:
     load("{k:0}")
-    pool.create_branch("child", pool.resolve())
+    pool.names.create_branch("child", pool.resolve())
     load("{k:1}", "child")
     merged = changes.merge(pool, "child", "main", ME)
     assert pool.commits.read(merged).merged == pool.resolve("child")
@@ -115,7 +115,7 @@ def test_merges_bring_what_is_new_each_time(pool: Pool, load: Load, read: Read) 
 def test_merging_a_deletion_deletes(pool: Pool, load: Load, read: Read) -> None:
     load("{k:0}")
     load("{k:1}")
-    pool.create_branch("child", pool.resolve())
+    pool.names.create_branch("child", pool.resolve())
     changes.delete(pool, "child", ids(pool)[:1], ME)
     changes.merge(pool, "child", "main", ME)
     assert read() == ["{k:1}"]
@@ -124,7 +124,7 @@ def test_merging_a_deletion_deletes(pool: Pool, load: Load, read: Read) -> None:
 def test_merging_what_both_sides_rewrote_conflicts(pool: Pool, load: Load, read: Read) -> None:
     load("{k:0}")
     load("{k:1}")
-    pool.create_branch("child", pool.resolve())
+    pool.names.create_branch("child", pool.resolve())
     rewriting.compact(pool, "child", ids(pool), ME)
     winner = rewriting.compact(pool, "main", ids(pool), ME)
     with pytest.raises(Conflict, match=to_text(winner)):
@@ -136,11 +136,11 @@ def merged_both_ways(pool: Pool, load: Load) -> None:
     """Two branches that are merged into each other at the same time."""
     load("{k:0}")
     load("{k:1}")
-    pool.create_branch("child", pool.resolve())
+    pool.names.create_branch("child", pool.resolve())
     load("{k:2}")
     changes.delete(pool, "child", ids(pool, "child")[:1], ME)
     load("{k:3}", "child")
-    pool.create_branch("old", pool.resolve("child"))
+    pool.names.create_branch("old", pool.resolve("child"))
     changes.merge(pool, "main", "child", ME)
     changes.merge(pool, "old", "main", ME)
 
@@ -176,7 +176,7 @@ def test_what_one_side_deletes_after_such_a_merge_is_deleted(pool: Pool, load: L
 
 def test_rebase_leaves_out_merges_of_the_branch_it_goes_onto(pool: Pool, load: Load, read: Read) -> None:
     load("{k:0}")
-    pool.create_branch("child", pool.resolve())
+    pool.names.create_branch("child", pool.resolve())
     load("{k:1}", "child")
     load("{k:2}")
     changes.merge(pool, "main", "child", ME)
@@ -188,7 +188,7 @@ def test_rebase_leaves_out_merges_of_the_branch_it_goes_onto(pool: Pool, load: L
 
 
 def test_a_branch_of_an_empty_branch_merges(pool: Pool, load: Load, read: Read) -> None:
-    pool.create_branch("child", None)
+    pool.names.create_branch("child", None)
     load("{k:1}", "child")
     load("{k:2}")
     changes.merge(pool, "child", "main", ME)
@@ -197,7 +197,7 @@ def test_a_branch_of_an_empty_branch_merges(pool: Pool, load: Load, read: Read) 
 
 def test_rebase_replays_the_own_commits_with_their_notes(pool: Pool, load: Load, read: Read) -> None:
     load("{k:0}")
-    pool.create_branch("child", pool.resolve())
+    pool.names.create_branch("child", pool.resolve())
     one, two = load("{k:1}", "child"), load("{k:2}", "child")
     load("{k:3}")
     tip = changes.rebase(pool, "child", "main")
@@ -210,7 +210,7 @@ def test_rebase_replays_the_own_commits_with_their_notes(pool: Pool, load: Load,
 
 def test_rebase_after_a_merge_replays_only_what_came_since(pool: Pool, load: Load, read: Read) -> None:
     load("{k:0}")
-    pool.create_branch("child", pool.resolve())
+    pool.names.create_branch("child", pool.resolve())
     load("{k:1}", "child")
     changes.merge(pool, "child", "main", ME)
     load("{k:2}", "child")
@@ -221,7 +221,7 @@ def test_rebase_after_a_merge_replays_only_what_came_since(pool: Pool, load: Loa
 
 def test_rebase_of_a_branch_without_own_commits_moves_it_forward(pool: Pool, load: Load) -> None:
     load("{k:0}")
-    pool.create_branch("child", pool.resolve())
+    pool.names.create_branch("child", pool.resolve())
     load("{k:1}")
     assert changes.rebase(pool, "child", "main") == pool.resolve("main")
     assert pool.resolve("child") == pool.resolve("main")
@@ -229,27 +229,27 @@ def test_rebase_of_a_branch_without_own_commits_moves_it_forward(pool: Pool, loa
 
 def test_names_are_checked_and_taken_once(pool: Pool, load: Load) -> None:
     load("{k:0}")
-    pool.create_branch("a", pool.resolve())
-    pool.create_tag("v1", pool.resolve())
+    pool.names.create_branch("a", pool.resolve())
+    pool.names.create_tag("v1", pool.resolve())
     for name in ("a", "v1", "main"):
         with pytest.raises(AlreadyExists, match=name):
-            pool.create_branch(name, None)
+            pool.names.create_branch(name, None)
         with pytest.raises(AlreadyExists, match=name):
-            pool.create_tag(name, pool.resolve())
+            pool.names.create_tag(name, pool.resolve())
     for name in ("", "a b", "a@b", "x:y", "2024-01-01T00:00:00Z", to_text(new()), "HEAD", "a|b", "0x00"):
         with pytest.raises(InvalidInput, match="invalid branch name"):
-            pool.create_branch(name, None)
-    pool.drop_branch("a")
+            pool.names.create_branch(name, None)
+    pool.names.drop_branch("a")
     with pytest.raises(NotFound):
-        pool.drop_branch("a")
+        pool.names.drop_branch("a")
 
 
 def test_a_tag_stays_where_it_is(pool: Pool, load: Load, read: Read) -> None:
     load("{k:0}")
-    pool.create_tag("v1", pool.resolve())
+    pool.names.create_tag("v1", pool.resolve())
     load("{k:1}")
     assert read("v1") == ["{k:0}"]
-    pool.drop_tag("v1")
+    pool.names.drop_tag("v1")
     with pytest.raises(NotFound):
         read("v1")
 

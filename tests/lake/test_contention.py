@@ -15,15 +15,14 @@ from shoal.api.pool import Pool as PoolHandle
 from shoal.errors import Conflict, NotFound, ReadOnly, ShoalError
 from shoal.ids import Id, new, to_text
 from shoal.lake import changes, rewriting, sessions, vacuum
+from shoal.lake.actions import Patch, patch_of
 from shoal.lake.commits import Note
 from shoal.lake.keys import parse_sort_key
-from shoal.lake.lake import create, open_lake
+from shoal.lake.lake import create, is_immutable, open_lake
 from shoal.lake.objects import DataObject
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
 from shoal.lake.scans import scan
-from shoal.lake.snapshots import Patch
-from shoal.lake.stores import _is_immutable as is_immutable
 from shoal.local.lake import LocalLake
 from shoal.model.values import Value, int64, record
 from shoal.planner.predicates import parse_predicate
@@ -50,7 +49,7 @@ def number(n: int) -> Value:
 
 def load(pool: Pool, n: int, branch: str = "main") -> Id:
     """One value as one object in one commit."""
-    return changes.load(pool, branch, written(pool, n), Note("tester", str(n)))
+    return pool.committer.commit(changes.load(branch, written(pool, n), Note("tester", str(n))))
 
 
 def written(pool: Pool, n: int) -> list[DataObject]:
@@ -125,7 +124,7 @@ def stalled(pool: Pool, patch: Patch) -> sessions.Session:
 def test_a_writer_that_stalled_over_a_hundred_commits_of_others_adds_its_data_after_theirs() -> None:
     store = MemoryStore()
     slow, fast = new_lake(store), open_pool(store)
-    session = stalled(slow, Patch(tuple(written(slow, 1000))))
+    session = stalled(slow, patch_of(written(slow, 1000)))
     for n in range(100):
         load(fast, n)
     commit = sessions.commit(slow, session, Note("slow", "at last"))
@@ -140,7 +139,7 @@ def test_a_writer_that_stalled_deletes_what_nobody_else_has_touched() -> None:
     store = MemoryStore()
     slow, fast = new_lake(store), open_pool(store)
     load(slow, -1)
-    session = stalled(slow, Patch((), tuple(slow.snapshot(slow.refs().branch("main").commit).objects())))
+    session = stalled(slow, patch_of((), slow.snapshot(slow.refs().branch("main").commit).objects()))
     for n in range(100):
         load(fast, n)
     sessions.commit(slow, session, Note("slow", "at last"))
@@ -152,7 +151,7 @@ def test_a_writer_that_stalled_gets_a_conflict_that_names_the_commit_and_the_obj
     slow, fast = new_lake(store), open_pool(store)
     load(slow, -1)
     (victim,) = slow.snapshot(slow.refs().branch("main").commit).objects()
-    session = stalled(slow, Patch(tuple(written(slow, 1000)), (victim,)))
+    session = stalled(slow, patch_of(written(slow, 1000), (victim,)))
     culprit = changes.delete(fast, "main", [victim.id], Note("fast", "first"))
     for n in range(100):
         load(fast, n)
@@ -166,7 +165,7 @@ def test_a_writer_that_stalled_gets_a_conflict_that_names_the_commit_and_the_obj
 
 # ---- a clock that goes back
 
-LAKE_MODULES = ("journal", "pools", "changes", "sessions", "lake", "vacuum")
+LAKE_MODULES = ("journal", "history", "names", "changes", "sessions", "lake", "vacuum")
 
 
 class Skewed:
@@ -190,7 +189,7 @@ def work_by_turns(store: ObjectStore) -> Iterator[object]:
     for n in range(10):
         load(clients[n % 2], n)
         yield values(clients[0])
-    clients[0].create_branch("b", clients[1].refs().branch("main").commit)
+    clients[0].names.create_branch("b", clients[1].refs().branch("main").commit)
     load(clients[1], 20, "b")
     changes.merge(clients[0], "b", "main", Note("", "merge"))
     yield values(clients[1])
@@ -199,7 +198,7 @@ def work_by_turns(store: ObjectStore) -> Iterator[object]:
     yield values(clients[1])
     gone = next(clients[1].snapshot(clients[1].refs().branch("main").commit).objects())
     changes.delete(clients[1], "main", [gone.id], Note("", "delete"))
-    session = sessions.stage(sessions.begin(clients[0], "main"), Patch(tuple(written(clients[0], 40))))
+    session = sessions.stage(sessions.begin(clients[0], "main"), patch_of(written(clients[0], 40)))
     load(clients[1], 50)
     sessions.commit(clients[0], session, Note("", "session"))
     changes.rebase(clients[1], "b", "main")
@@ -318,7 +317,7 @@ class Meanwhile:
 def branch_with(store: ObjectStore, n: int, name: str = "b") -> tuple[Id, Id]:
     """A branch with a commit of its own; that commit and its object."""
     pool = open_pool(store)
-    pool.create_branch(name, pool.refs().branch("main").commit)
+    pool.names.create_branch(name, pool.refs().branch("main").commit)
     commit = load(pool, n, name)
     return commit, pool.commits.read(commit).adds[0].id
 
@@ -326,7 +325,7 @@ def branch_with(store: ObjectStore, n: int, name: str = "b") -> tuple[Id, Id]:
 def remove_branch(store: ObjectStore, name: str = "b") -> None:
     """A branch goes, and so does, long after it was written, what only that branch had."""
     pool = open_pool(store)
-    pool.drop_branch(name)
+    pool.names.drop_branch(name)
     vacuum.collect(pool, now=time.time() + WEEKS)
 
 
@@ -380,7 +379,7 @@ def test_a_name_for_a_commit_that_was_vacuumed_is_refused_also_by_who_remembers_
     pool = open_pool(store)
     assert pool.resolve(to_text(commit)) == commit
     remove_branch(store)
-    make = pool.create_branch if kind == "branch" else pool.create_tag
+    make = pool.names.create_branch if kind == "branch" else pool.names.create_tag
     assert isinstance(attempt(lambda: make("back", pool.resolve(to_text(commit)))), NotFound)
     require_whole(store)
 
@@ -392,7 +391,7 @@ def test_a_name_for_a_commit_that_is_vacuumed_meanwhile_is_refused(kind: str) ->
     commit, _ = branch_with(inner, 2)
     race = Meanwhile(inner, "create", "branches", lambda: remove_branch(inner))
     pool = open_pool(race.store)
-    make = pool.create_branch if kind == "branch" else pool.create_tag
+    make = pool.names.create_branch if kind == "branch" else pool.names.create_tag
     attempt(lambda: make("back", pool.resolve(to_text(commit))))
     assert race.is_done
     require_whole(inner)
@@ -410,7 +409,7 @@ def test_a_branch_at_a_commit_before_which_history_is_cut_meanwhile_is_refused()
 
     race = Meanwhile(inner, "create", "branches", cut)
     pool = open_pool(race.store)
-    attempt(lambda: pool.create_branch("old", pool.resolve(to_text(first))))
+    attempt(lambda: pool.names.create_branch("old", pool.resolve(to_text(first))))
     assert race.is_done
     require_whole(inner)
 
@@ -466,7 +465,7 @@ ABOUT_TO_COMMIT: dict[str, Callable[[Pool], object]] = {
     "load": lambda pool: load(pool, 3),
     "compact": lambda pool: rewriting.compact(pool, "main", [o.id for o in tip_objects(pool)], Note()),
     "delete where": lambda pool: rewriting.delete_where(pool, "main", parse_predicate("k == 2"), Note()),
-    "session": lambda pool: sessions.commit(pool, stalled(pool, Patch(tuple(written(pool, 3)))), Note()),
+    "session": lambda pool: sessions.commit(pool, stalled(pool, patch_of(written(pool, 3))), Note()),
     "merge": lambda pool: changes.merge(pool, "b", "main", Note()),
     "rebase": lambda pool: changes.rebase(pool, "b", "main"),
 }
@@ -479,7 +478,7 @@ def test_who_is_about_to_commit_when_a_vacuum_without_patience_comes_commits_all
     """What has no commit yet is reached by nothing; a vacuum without a grace period takes it, and the commit itself."""
     inner = MemoryStore()
     pool = new_lake(inner)
-    changes.load(pool, "main", [*written(pool, 1), *written(pool, 2)], Note())
+    pool.committer.commit(changes.load("main", [*written(pool, 1), *written(pool, 2)], Note()))
     branch_with(inner, 4)
     load(pool, 5)
     race = Meanwhile(inner, "create", "branches", lambda: vacuum.collect(open_pool(inner), 0))

@@ -473,7 +473,7 @@ def test_two_clients_that_do_the_same_at_once_do_it_once(name: str, monkeypatch:
 
 def drop_and_vacuum(pool: Pool, facts: Facts, until: float) -> None:
     """Drop a branch; all that was in it alone goes with a vacuum."""
-    pool.drop_branch("side")
+    pool.names.drop_branch("side")
     vacuum.collect(pool, 0.0, until)
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from shoal.errors import Conflict, OutcomeUnknown, StorageFailure
 from shoal.ids import new
-from shoal.lake.claims import Patience, pauses
+from shoal.lake.claims import Patience
 from shoal.lake.journal import Changes, Journal, State
 from shoal.model.values import int64
+from shoal.storage.backoff import backoff
 from shoal.storage.faults import Fault, FaultyStore
 from shoal.storage.memory import MemoryStore
 from shoal.storage.store import ObjectStore
@@ -169,8 +170,8 @@ def test_the_state_at_a_moment_is_found_even_if_a_clock_went_back(
 
 
 def test_waiting_between_tries_grows_and_is_bounded() -> None:
-    waits = pauses()
-    longest = [max(next(pauses()) for _ in range(50)), max(next(waits) for _ in range(200))]
+    waits = backoff()
+    longest = [max(next(backoff()) for _ in range(50)), max(next(waits) for _ in range(200))]
     assert longest[0] <= 0.002
     assert longest[1] <= 0.5
 

@@ -58,7 +58,7 @@ def test_rename_and_drop(store: MemoryStore, made: Lake) -> None:
     # The journal stays for a while, so that whoever holds on to the pool learns of it.
     assert {listed.key.split("/")[1] for listed in store.list(pool.prefix)} == {"branches"}
     with pytest.raises(NotFound, match="dropped"):
-        pool.create_branch("x", None)
+        pool.names.create_branch("x", None)
     assert {listed.key for listed in made.leftovers(0)} == {listed.key for listed in store.list(pool.prefix)}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shoal.errors import CorruptData
@@ -84,10 +86,10 @@ def test_a_seek_reads_the_segments_it_needs_and_no_more(made: Lake, in_rows: Non
     pool = make(made, stride=1)
     (o,) = write(pool, " ".join(f"{{k:{i}}}" for i in range(1, 21)))
     assert len(segments(pool.store, key_of(pool.prefix, o), pool.config.key, o)) == 20
-    pool.store = FaultyStore(pool.store, lambda number, name, key: None)
+    store = FaultyStore(pool.store, lambda number, name, key: None)
     wanted = KeyRange(Bound(int64(5)), Bound(int64(7), inclusive=False))
-    assert read(pool, o, wanted) == ["{k:5}", "{k:6}"]
-    assert [name for name, _ in pool.store.calls] == ["get_range"] * 3  # the seek index and two segments
+    assert read(replace(pool, store=store), o, wanted) == ["{k:5}", "{k:6}"]
+    assert [name for name, _ in store.calls] == ["get_range"] * 3  # the seek index and two segments
 
 
 def test_an_object_of_one_segment_has_no_index(made: Lake, in_rows: None) -> None:

@@ -58,7 +58,7 @@ def work(root: Path, worker: int, loads: int) -> None:
             writer = pool.writer()
             writer.write(value(worker, number))
             note = Note(f"worker {worker}", f"{worker}-{number}")
-            commit = changes.load(pool, "main", writer.close(), note, operation(worker, number))
+            commit = pool.committer.commit(changes.load("main", writer.close(), note, operation(worker, number)))
             told.write(f"{to_text(commit)}\n")
             told.flush()
 

@@ -29,10 +29,10 @@ from shoal.api.transaction import Transaction as OpenTransaction
 from shoal.errors import Conflict, CorruptData, NotFound, ShoalError
 from shoal.ids import Id, new, parse, to_text
 from shoal.lake import lake
+from shoal.lake.lake import is_immutable
 from shoal.lake.objects import DataObject
 from shoal.lake.reading import read_object
 from shoal.lake.scans import scan
-from shoal.lake.stores import _is_immutable
 from shoal.local.lake import LocalLake, stored
 from shoal.local.transactions import LocalTransaction
 from shoal.model import types as t
@@ -140,7 +140,7 @@ class Walk(RuleBasedStateMachine):
         """The pool that the last step had to do with."""
 
     def open(self) -> LocalLake:
-        return LocalLake(lake.open_lake(CachedStore(self.store, _is_immutable)))
+        return LocalLake(lake.open_lake(CachedStore(self.store, is_immutable)))
 
     def next(self) -> int:
         self.number += 1
@@ -687,7 +687,7 @@ def test_a_rebase_does_not_bring_back_what_its_target_deleted_after_it_was_merge
 def test_who_has_read_an_object_does_not_see_it_when_somebody_else_has_purged_it() -> None:
     store = MemoryStore()
     commit = new_pool(store).load([{"k": 1}])
-    reader = LocalLake(lake.open_lake(CachedStore(store, _is_immutable)))
+    reader = LocalLake(lake.open_lake(CachedStore(store, is_immutable)))
     assert len(list(reader.query(f"from p@{commit}"))) == 1
     other = LocalLake(lake.open_lake(store)).pool("p")
     other.delete([commit])

@@ -20,16 +20,18 @@ import pytest
 
 from shoal.errors import OutcomeUnknown, ShoalError, StorageFailure
 from shoal.ids import Id, new, parse, to_text
-from shoal.lake import changes, group_commit, journal, rewriting
+from shoal.lake import changes, journal, rewriting
 from shoal.lake.branches import Refs
 from shoal.lake.claims import Patience
 from shoal.lake.commits import Commit, Commits, Note
+from shoal.lake.committer import Committer
+from shoal.lake.history import History
 from shoal.lake.journal import Entry, Journal
 from shoal.lake.keys import parse_sort_key
 from shoal.lake.lake import create, open_lake
 from shoal.lake.objects import DataObject
 from shoal.lake.pool_config import PoolConfig
-from shoal.lake.pools import Pool
+from shoal.lake.pools import Pool, open_pool
 from shoal.lake.reading import read_object
 from shoal.lake.scans import scan
 from shoal.model.fields import NO_ID
@@ -98,7 +100,7 @@ def _load(pool: Pool, deed: Deed, random: Random) -> Id:
     writer = pool.writer()
     for value in deed.values:
         writer.write(value)
-    return changes.load(pool, deed.branch, writer.close(), deed.note, deed.op, deed.after)
+    return pool.committer.commit(changes.load(deed.branch, writer.close(), deed.note, deed.op, deed.after))
 
 
 def _load_all(pool: Pool, deeds: list[Deed]) -> list[Id | ShoalError]:
@@ -108,8 +110,8 @@ def _load_all(pool: Pool, deeds: list[Deed]) -> list[Id | ShoalError]:
         for value in deed.values:
             writer.write(value)
         assert deed.op is not None
-        loads.append(group_commit.Load(tuple(writer.close()), deed.note, deed.op))
-    return group_commit.commit_group(pool, deeds[0].branch, loads)
+        loads.append(changes.load(deed.branch, writer.close(), deed.note, deed.op))
+    return pool.committer.commit_all(loads)
 
 
 def groups(deeds: list[Deed]) -> Iterator[list[Deed]]:
@@ -142,7 +144,7 @@ def _rebase(pool: Pool, deed: Deed, random: Random) -> Id | None:
 
 def _branch(pool: Pool, deed: Deed, random: Random) -> Id | None:
     at = pool.refs().branch(deed.other).commit
-    pool.create_branch(deed.branch, at)
+    pool.names.create_branch(deed.branch, at)
     return at
 
 
@@ -206,8 +208,7 @@ class Client:
 
     def _open(self) -> Pool:
         if self._pool is None:
-            self._pool = open_lake(self._store).pool("p")
-            self._pool.journal = Journal(self._store, f"{self._pool.prefix}/branches", PATIENCE)
+            self._pool = open_pool(self._store, open_lake(self._store).pool("p").config, PATIENCE)
         return self._pool
 
 
@@ -419,7 +420,7 @@ def scheduler(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     monkeypatch.setattr("shoal.lake.journal.SNAPSHOT_EVERY", 4)
     monkeypatch.setattr("shoal.lake.snapshots.CHECKPOINT_EVERY", 3)
     monkeypatch.setattr("shoal.lake.checkpoints.PAGE", 2)
-    monkeypatch.setattr("shoal.lake.group_commit.AT_ONCE", 1)
+    monkeypatch.setattr("shoal.lake.committer.AT_ONCE", 1)
     made = Scheduler(MOST_CLIENTS)
     made.install(monkeypatch)
     return made
@@ -431,7 +432,7 @@ def template() -> dict[str, bytes]:
     pool = create(store).create_pool(PoolConfig(new(), "p", parse_sort_key("k")))
     for i in range(2):
         _load(pool, Deed(f"first {i}", "load", "main", op=new(), values=[number(4 * i, i)]), Random())
-    pool.create_branch("b", pool.refs().branch("main").commit)
+    pool.names.create_branch("b", pool.refs().branch("main").commit)
     return {listed.key: store.get(listed.key) for listed in store.list()}
 
 
@@ -534,12 +535,12 @@ def _no_own_ids(patch: pytest.MonkeyPatch) -> None:
 def _no_looking_back(patch: pytest.MonkeyPatch) -> None:
     """A repeat does not look whether it was done before."""
     change = Journal.change
-    patch.setattr(Journal, "change", lambda self, op, plan, after=None: change(self, op, plan))
+    patch.setattr(Journal, "change", lambda self, op, plan, after=None, meet=None: change(self, op, plan, None, meet))
 
 
 def _no_checks(patch: pytest.MonkeyPatch) -> None:
     """What a change removes need not be there."""
-    patch.setattr(Pool, "checked", lambda self, change, base, tip, what, fits_base=True: change)
+    patch.setattr(History, "require_fit", lambda self, change, base, tip, what, fits_base=True: change)
 
 
 def _told_too_early(patch: pytest.MonkeyPatch) -> None:
@@ -569,7 +570,7 @@ def _no_looking_into_groups(patch: pytest.MonkeyPatch) -> None:
 def _joins_again(patch: pytest.MonkeyPatch) -> None:
     """Who has been begun before stays in the group."""
     patch.setattr(Commits, "create", lambda self, commit: self.write(commit) or True)
-    patch.setattr(Pool, "began_after", lambda self, op: None)
+    patch.setattr(Committer, "began_after", lambda self, op: None)
 
 
 PLANTED = [

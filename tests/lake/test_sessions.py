@@ -11,11 +11,11 @@ from tests.lake.conftest import Load, Read
 from shoal.errors import Conflict, InvalidInput, ReadOnly
 from shoal.ids import Id
 from shoal.lake import changes, sessions
+from shoal.lake.actions import patch_of
 from shoal.lake.commits import Note
 from shoal.lake.keys import EVERYTHING, Bound, KeyRange
-from shoal.lake.pools import Pool
+from shoal.lake.pools import Pool, open_pool
 from shoal.lake.sessions import Session
-from shoal.lake.snapshots import Patch
 from shoal.model.values import int64
 from shoal.testing.queries import parse_values
 
@@ -26,7 +26,7 @@ def staged(pool: Pool, session: Session, text: str) -> Session:
     writer = pool.writer()
     for value in parse_values(text):
         writer.write(value)
-    return sessions.stage(session, Patch(tuple(writer.close())))
+    return sessions.stage(session, patch_of(writer.close()))
 
 
 def journal_ops(pool: Pool) -> list[Id]:
@@ -52,11 +52,11 @@ def test_a_commit_that_is_repeated_happens_once(pool: Pool, read: Read) -> None:
 
 def test_what_became_of_a_session_is_known_by_its_id_alone(pool: Pool, load: Load) -> None:
     session = staged(pool, sessions.begin(pool, "main"), "{k:2}")
-    assert pool.done(session.id, "main") is None
+    assert pool.committer.done(session.id, "main") is None
     load("{k:1}")
     commit = sessions.commit(pool, session, ME)
     load("{k:3}")
-    assert Pool(pool.store, pool.config).done(session.id, "main") == commit
+    assert open_pool(pool.store, pool.config).committer.done(session.id, "main") == commit
 
 
 def test_a_session_that_is_begun_anew_under_its_id_is_committed_once(pool: Pool, load: Load, read: Read) -> None:
@@ -80,7 +80,7 @@ def test_additions_go_onto_what_others_did(pool: Pool, load: Load, read: Read) -
 def test_deleting_what_another_deleted_conflicts(pool: Pool, load: Load, read: Read) -> None:
     base = load("{k:1}")
     (o,) = pool.snapshot(base).objects()
-    session = sessions.stage(sessions.begin(pool, "main"), Patch((), (o,)))
+    session = sessions.stage(sessions.begin(pool, "main"), patch_of((), (o,)))
     changes.delete(pool, "main", [o.id], ME)
     with pytest.raises(Conflict):
         sessions.commit(pool, session, ME)
@@ -115,7 +115,7 @@ def test_an_expired_session_writes_nothing(pool: Pool, read: Read) -> None:
     with pytest.raises(ReadOnly, match="has expired"):
         sessions.commit(pool, session, ME)
     with pytest.raises(ReadOnly):
-        sessions.stage(session, Patch())
+        sessions.stage(session, patch_of())
     assert read() == []
 
 
@@ -135,8 +135,8 @@ def test_copies_that_remove_what_was_staged_or_is_in_the_branch_remove_it(pool: 
     (o,) = pool.snapshot(base).objects()
     session = staged(pool, sessions.begin(pool, "main"), "{k:0}")
     (mine,) = session.staged.adds
-    one = sessions.stage(sessions.forked(session), Patch((), (mine,)))
-    other = sessions.stage(sessions.forked(session), Patch((), (o,)))
+    one = sessions.stage(sessions.forked(session), patch_of((), (mine,)))
+    other = sessions.stage(sessions.forked(session), patch_of((), (o,)))
     both = staged(pool, sessions.take_over(session, [one, other]), "{k:5}")
     sessions.commit(pool, both, ME)
     assert read() == ["{k:5}"]

@@ -10,11 +10,11 @@ from tests.lake.conftest import Load, Read
 from shoal.errors import Conflict, CorruptData, InvalidInput, NotFound
 from shoal.ids import Id, new, to_text
 from shoal.lake import changes, rewriting, sessions, vacuum
+from shoal.lake.actions import patch_of
 from shoal.lake.commits import Note
 from shoal.lake.objects import Form, data_key
-from shoal.lake.pools import Pool
+from shoal.lake.pools import Pool, open_pool
 from shoal.lake.scans import scan
-from shoal.lake.snapshots import Patch
 from shoal.model.text import format_value
 from shoal.storage.memory import MemoryStore
 from shoal.testing.queries import parse_values
@@ -38,10 +38,10 @@ def test_only_what_nothing_reaches_goes(pool: Pool, load: Load, read: Read, stor
     first = load("{k:1}")
     changes.delete(pool, "main", objects(pool), ME)
     load("{k:2}")
-    pool.create_branch("side", first)
+    pool.names.create_branch("side", first)
     load("{k:3}", "side")
-    pool.create_tag("v1", pool.resolve("side"))
-    pool.drop_branch("side")
+    pool.names.create_tag("v1", pool.resolve("side"))
+    pool.names.drop_branch("side")
     lost = orphan(pool)
     garbage = vacuum.find_garbage(pool, 0)
     assert [listed.key for listed in garbage.data] == [data_key(pool.prefix, lost, Form.COLUMNS)]
@@ -61,9 +61,9 @@ def test_what_is_young_stays(pool: Pool, load: Load) -> None:
 
 def test_a_dropped_branch_is_garbage(pool: Pool, load: Load) -> None:
     load("{k:1}")
-    pool.create_branch("side", pool.resolve())
+    pool.names.create_branch("side", pool.resolve())
     load("{k:2}", "side")
-    pool.drop_branch("side")
+    pool.names.drop_branch("side")
     assert len(vacuum.find_garbage(pool, 0).data) == 1
 
 
@@ -71,7 +71,7 @@ def test_a_commit_of_data_that_was_vacuumed_is_refused(pool: Pool) -> None:
     writer = pool.writer()
     for value in parse_values("{k:1}"):
         writer.write(value)
-    session = sessions.stage(sessions.begin(pool, "main"), Patch(tuple(writer.close())))
+    session = sessions.stage(sessions.begin(pool, "main"), patch_of(writer.close()))
     vacuum.collect(pool, 0)
     with pytest.raises(Conflict, match="a vacuum has removed"):
         sessions.commit(pool, session, ME)
@@ -94,7 +94,7 @@ def test_vacate_lets_history_begin_later(pool: Pool, load: Load, read: Read, sto
     everything = read()
     vacuum.vacate(pool, after)
     vacuum.collect(pool, 0)
-    fresh = Pool(store, pool.config)
+    fresh = open_pool(store, pool.config)
     assert read("main", fresh) == everything
     assert [c.id for c in fresh.log(fresh.resolve())] == [after]
     for gone in (first, *rest):
@@ -102,18 +102,18 @@ def test_vacate_lets_history_begin_later(pool: Pool, load: Load, read: Read, sto
             fresh.resolve(to_text(gone))
     assert len(list(store.list(f"{pool.prefix}/data/"))) == 2
     last = load("{k:7}", into=fresh)
-    assert read(last, Pool(store, pool.config)) == [*everything, "{k:7}"]
+    assert read(last, open_pool(store, pool.config)) == [*everything, "{k:7}"]
     changes.revert(fresh, "main", last, ME)
     assert read("main", fresh) == everything
 
 
 def test_vacate_refuses_to_cut_off_a_branch_or_a_tag(pool: Pool, load: Load) -> None:
     first = load("{k:1}")
-    pool.create_tag("v1", first)
+    pool.names.create_tag("v1", first)
     second = load("{k:2}")
     with pytest.raises(Conflict, match='tag "v1"'):
         vacuum.vacate(pool, second)
-    pool.drop_tag("v1")
+    pool.names.drop_tag("v1")
     vacuum.vacate(pool, second)
     with pytest.raises(InvalidInput, match="later commit"):
         vacuum.vacate(pool, first)

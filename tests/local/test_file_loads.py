@@ -33,7 +33,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> PoolHandle:
 def load(pool: PoolHandle, *paths: Path) -> Counter[str]:
     names = [str(path) for path in paths]
     objects = file_loads.load_files(stored(pool), names, "auto", ReadOptions(), HERE)
-    changes.load(stored(pool), "main", objects, Note())
+    stored(pool).committer.commit(changes.load("main", objects, Note()))
     return Counter(format_value(v) for v in pool.lake.do(Query("from p")))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from shoal.access.authors import default_author
 from shoal.errors import NotFound
 from shoal.ids import Id, to_text
-from shoal.lake.group_commit import GroupCommits
 from shoal.lake.lake import Lake
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
@@ -92,10 +91,6 @@ class VisibleLake(Lake):
 
     def position(self) -> int:
         return self._whole.position()
-
-    def loads(self, pool: Pool) -> GroupCommits:
-        """Those of the whole lake: callers who see it differently still come together."""
-        return self._whole.loads(pool)
 
     def create_pool(self, config: PoolConfig, op: Id | None = None) -> Pool:
         return self._whole.create_pool(config, op)

@@ -1,4 +1,4 @@
-"""Branches and tags: names for commits, kept in the journal of a pool; and what has been taken out of its history."""
+"""What the journal of a pool holds: branches and tags, and what has been taken out of its history."""
 
 from __future__ import annotations
 
@@ -95,6 +95,12 @@ def is_dropped(state: State) -> bool:
     return _DROPPED in state.entries
 
 
+def horizon_of(state: State) -> Id | None:
+    """The commit that history begins with, if its beginning was cut off."""
+    horizon = state.entries.get(_HORIZON)
+    return None if horizon is None else Id(horizon.data)
+
+
 def commit_set(changes: Changes, branch: str) -> Id:
     """The commit that an entry of the journal let a branch point at."""
     value = changes.get(_BRANCH + branch)
@@ -103,19 +109,21 @@ def commit_set(changes: Changes, branch: str) -> Id:
     return get_id(value, "commit", branch)
 
 
-def require_set(changes: Changes, wanted: Changes) -> None:
+def require_set(changes: Changes, expected: Changes) -> None:
     """InvalidInput if an entry of the journal, found by its id, is not one that sets, or takes away, these keys."""
-    if {key: value is None for key, value in changes.items()} != {key: value is None for key, value in wanted.items()}:
+    if {key: value is None for key, value in changes.items()} != {
+        key: value is None for key, value in expected.items()
+    }:
         raise InvalidInput("this id is that of another operation (use a new one)")
 
 
-def commit_made(entry: Entry, op: Id, branch: str) -> Id:
-    """The commit that an operation, which an entry has, put onto a branch."""
+def commit_of(entry: Entry, op: Id, branch: str) -> Id:
+    """The commit that an operation put onto a branch, by the entry that names the operation."""
     return entry.group.get(op, commit_set(entry.changes, branch))
 
 
 class Refs:
-    """What the journal of a pool says, at one position; NotFound for a pool that was dropped."""
+    """The journal of a pool at one position; NotFound for a pool that was dropped."""
 
     def __init__(self, state: State) -> None:
         if is_dropped(state):
@@ -135,22 +143,22 @@ class Refs:
 
     def branch(self, name: str) -> Ref:
         """A branch by its name."""
-        found = self._state.entries.get(_BRANCH + name)
-        if found is None:
+        value = self._state.entries.get(_BRANCH + name)
+        if value is None:
             raise NotFound(f'"{name}": branch not found')
-        return _parse(found, name)
+        return _parse(value, name)
 
     def tag(self, name: str) -> Ref:
         """A tag by its name."""
-        found = self._state.entries.get(_TAG + name)
-        if found is None:
+        value = self._state.entries.get(_TAG + name)
+        if value is None:
             raise NotFound(f'"{name}": tag not found')
-        return _parse(found, name)
+        return _parse(value, name)
 
     def named(self, name: str) -> Ref | None:
         """A branch or tag by its name."""
-        found = self._state.entries.get(_BRANCH + name) or self._state.entries.get(_TAG + name)
-        return None if found is None else _parse(found, name)
+        value = self._state.entries.get(_BRANCH + name) or self._state.entries.get(_TAG + name)
+        return None if value is None else _parse(value, name)
 
     def require_free(self, name: str) -> None:
         """AlreadyExists if a branch or tag has this name."""
@@ -161,17 +169,16 @@ class Refs:
 
     @property
     def horizon(self) -> Id | None:
-        """The commit that history begins with, if its beginning was taken away."""
-        found = self._state.entries.get(_HORIZON)
-        return None if found is None else Id(found.data)
+        """The commit that history begins with, if its beginning was cut off."""
+        return horizon_of(self._state)
 
     @property
     def vacuum(self) -> VacuumMark | None:
         """The last vacuum, if there was one."""
-        found = self._state.entries.get(_VACUUM)
-        if found is None:
+        mark = self._state.entries.get(_VACUUM)
+        if mark is None:
             return None
-        return VacuumMark(get_data(found, "position", _VACUUM), get_data(found, "until", _VACUUM))
+        return VacuumMark(get_data(mark, "position", _VACUUM), get_data(mark, "until", _VACUUM))
 
     def tips(self) -> set[Id]:
         """The commits that branches and tags point at."""

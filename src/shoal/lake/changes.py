@@ -1,25 +1,27 @@
-"""What changes a branch beside loading: delete, revert, merge, rebase. Each is checked against the tip it lands on.
+"""The changes of a branch: load, delete, revert, merge, rebase. Each is checked against the tip it lands on.
 
-All of them deal in whole objects. An object that a change removes has to be there still: if another commit removed
-or rewrote it meanwhile, its records may live on elsewhere, and the change is refused as a Conflict.
+All of them deal in actions on whole objects. An object that a change removes has to be there still: if another commit
+removed or rewrote it meanwhile, its records may live on elsewhere, and the change is refused as a Conflict.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from shoal.errors import Conflict, InvalidInput, NotFound
 from shoal.ids import Id, to_text
 from shoal.lake import branches
+from shoal.lake.actions import Patch, describe, difference, patch_of
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Note
+from shoal.lake.committer import Change
 from shoal.lake.history import common_ancestors, knows, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
-from shoal.lake.snapshots import Patch, describe
 from shoal.model.fields import NO_ID
 
 _MOST_LISTED = 10
@@ -31,7 +33,7 @@ def with_message(note: Note, message: str) -> Note:
 
 
 def list_objects(verb: str, objects: Sequence[DataObject]) -> str:
-    """A message that tells what happened to objects."""
+    """A message about objects: how many, and the first few of them."""
     lines = [f"{verb} {len(objects)} data object{'' if len(objects) == 1 else 's'}", ""]
     lines += [
         f"  {to_text(o.id)} {o.count} record{'' if o.count == 1 else 's'} in {o.size} data bytes"
@@ -43,83 +45,63 @@ def list_objects(verb: str, objects: Sequence[DataObject]) -> str:
 
 
 def load(
-    pool: Pool,
-    branch: str,
-    objects: Sequence[DataObject],
-    note: Note,
-    op: Id | None = None,
-    after: int | None = None,
-) -> Id:
-    """Add objects that were just written. Others cannot be in their way, so this never conflicts."""
+    branch: str, objects: Sequence[DataObject], note: Note, op: Id | None = None, after: int | None = None
+) -> Change:
+    """Add objects that were just written. Nothing can be in their way, so this never conflicts."""
     if not objects:
         raise InvalidInput("empty transaction")
-    patch = Patch(tuple(objects))
     note = with_message(note, list_objects("loaded", objects))
-    return pool.commit(branch, lambda tip: patch, note, op=op, after=after, is_fresh=True)
+    return Change(branch, patch_of(objects), note, op, is_fresh=True, after=after)
 
 
-def delete(pool: Pool, branch: str, idents: Sequence[Id], note: Note) -> Id:
-    """Remove objects by their ids; the id of a commit stands for the objects that it added."""
+def delete(pool: Pool, branch: str, idents: Sequence[Id], note: Note, op: Id | None = None) -> Id:
+    """Remove objects by their ids."""
     base = pool.refs().branch(branch).commit
     objects = find_objects(pool, base, idents)
-    patch = Patch((), tuple(objects))
+    patch = patch_of(deletes=objects)
     note = with_message(note, list_objects("deleted", objects))
-    return pool.commit(branch, lambda tip: pool.checked(patch, base, tip, "delete"), note)
-
-
-def once(pool: Pool, branch: str, op: Id | None, act: Callable[[Pool], Id]) -> Id:
-    """The commit that `act` makes in a branch; under an id, the one that it has made already."""
-    if op is None:
-        return act(pool)
-    done = pool.done(op, branch)
-    try:
-        return act(pool.under(op)) if done is None else done
-    except (Conflict, InvalidInput, NotFound):
-        # What it was to remove, or to merge, may be so because another attempt has done it meanwhile.
-        done = pool.done(op, branch)
-        if done is None:
-            raise
-        return done
+    build = partial(pool.history.require_fit, patch, base, what="delete")
+    return pool.committer.commit(Change(branch, build, note, op))
 
 
 def find_objects(pool: Pool, tip: Id | None, idents: Sequence[Id]) -> list[DataObject]:
     """Objects at a commit by their ids."""
     if not idents:
         raise InvalidInput("no data objects named (see: shoal query 'from POOL:objects')")
-    found = pool.snapshot(tip).find(idents)
+    objects = pool.snapshot(tip).find(idents)
     for ident in idents:
-        if ident not in found:
+        if ident not in objects:
             raise NotFound(
                 f"{to_text(ident)}: not found (no such data object here; see: shoal query 'from POOL:objects')"
             )
-    return [found[ident] for ident in dict.fromkeys(idents)]
+    return [objects[ident] for ident in dict.fromkeys(idents)]
 
 
-def rewrite(pool: Pool, branch: str, base: Id | None, patch: Patch, note: Note, what: str) -> Id:
+def rewrite(pool: Pool, branch: str, base: Id | None, patch: Patch, note: Note, what: str, op: Id | None = None) -> Id:
     """Replace objects by others, as a compaction or a deletion of records does."""
     if patch.is_empty:
         raise InvalidInput("empty transaction")
-    return pool.commit(branch, lambda tip: pool.checked(patch, base, tip, what), note, is_fresh=True)
+    build = partial(pool.history.require_fit, patch, base, what=what)
+    return pool.committer.commit(Change(branch, build, note, op, is_fresh=True))
 
 
-def revert(pool: Pool, branch: str, ident: Id, note: Note) -> Id:
+def revert(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = None) -> Id:
     """Take a commit back by a new one that does the opposite."""
-    commit = pool.commits.read(ident)
-    patch = Patch(commit.adds, commit.deletes).inverse()
+    patch = Patch(pool.commits.read(ident).actions).inverse()
     if patch.is_empty:
         raise InvalidInput(f"{to_text(ident)}: revert commit is empty (this commit changed no data)")
 
     def build(tip: Id | None) -> Patch:
-        now = pool.snapshot(tip)
-        back = [o for o in patch.adds if now.has(o)]
+        back = patch.present_in(pool.snapshot(tip))
         if back:
             raise Conflict(f"revert: {describe(back)}, which commit {to_text(ident)} deleted, is there again")
-        return pool.checked(patch, ident, tip, "revert")
+        return pool.history.require_fit(patch, ident, tip, "revert")
 
-    return pool.commit(branch, build, with_message(note, f"reverted commit {to_text(ident)}"), needs=[ident])
+    note = with_message(note, f"reverted commit {to_text(ident)}")
+    return pool.committer.commit(Change(branch, build, note, op, needs=(ident,)))
 
 
-def merge(pool: Pool, child: str, parent: str, note: Note) -> Id:
+def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None) -> Id:
     """Bring what a branch has done since it last met another into that other one, as one commit."""
     if child == parent:
         raise InvalidInput("cannot merge branch into itself")
@@ -129,10 +111,10 @@ def merge(pool: Pool, child: str, parent: str, note: Note) -> Id:
         base, patch = _news(pool, source, tip)
         if patch.is_empty:
             raise InvalidInput(f'error merging "{child}" into "{parent}": nothing to merge')
-        return pool.checked(patch, base, tip, f'error merging "{child}" into "{parent}"')
+        return pool.history.require_fit(patch, base, tip, f'error merging "{child}" into "{parent}"')
 
     note = with_message(note, f'merged "{child}" into "{parent}"')
-    return pool.commit(parent, build, note, merged=source, needs=[source])
+    return pool.committer.commit(Change(parent, build, note, op, merged=source, needs=(source,)))
 
 
 def _news(pool: Pool, source: Id | None, tip: Id | None) -> tuple[Id | None, Patch]:
@@ -142,27 +124,22 @@ def _news(pool: Pool, source: Id | None, tip: Id | None) -> tuple[Id | None, Pat
     """
     met = common_ancestors(pool.commits, source, tip)
     base = met[0] if met else None
-    theirs = pool.snapshots.between(base, source) if len(met) < 2 else _difference(_joined(pool, met), pool, source)
-    now = pool.snapshot(tip)
-    return base, Patch(tuple(o for o in theirs.adds if not now.has(o)), theirs.deletes)
+    if len(met) < 2:
+        theirs = pool.snapshots.between(base, source)
+    else:
+        theirs = difference(_joined(pool, met), pool.snapshot(source).by_id())
+    return base, theirs.missing_from(pool.snapshot(tip))
 
 
 def _joined(pool: Pool, met: list[Id]) -> dict[Id, DataObject]:
     """The objects of several commits merged: what all have, and what one has got and the others have not lost."""
-    joined = {o.id: o for o in pool.snapshot(met[0]).objects()}
+    joined = pool.snapshot(met[0]).by_id()
     for ident in met[1:]:
         before = common_ancestors(pool.commits, met[0], ident)
-        old = {o.id for o in pool.snapshot(before[0] if before else None).objects()}
-        other = {o.id: o for o in pool.snapshot(ident).objects()}
+        old = pool.snapshot(before[0] if before else None).by_id()
+        other = pool.snapshot(ident).by_id()
         joined = {i: o for i, o in (joined | other).items() if i not in old or (i in joined and i in other)}
     return joined
-
-
-def _difference(old: dict[Id, DataObject], pool: Pool, tip: Id | None) -> Patch:
-    """What has to change to come from some objects to those of a commit."""
-    new_ones = {o.id: o for o in pool.snapshot(tip).objects()}
-    adds = tuple(o for i, o in new_ones.items() if i not in old)
-    return Patch(adds, tuple(o for i, o in old.items() if i not in new_ones))
 
 
 def rebase(pool: Pool, branch: str, onto: str, op: Id | None = None) -> Id | None:
@@ -181,7 +158,7 @@ def rebase(pool: Pool, branch: str, onto: str, op: Id | None = None) -> Id | Non
             replayed[case] = _replay(pool, branch, tip, target)
         return branches.set_branch(branch, replayed[case], time.time_ns())
 
-    entry = pool.once(op, plan)
+    entry = pool.names.once(op, plan)
     landed = branches.commit_set(entry.changes, branch)
     return None if landed == NO_ID else landed
 
@@ -193,13 +170,13 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
     for commit in own_commits(pool.commits, tip, target):
         if commit.merged is not None and knows(pool.commits, begin, commit.merged):
             continue  # what it brought in came from the very branch that is rebased onto
-        now = pool.snapshot(target)
-        patch = Patch(tuple(o for o in commit.adds if not now.has(o)), commit.deletes)
+        patch = Patch(commit.actions).missing_from(pool.snapshot(target))
         what = f'rebase of "{branch}" at {to_text(commit.id)}'
-        checked = pool.checked(patch, base, target, what, fits_base=False)
-        made = pool.new_commit(target, checked, commit.note, commit.merged)
-        made = replace(made, date=commit.date, op=commit.op, position=commit.position)
-        pool.commits.write(made)
-        pool.leave_checkpoint(made)
-        target = made.id
+        patch = pool.history.require_fit(patch, base, target, what, fits_base=False)
+        parent = None if target is None else pool.commits.read(target)
+        draft = pool.history.draft(parent, patch, commit.note, commit.merged)
+        replayed = replace(draft, date=commit.date, op=commit.op, position=commit.position)
+        pool.commits.write(replayed)
+        pool.history.leave_checkpoint(replayed)
+        target = replayed.id
     return target

@@ -2,7 +2,7 @@
 
 A page lists objects, or pages, by the first key of each in the order of the pool. A new checkpoint writes the pages
 that changed and its root, so its cost does not grow with the pool, and a scan of a key range reads the pages
-that it needs. A checkpoint can always be built anew from the commits: one that is damaged is passed over.
+that it needs. A checkpoint can always be rebuilt from the commits: one that is damaged is passed over.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from shoal.errors import NotFound
 from shoal.ids import Id, new, to_text
+from shoal.lake.actions import Patch
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, comparer
 from shoal.lake.objects import DataObject, format_object, in_order, parse_object
 from shoal.lake.sealed import seal, unseal
@@ -109,14 +110,16 @@ class Checkpoints:
 
     # ---- changing
 
-    def changed(self, items: Sequence[Item], adds: Iterable[DataObject], deletes: Iterable[DataObject]) -> list[Item]:
+    def changed(self, items: Sequence[Item], patch: Patch) -> list[Item]:
         """The top items after changes; writes the pages that are new."""
-        made = self._change(list(items), in_order(self._key, list(adds)), {o.id: o for o in deletes})
-        while len(made) > 2 * PAGE:
-            made = [self._write_page(part) for part in _split(made)]
-        while len(made) == 1 and isinstance(made[0], PageRef):
-            made = list(self._read(self._page_key(made[0].id)))
-        return made
+        gone = {before.id: before for before, _ in patch.effects() if before is not None}
+        come = [after for _, after in patch.effects() if after is not None]
+        top = self._change(list(items), in_order(self._key, come), gone)
+        while len(top) > 2 * PAGE:
+            top = [self._write_page(part) for part in _split(top)]
+        while len(top) == 1 and isinstance(top[0], PageRef):
+            top = list(self._read(self._page_key(top[0].id)))
+        return top
 
     def _change(self, items: list[Item], adds: list[DataObject], deletes: dict[Id, DataObject]) -> list[Item]:
         """A page's items after changes; below, pages are replaced by one or several, or go when they are empty."""
@@ -124,9 +127,9 @@ class Checkpoints:
             kept = [item for item in items if item.id not in deletes]
             return self._merged(kept, adds)
         pages = [item for item in items if isinstance(item, PageRef)]
-        shares = self._shares(pages, adds, deletes)
+        portions = self._portions(pages, adds, deletes)
         out: list[Item] = []
-        for page, (its_adds, its_deletes) in zip(pages, shares, strict=True):
+        for page, (its_adds, its_deletes) in zip(pages, portions, strict=True):
             if not its_adds and not its_deletes:
                 out.append(page)
                 continue
@@ -139,23 +142,23 @@ class Checkpoints:
             return kept
         return list(in_order(self._key, [*kept, *adds]))  # type: ignore[list-item]
 
-    def _shares(
+    def _portions(
         self, pages: list[PageRef], adds: list[DataObject], deletes: dict[Id, DataObject]
     ) -> list[tuple[list[DataObject], dict[Id, DataObject]]]:
         """Which changes concern which page: by the first key. Objects of equal first keys may be on several pages."""
         firsts = [self._sortable((page.first(self._key),)) for page in pages]
-        shares: list[tuple[list[DataObject], dict[Id, DataObject]]] = [([], {}) for _ in pages]
+        portions: list[tuple[list[DataObject], dict[Id, DataObject]]] = [([], {}) for _ in pages]
         for o in adds:
-            place = bisect_right(firsts, self._sortable((o.first(self._key),))) - 1
-            shares[max(place, 0)][0].append(o)
+            index = bisect_right(firsts, self._sortable((o.first(self._key),))) - 1
+            portions[max(index, 0)][0].append(o)
         for o in deletes.values():
             first = self._sortable((o.first(self._key),))
-            place = max(bisect_right(firsts, first) - 1, 0)
-            shares[place][1][o.id] = o
-            while place > 0 and not firsts[place] < first:
-                place -= 1
-                shares[place][1][o.id] = o
-        return shares
+            index = max(bisect_right(firsts, first) - 1, 0)
+            portions[index][1][o.id] = o
+            while index > 0 and not firsts[index] < first:
+                index -= 1
+                portions[index][1][o.id] = o
+        return portions
 
     def _write_page(self, items: list[Item]) -> PageRef:
         ident = new()
@@ -198,10 +201,10 @@ def _parse(value: Value, where: str) -> Item:
     if value.field("level") is None:
         return parse_object(value, where)
     return PageRef(
-        get_id(value, "id", where),
-        get_data(value, "level", where),
-        get(value, "min", where),
-        get(value, "max", where),
-        get_data(value, "count", where),
-        get_or(value, "is_ranged", True),
+        id=get_id(value, "id", where),
+        level=get_data(value, "level", where),
+        min=get(value, "min", where),
+        max=get(value, "max", where),
+        count=get_data(value, "count", where),
+        is_ranged=get_or(value, "is_ranged", True),
     )

@@ -1,23 +1,19 @@
-"""Claiming a name in a store, for good: three outcomes become two, or an OutcomeUnknown.
+"""Claiming a key in a store, for good: three outcomes become two, or an OutcomeUnknown.
 
-What a store says of a create is not always what it did. So the object is read again, and who finds its own bytes
-there creates them once more: that it can be read does not mean that it survives a loss of power, since whoever wrote
-it may have died before its sync.
+What a store answers to a create is not always what it did. So the object is read again, and a writer that finds its own
+bytes there creates them once more: an object that can be read need not survive a loss of power, since its writer may
+have died before the sync.
 """
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shoal.errors import NotFound, OutcomeUnknown, StorageFailure
 from shoal.ids import Id, to_text
+from shoal.storage.backoff import backoff
 from shoal.storage.store import Created, ObjectStore
-
-_FIRST_PAUSE = 0.002
-_LONGEST_PAUSE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +25,13 @@ class Patience:
 
 
 def claim(store: ObjectStore, key: str, data: bytes, patience: Patience) -> bool:
-    """Whether an object is ours: True if it is there with our bytes, False if somebody else's is there.
+    """Whether an object is ours: True if it is there with our bytes, False if it has the bytes of another writer.
 
     StorageFailure if it is certain that nothing became visible, OutcomeUnknown if that cannot be found out.
     """
     until = time.monotonic() + patience.deadline
     refusals, may_have_landed = 0, False
-    for pause in pauses():
+    for pause in backoff():
         try:
             outcome = store.create(key, data)
         except StorageFailure as e:
@@ -43,9 +39,9 @@ def claim(store: ObjectStore, key: str, data: bytes, patience: Patience) -> bool
         if outcome is Created.LANDED:
             return True
         may_have_landed = True
-        found = _read(store, key, until)
-        if found is not None:
-            return found == data and confirm(store, key, data)
+        present = _read(store, key, until)
+        if present is not None:
+            return present == data and confirm(store, key, data)
         refusals += outcome is Created.LOST
         if refusals > patience.refusals or time.monotonic() > until:
             break
@@ -54,13 +50,13 @@ def claim(store: ObjectStore, key: str, data: bytes, patience: Patience) -> bool
 
 
 def unknown(op: Id, cause: OutcomeUnknown) -> OutcomeUnknown:
-    """The same, of an operation that can be repeated by its id."""
+    """The error for an operation that can be repeated by its id."""
     text = f"it is not known whether operation {to_text(op)} was done: {cause} (to repeat it with the same id is safe)"
     return OutcomeUnknown(text, to_text(op))
 
 
 def confirm(store: ObjectStore, key: str, data: bytes) -> bool:
-    """True when the store says that a name is taken for good; OutcomeUnknown if it does not."""
+    """True when the store says that a key is taken for good; OutcomeUnknown if it does not."""
     try:
         outcome = store.create(key, data)
     except StorageFailure as e:
@@ -71,8 +67,8 @@ def confirm(store: ObjectStore, key: str, data: bytes) -> bool:
 
 
 def _read(store: ObjectStore, key: str, until: float) -> bytes | None:
-    """What is there; None if nothing is."""
-    for pause in pauses():
+    """The bytes of an object; None if there is none."""
+    for pause in backoff():
         try:
             return store.get(key)
         except NotFound:
@@ -82,11 +78,3 @@ def _read(store: ObjectStore, key: str, until: float) -> bytes | None:
                 raise OutcomeUnknown(f"{key}: {e}") from e
             time.sleep(pause)
     return None
-
-
-def pauses() -> Iterator[float]:
-    """Ever longer pauses, each cut by chance so that writers who met once do not meet again."""
-    pause = _FIRST_PAUSE
-    while True:
-        yield random.uniform(0, pause)
-        pause = min(pause * 2, _LONGEST_PAUSE)

@@ -1,4 +1,4 @@
-"""Commits: immutable objects, each with its parent, its metadata and what it adds and deletes.
+"""Commits: immutable objects, each with its parent, its metadata and its actions.
 
 A commit also names the checkpoint that its state is best read from and the commits since, so that opening a
 branch takes a few reads and not a walk. Both are hints: the parents alone say what the state is.
@@ -7,14 +7,15 @@ branch takes a few reads and not a walk. Both are hints: the parents alone say w
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from shoal.errors import CorruptData, NotFound, OutcomeUnknown
 from shoal.ids import Id, to_text
+from shoal.lake.actions import Action, added, deleted, format_action, parse_action, show_action
 from shoal.lake.claims import Patience, claim, unknown
-from shoal.lake.objects import DataObject, format_object, parse_object, show_object
+from shoal.lake.objects import DataObject
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.fields import (
@@ -37,9 +38,13 @@ from shoal.storage.store import Listed, ObjectStore
 _FEW, _SLOW, _AT_ONCE = 2, 0.003, 16
 
 
+Hints = tuple[Id | None, tuple[Id, ...]]
+"""A checkpoint that has been written, None being the beginning, and the commits since, oldest first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What its author says of a commit."""
+    """What the author of a commit writes about it."""
 
     author: str = ""
     message: str = ""
@@ -54,8 +59,7 @@ class Commit:
     parent: Id | None
     date: int
     note: Note
-    adds: tuple[DataObject, ...] = ()
-    deletes: tuple[DataObject, ...] = ()
+    actions: tuple[Action, ...] = ()
     merged: Id | None = None
     """The commit of another branch whose changes this one brings in."""
     retries: int = 0
@@ -75,16 +79,35 @@ class Commit:
         """The commits that this one knows of directly."""
         return tuple(p for p in (self.parent, self.merged) if p is not None)
 
+    @property
+    def hints(self) -> Hints:
+        """What a child says of checkpoints, if none has been written since."""
+        return self.checkpoint, (*self.since, self.id)
+
+    @property
+    def adds(self) -> tuple[DataObject, ...]:
+        """The data objects that it adds."""
+        return added(self.actions)
+
+    @property
+    def deletes(self) -> tuple[DataObject, ...]:
+        """The data objects that it deletes."""
+        return deleted(self.actions)
+
 
 class Commits:
     """The commits of a pool."""
 
-    def __init__(self, store: ObjectStore, pool: str) -> None:
+    def __init__(self, store: ObjectStore, pool: str, horizon: Callable[[], Id | None]) -> None:
         self._store = store
         self._pool = pool
-        self._known: dict[Id, Commit] = {}
-        self.horizon: Id | None = None
-        """The commit that history begins with, if its beginning was taken away: ancestors may be gone."""
+        self._horizon = horizon
+        self._cache: dict[Id, Commit] = {}
+
+    @property
+    def horizon(self) -> Id | None:
+        """The commit that history begins with, if its beginning was cut off: ancestors may be gone."""
+        return self._horizon()
 
     def _key(self, ident: Id) -> str:
         return f"{self._pool}/commits/{to_text(ident)}.zng"
@@ -109,16 +132,16 @@ class Commits:
 
     def read(self, ident: Id) -> Commit:
         """A commit by its id."""
-        found = self._known.get(ident)
-        if found is None:
+        commit = self._cache.get(ident)
+        if commit is None:
             key = self._key(ident)
             try:
                 data = self._store.get(key)
             except NotFound:
                 raise NotFound(f"{to_text(ident)}: commit not found (see: shoal log)") from None
-            found = parse_commit(unseal(data, key), key)
-            self._keep(found)
-        return found
+            commit = parse_commit(unseal(data, key), key)
+            self._keep(commit)
+        return commit
 
     def has(self, ident: Id) -> bool:
         """Whether there is a commit of this id."""
@@ -135,19 +158,19 @@ class Commits:
 
     def read_all(self, idents: Sequence[Id]) -> list[Commit]:
         """Commits by their ids; several at a time where the store takes its time for one."""
-        unknown = [ident for ident in idents if ident not in self._known]
+        uncached = [ident for ident in idents if ident not in self._cache]
         began = time.monotonic()
-        if unknown:
-            self.read(unknown[0])
-        if len(unknown) > _FEW and time.monotonic() - began > _SLOW:
+        if uncached:
+            self.read(uncached[0])
+        if len(uncached) > _FEW and time.monotonic() - began > _SLOW:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 return list(pool.map(self.read, idents))
         return [self.read(ident) for ident in idents]
 
     def _keep(self, commit: Commit) -> None:
-        if len(self._known) >= 10_000:
-            self._known.clear()
-        self._known[commit.id] = commit
+        if len(self._cache) >= 10_000:
+            self._cache.clear()
+        self._cache[commit.id] = commit
 
     def walk(self, tip: Id | None, until: Id | None = None) -> Iterator[Commit]:
         """Commits from a tip back, by parents, up to one that is not included or to the beginning."""
@@ -163,10 +186,8 @@ class Commits:
 def format_commit(c: Commit) -> Iterator[Value]:
     """A commit as it is stored: its metadata, then its actions."""
     yield _named_with_extras(c)
-    for o in c.adds:
-        yield named("Add", ("commit", id_value(c.id)), ("object", format_object(o)))
-    for o in c.deletes:
-        yield named("Delete", ("commit", id_value(c.id)), ("id", id_value(o.id)), ("object", format_object(o)))
+    for action in c.actions:
+        yield format_action(action, c.id)
 
 
 def _metadata(c: Commit) -> list[tuple[str, Value]]:
@@ -201,39 +222,32 @@ def show_commit(c: Commit) -> Value:
 
 def show_actions(c: Commit) -> Iterator[Value]:
     """What a commit did, as meta-queries show it."""
-    for o in c.adds:
-        yield named("Add", ("commit", id_value(c.id)), ("object", show_object(o)))
-    for o in c.deletes:
-        yield named("Delete", ("commit", id_value(c.id)), ("id", id_value(o.id)))
+    for action in c.actions:
+        yield show_action(action, c.id)
     yield show_commit(c)
 
 
 def parse_commit(values: list[Value], where: str) -> Commit:
-    """The commit in its stored values. An action that is not known is not passed over: it would change the state."""
+    """The commit in its stored values."""
     if not values or name_of(values[0]) != "Commit":
         raise CorruptData(f"{where}: a commit without its metadata")
     head = values[0]
-    adds: list[DataObject] = []
-    deletes: list[DataObject] = []
-    for value in values[1:]:
-        places = {"Add": adds, "Delete": deletes}
-        if name_of(value) not in places:
-            raise CorruptData(f"{where}: unknown action {name_of(value)!r} (written by a newer version?)")
-        places[name_of(value)].append(parse_object(get(value, "object", where), where))
     parent = get_id(head, "parent", where)
-    note = Note(get_data(head, "author", where), get_data(head, "message", where), get(head, "meta", where))
     return Commit(
-        get_id(head, "id", where),
-        None if parent == NO_ID else parent,
-        get_data(head, "date", where),
-        note,
-        tuple(adds),
-        tuple(deletes),
-        get_or(head, "merged", None),
-        get_data(head, "retries", where),
-        get_data(head, "generation", where),
-        get_or(head, "checkpoint", None),
-        get_id(head, "op", where),
-        get_data(head, "position", where),
-        get_or(head, "since", ()),
+        id=get_id(head, "id", where),
+        parent=None if parent == NO_ID else parent,
+        date=get_data(head, "date", where),
+        note=Note(
+            author=get_data(head, "author", where),
+            message=get_data(head, "message", where),
+            meta=get(head, "meta", where),
+        ),
+        actions=tuple(parse_action(value, where) for value in values[1:]),
+        merged=get_or(head, "merged", None),
+        retries=get_data(head, "retries", where),
+        generation=get_data(head, "generation", where),
+        checkpoint=get_or(head, "checkpoint", None),
+        op=get_id(head, "op", where),
+        position=get_data(head, "position", where),
+        since=get_or(head, "since", ()),
     )

@@ -1,16 +1,103 @@
-"""The graph of commits: through parents and merges. A commit has a greater generation than all that it knows of."""
+"""The history of a pool: its commits and the states at them; and the graph that parents and merges make of commits.
+
+A commit has a greater generation than all that it knows of.
+"""
 
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 
-from shoal.errors import NotFound
-from shoal.ids import Id
-from shoal.lake.commits import Commit, Commits
+from shoal.errors import Conflict, NotFound, ShoalError
+from shoal.ids import Id, new, to_text
+from shoal.lake.actions import Patch, describe, effect
+from shoal.lake.checkpoints import Checkpoints
+from shoal.lake.commits import Commit, Commits, Hints, Note
+from shoal.lake.snapshots import Snapshot, Snapshots
 
 _ONE, _OTHER, _STALE = 1, 2, 4
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What has been committed to a pool, whatever branches and tags point at now."""
+
+    commits: Commits
+    checkpoints: Checkpoints
+    snapshots: Snapshots
+
+    def snapshot(self, commit: Id | None) -> Snapshot:
+        """The objects at a commit."""
+        return self.snapshots.at(commit)
+
+    def descends(self, tip: Id | None, ancestor: Id) -> bool:
+        """Whether a commit is an ancestor of a tip, or the tip itself."""
+        oldest = self.commits.read(ancestor).generation
+        for commit in self.commits.walk(tip):
+            if commit.generation <= oldest:
+                return commit.id == ancestor
+        return False
+
+    def log(self, tip: Id | None, horizon: Id | None) -> Iterator[Commit]:
+        """Commits from a tip back to the beginning, or to the commit that history begins with."""
+        for commit in self.commits.walk(tip):
+            yield commit
+            if commit.id == horizon:
+                return
+
+    def draft(
+        self,
+        parent: Commit | None,
+        patch: Patch,
+        note: Note,
+        merged: Id | None = None,
+        hints: Hints | None = None,
+    ) -> Commit:
+        """A commit on top of another, not stored yet."""
+        checkpoint, since = self.snapshots.hints(parent) if hints is None else hints
+        known = [parent, None if merged is None else self.commits.read(merged)]
+        return Commit(
+            id=new(),
+            parent=None if parent is None else parent.id,
+            date=time.time_ns(),
+            note=note,
+            actions=patch.actions,
+            merged=merged,
+            generation=1 + max((commit.generation for commit in known if commit is not None), default=0),
+            checkpoint=checkpoint,
+            since=since,
+        )
+
+    def leave_checkpoint(self, commit: Commit) -> None:
+        """Write the checkpoint of a commit if one is due. A failure is not an error: another checkpoint will come."""
+        with suppress(ShoalError):
+            self.snapshots.checkpoint(commit)
+
+    def require_fit(self, patch: Patch, base: Id | None, tip: Id | None, what: str, fits_base: bool = True) -> Patch:
+        """The patch itself, made for a base, if it can be applied to a tip; else a Conflict that says why."""
+        if (tip == base and fits_base) or not patch.needs_state:
+            return patch
+        gone = patch.lost_in(self.snapshot(tip))
+        if gone:
+            raise Conflict(
+                f"{what}: {self._culprit(gone[0].id, base, tip)} has deleted or rewritten {describe(gone)} meanwhile "
+                "(revert that commit first, or repeat the change on what is there now)"
+            )
+        return patch
+
+    def _culprit(self, ident: Id, base: Id | None, tip: Id | None) -> str:
+        """The commit that took an entry away."""
+        with suppress(NotFound):  # where history was cut, that commit may be gone
+            for commit in self.commits.walk(tip, base):
+                if any(change.id == ident and change.before is not None for change in map(effect, commit.actions)):
+                    return f"commit {to_text(commit.id)}"
+        return "another commit"
+
+
+# ---- the graph of commits
 
 
 def ancestors(commits: Commits, tip: Id | None) -> Iterator[Commit]:
@@ -26,14 +113,14 @@ def ancestors(commits: Commits, tip: Id | None) -> Iterator[Commit]:
 
 def own_commits(commits: Commits, tip: Id | None, other: Id | None) -> list[Commit]:
     """The commits of a tip's chain of parents, oldest first, that another tip does not know of."""
-    known = ancestors(commits, other)
-    ahead = next(known, None)
+    others = ancestors(commits, other)
+    ahead = next(others, None)
     seen: set[Id] = set()
     out: list[Commit] = []
     for commit in commits.walk(tip):
         while ahead is not None and ahead.generation >= commit.generation:
             seen.add(ahead.id)
-            ahead = next(known, None)
+            ahead = next(others, None)
         if commit.id in seen:
             break
         out.append(commit)
@@ -69,17 +156,17 @@ def common_ancestors(commits: Commits, one: Id | None, other: Id | None) -> list
 
     mark(one, _ONE)
     mark(other, _OTHER)
-    found: list[Id] = []
+    common: list[Id] = []
     for commit in queue:
         how = marks[commit.id]
         if how == _ONE | _OTHER:
-            found.append(commit.id)
+            common.append(commit.id)
             how |= _STALE
         for ident in commit.parents:
             mark(ident, how)
         if all(marks[ident] & _STALE for ident in queue.waiting()):
             break
-    return found
+    return common
 
 
 class _Queue:

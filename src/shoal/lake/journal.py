@@ -1,7 +1,7 @@
 """The journal: the only thing in a lake that changes, a map from keys to values as numbered, immutable entries.
 
 A slot is claimed by put-if-missing. HEAD is only a hint: readers probe past it. An entry carries the id of
-the operation that wrote it, so that a writer who lost the answer recognises its own entry. The loop in
+the operation that wrote it, so that a writer that lost the answer recognises its own entry. The loop in
 `Journal.change` is the one retry loop of the lake; whatever must be true of the newest state is checked
 inside the function it is given.
 """
@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 
 from shoal.errors import CorruptData, NotFound, OutcomeUnknown, ShoalError
 from shoal.ids import Id, new, to_text
-from shoal.lake.claims import Patience, claim, confirm, pauses, unknown
+from shoal.lake.claims import Patience, claim, confirm, unknown
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.fields import get_data, get_id, get_or, id_value, named, time_value, uint64
 from shoal.model.values import NULL, Value, record, string
+from shoal.storage.backoff import backoff
 from shoal.storage.store import ObjectStore, turn
 
 HEAD_EVERY = 8
@@ -28,6 +29,7 @@ SNAPSHOT_EVERY = 16
 Changes = Mapping[str, Value | None]
 """New values by key; None takes a key away."""
 Plan = Callable[["State"], "Changes | Group"]
+Meet = Callable[["Entry"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,11 @@ class Journal:
         known = self._known
         return self._learn(self._follow(known if known.position else self._open_at(self._find_end())))
 
+    @property
+    def known(self) -> State:
+        """The newest state that this handle has read; the store is not asked."""
+        return self._known
+
     def _learn(self, state: State) -> State:
         """Remember a state, if it is the newest; other threads may have come further meanwhile."""
         if state.position > self._known.position:
@@ -116,7 +123,7 @@ class Journal:
         """One entry, which has to be there."""
         found = self._entry(position)
         if found is None:
-            raise CorruptData(f"{self._slot(position)}: this entry of the journal is gone (restore it from a copy)")
+            raise CorruptData(f"{self._slot(position)}: this entry of the journal is gone (restore it from a backup)")
         return found
 
     def _slot(self, position: int) -> str:
@@ -158,7 +165,7 @@ class Journal:
             middle = (low + high) // 2
             low, high = (middle, high) if self._exists(middle) else (low, middle)
         if self._exists(low + 2) and not self._exists(low + 1):
-            raise CorruptData(f"{self._slot(low + 1)}: this entry of the journal is gone (restore it from a copy)")
+            raise CorruptData(f"{self._slot(low + 1)}: this entry of the journal is gone (restore it from a backup)")
         return low
 
     def _read_head(self) -> int:
@@ -193,40 +200,49 @@ class Journal:
         _apply(entries, dict(_parse_change(v, key) for v in values[1:]))
         return State(position, get_data(values[0], "at", key), entries)
 
-    def _follow(self, state: State, op: Id | None = None, found: Callable[[Entry], None] | None = None) -> State:
-        """The state after the entries that came since; `found` gets the entry of an operation if it is among them."""
+    def _follow(self, state: State, meet: Meet | None = None) -> State:
+        """The state after the entries that came since; `meet` gets each of them."""
         entries: dict[str, Value] | None = None
         position, at = state.position, state.at
         while (entry := self._entry(position + 1)) is not None:
             entries = dict(state.entries) if entries is None else entries
             _apply(entries, entry.changes)
             position, at = entry.position, entry.at
-            if found is not None and op is not None and entry.has(op):
-                found(entry)
+            if meet is not None:
+                meet(entry)
         return state if entries is None else State(position, at, entries)
 
     # ---- writing
 
-    def change(self, op: Id, plan: Plan, after: int | None = None) -> Entry:
-        """Claim the next slot with what `plan` wants of the newest state; the entry that did it.
+    def change(self, op: Id, plan: Plan, after: int | None = None, meet: Meet | None = None) -> Entry:
+        """Claim the next slot with what `plan` makes of the newest state; the entry that did it.
 
         `plan` is called again whenever another writer was first; it raises if it no longer can. Where the
         operation may have been tried before, `after` is a position from before that: if its entry is
-        found since, that is the answer. OutcomeUnknown names the operation.
+        found since, that is the answer. `meet` gets each entry after that position, or after the state that was
+        read first, before `plan` is called. OutcomeUnknown names the operation.
         """
+        own: list[Entry] = []
+
+        def on_entry(entry: Entry) -> None:
+            if entry.has(op):
+                own.append(entry)
+            if meet is not None:
+                meet(entry)
+
         state = self.read()
         if after is not None:
             # Up to the state and no further: what lands later takes the slot that is claimed next, and is met there.
             for position in range(after + 1, state.position + 1):
-                if (earlier := self.entry(position)).has(op):
-                    return self._confirmed(earlier, op)
-        waits = pauses()
+                on_entry(self.entry(position))
+                if own:
+                    return self.confirm(own[0], op)
+        waits = backoff()
         while True:
-            seen: list[Entry] = []
             with turn(self._store, self._prefix):
-                state = self._learn(self._follow(state, op, seen.append))
-                if seen:
-                    return self._confirmed(seen[0], op)
+                state = self._learn(self._follow(state, on_entry))
+                if own:
+                    return self.confirm(own[0], op)
                 entry = _proposed(state, op, plan(state))
                 is_ours = self._claim(entry)
             if is_ours:
@@ -235,23 +251,23 @@ class Journal:
             time.sleep(next(waits))
 
     def once(self, op: Id | None, plan: Plan) -> Entry:
-        """As `change`, for an operation that has no commit to be told by: under its id it is done once.
+        """As `change`, for an operation that is not recognised by a commit: under its id it is done once.
 
-        The first attempt leaves a mark that says where the journal stood; whoever repeats it looks from there on.
-        Without an id it is an operation that nobody repeats.
+        The first attempt leaves a mark that says where the journal stood; a repeat looks from there on.
+        An operation without an id is never repeated.
         """
         return self.change(new(), plan) if op is None else self.change(op, plan, self._begin(op))
 
     def began(self, op: Id) -> int | None:
         """Where the journal stood when an operation left its mark; None if it has left none."""
-        place = self._mark(op)
+        key = self._mark(op)
         try:
-            values = unseal(self._store.get(place), place)
+            values = unseal(self._store.get(key), key)
         except NotFound:
             return None
         if not values:
-            raise CorruptData(f"{place}: a mark without a position")
-        return int(get_data(values[0], "position", place))
+            raise CorruptData(f"{key}: a mark without a position")
+        return int(get_data(values[0], "position", key))
 
     def done(self, op: Id) -> Entry | None:
         """The entry of an operation that has left a mark; None if it has none."""
@@ -263,15 +279,15 @@ class Journal:
         found = self.began(op)
         if found is not None:
             return found
-        place, position = self._mark(op), self.read().position
+        key, position = self._mark(op), self.read().position
         mark = named("Mark", ("op", id_value(op)), ("position", uint64(position)))
         try:
-            is_ours = claim(self._store, place, seal([mark], place), self._patience)
+            is_ours = claim(self._store, key, seal([mark], key), self._patience)
         except OutcomeUnknown as e:
             raise unknown(op, e) from e
         first = position if is_ours else self.began(op)
         if first is None:
-            raise CorruptData(f"{place}: this mark of an operation is gone (restore it from a copy)")
+            raise CorruptData(f"{key}: this mark of an operation is gone (restore it from a backup)")
         return first
 
     def _claim(self, entry: Entry) -> bool:
@@ -282,7 +298,7 @@ class Journal:
         except OutcomeUnknown as e:
             raise unknown(entry.op, e) from e
 
-    def _confirmed(self, entry: Entry, op: Id) -> Entry:
+    def confirm(self, entry: Entry, op: Id) -> Entry:
         """The entry of an operation that was found by reading, once the store says that the slot is taken for good."""
         try:
             slot = self._slot(entry.position)
@@ -298,8 +314,8 @@ class Journal:
         made = self._learn(State(entry.position, entry.at, entries))
         with suppress(ShoalError):
             if entry.position % SNAPSHOT_EVERY == 0:
-                place = self._snapshot(entry.position)
-                self._store.put(place, _format_snapshot(made, place))
+                key = self._snapshot(entry.position)
+                self._store.put(key, _format_snapshot(made, key))
             if entry.position % HEAD_EVERY == 0:
                 head = record([("position", uint64(entry.position))])
                 self._store.put(self._head, seal([head], self._head))
@@ -352,6 +368,6 @@ def _parse_change(value: Value, where: str) -> tuple[str, Value | None]:
     return get_data(value, "key", where), None if found is None or found.data is None else found
 
 
-def _format_snapshot(state: State, place: str) -> bytes:
+def _format_snapshot(state: State, key: str) -> bytes:
     head = named("Snapshot", ("position", uint64(state.position)), ("at", time_value(state.at)))
-    return seal([head, *(_change(key, value) for key, value in state.entries.items())], place)
+    return seal([head, *(_change(name, value) for name, value in state.entries.items())], key)

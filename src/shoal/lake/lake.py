@@ -1,4 +1,4 @@
-"""A lake: a store with `lake.zng` in it, and the journal of its pools. There is nothing else to know of a lake."""
+"""A lake: a store with `lake.zng` in it, and the journal of its pools."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from shoal.ids import Id, new, to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN, as_id
 from shoal.lake.claims import Patience, claim
-from shoal.lake.group_commit import GroupCommits
 from shoal.lake.journal import EMPTY, Changes, Entry, Journal, State
 from shoal.lake.pool_config import PoolConfig, check_config, parse_config, show_config
-from shoal.lake.pools import Pool
+from shoal.lake.pools import Pool, open_pool
 from shoal.lake.requests import REQUESTS
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.fields import get_data, get_id, get_or, id_value, time_value, uint64
 from shoal.model.values import Value, record, string
+from shoal.storage.cache import CachedStore
 from shoal.storage.probe import check_creates
 from shoal.storage.store import Listed, ObjectStore
+from shoal.storage.uris import open_store
 
 MAGIC = "SHOAL LAKE"
 VERSION = 1
@@ -63,6 +64,25 @@ def open_lake(store: ObjectStore) -> Lake:
     return Lake(store, info)
 
 
+def create_at(uri: str) -> Lake:
+    """A new lake at a path or URI."""
+    return create(_cached(uri))
+
+
+def open_at(uri: str) -> Lake:
+    """The lake at a path or URI, with a cache of what never changes."""
+    return open_lake(_cached(uri))
+
+
+def _cached(uri: str) -> ObjectStore:
+    return CachedStore(open_store(uri), is_immutable)
+
+
+def is_immutable(key: str) -> bool:
+    """Whether an object never changes: all but hints (HEAD, snapshots of journals, checkpoints) and probes."""
+    return not key.endswith(("/HEAD", ".snap.zng")) and "/checkpoints/" not in key and not key.startswith("probe/")
+
+
 def is_lake(store: ObjectStore) -> bool:
     """Whether there is a lake in a store."""
     try:
@@ -85,7 +105,6 @@ class Lake:
         self._may_write = False
         self.groups_loads = True
         """Whether loads that come together share an entry of the journal."""
-        self._loads: dict[Id, GroupCommits] = {}
         self._lock = threading.Lock()
 
     def require_writable(self, to_free: bool = False) -> None:
@@ -114,11 +133,11 @@ class Lake:
     def configs(self) -> list[PoolConfig]:
         """All pools, by name."""
         state = self._journal.read()
-        known, found = self._configured
+        known, configs = self._configured
         if known is not state:
-            found = sorted(_configs(state), key=lambda config: config.name)
-            self._configured = state, found
-        return list(found)
+            configs = sorted(_configs(state), key=lambda config: config.name)
+            self._configured = state, configs
+        return list(configs)
 
     def pool(self, name: str) -> Pool:
         """A pool by its name or id."""
@@ -129,25 +148,23 @@ class Lake:
         raise NotFound(f"{name}: pool not found")
 
     def _handle(self, config: PoolConfig) -> Pool:
+        """The pool of a configuration. All handles of a pool share its parts, and so what was read before."""
         with self._lock:
-            known = self._pools.get(config.id)
-            if known is None:
-                known = self._pools[config.id] = Pool(self.store, config)
-        known.config = config
-        return known
+            pool = self._pools.get(config.id)
+            if pool is None:
+                pool = open_pool(self.store, config, is_grouping=self.groups_loads)
+            elif pool.config != config:
+                pool = pool.with_config(config)
+            self._pools[config.id] = pool
+            return pool
 
     # ---- pools that come, go and change their names; under the id of an operation once
-
-    def loads(self, pool: Pool) -> GroupCommits:
-        """Commits what the threads of this process load into a pool, together where they come together."""
-        with self._lock:
-            return self._loads.setdefault(pool.config.id, GroupCommits(pool, self.groups_loads))
 
     def create_pool(self, config: PoolConfig, op: Id | None = None) -> Pool:
         """A new pool with an empty branch `main`. If the operation has an id, it is that of the pool."""
         self.require_writable()
         config = check_config(config if op is None else replace(config, id=op))
-        pool = Pool(self.store, replace(config, ts=time.time_ns()))
+        pool = open_pool(self.store, replace(config, ts=time.time_ns()))
 
         def plan(state: State) -> Changes:
             _require_free(state, config)
@@ -155,13 +172,13 @@ class Lake:
             pool.journal.change(config.id, lambda state: branches.set_branch(MAIN, None, time.time_ns()), after=0)
             return {to_text(config.id): show_config(pool.config)}
 
-        made = _set(self._journal.once(op, plan))
-        if (made.name, made.key) != (config.name, config.key):
+        created = _set(self._journal.once(op, plan))
+        if (created.name, created.key) != (config.name, config.key):
             raise InvalidInput(f"{config.name}: this id is that of another operation (use a new one)")
         with suppress(StorageFailure):  # that it was done is certain, whatever became of it since
-            now = next((each for each in self.configs() if each.id == made.id), None)
-            return Pool(self.store, made) if now is None else self._handle(now)
-        return self._handle(made)
+            now = next((each for each in self.configs() if each.id == created.id), None)
+            return open_pool(self.store, created) if now is None else self._handle(now)
+        return self._handle(created)
 
     def rename_pool(self, old: str, name: str, op: Id | None = None) -> PoolConfig:
         """Give a pool another name."""
@@ -182,9 +199,8 @@ class Lake:
         entry = self._journal.once(op, lambda state: {to_text(_find(state, name).id): None})
         config = self._dropped(entry)
         with self._lock:
-            pool = self._pools.pop(config.id, None) or Pool(self.store, config)
-            self._loads.pop(config.id, None)
-        # The journal stays, until a vacuum, and says so: whoever still holds on to the pool cannot commit to it.
+            pool = self._pools.pop(config.id, None) or open_pool(self.store, config)
+        # The journal stays, until a vacuum, and says so: a client that still has a handle cannot commit.
         state = pool.journal.read()
         if state.position and not branches.is_dropped(state):
             pool.journal.change(entry.op, lambda state: branches.drop_pool(time.time_ns()))
@@ -276,8 +292,8 @@ def _parse(value: Value, where: str) -> LakeInfo:
     if get_or(value, "magic", "") != MAGIC:
         raise CorruptData(f"{where}: not the root of a lake")
     return LakeInfo(
-        get_id(value, "id", where),
-        get_data(value, "version", where),
-        frozenset(get_or(value, "features", ())),
-        get_data(value, "created", where),
+        id=get_id(value, "id", where),
+        version=get_data(value, "version", where),
+        features=frozenset(get_or(value, "features", ())),
+        created=get_data(value, "created", where),
     )

@@ -5,10 +5,9 @@ An object is immutable, and sorted by the pool key. It has one of two forms: `co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import lru_cache
-from typing import Any
 
 from shoal.errors import CorruptData, NotFound
 from shoal.ids import SIZE, Id, to_text
@@ -21,6 +20,8 @@ LARGEST_RUN = 256 << 20
 """How many bytes of values are sorted at a time, which bounds what an object holds."""
 LARGE = 48 << 20
 """Bytes of values from which on an object is large enough to be left alone, and a run to be written as several."""
+DATA = "data"
+"""The folder of a pool that has its data objects."""
 _SHAPE = t.record((("shape", t.TYPE), ("count", t.UINT64)))
 
 
@@ -44,7 +45,7 @@ class DataObject:
     checksum: int
     """CRC-32 of those bytes."""
     value_size: int = 0
-    """What the values count for where it is decided what makes an object full."""
+    """Size used for the object-full threshold: Arrow bytes, or ZNG bytes for small objects."""
     index_size: int = 0
     """Bytes that follow them: the seek index of the row form, if it has one, or the footer of the column form."""
     has_key: bool = True
@@ -57,14 +58,14 @@ class DataObject:
     index_checksum: int = 0
     """CRC-32 of the footer."""
     zones: bytes = b""
-    """The least and greatest value of each column, packed as `zones` tells."""
+    """The least and greatest value of each column, packed as in `zones`."""
 
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def may_hold(self, wanted: KeyRange) -> bool:
+    def may_hold(self, interval: KeyRange) -> bool:
         """Whether something in it can be in a range."""
-        return not self.is_ranged or wanted.may_hold(self.min, self.max)
+        return not self.is_ranged or interval.may_hold(self.min, self.max)
 
     def first(self, key: SortKey) -> Value:
         """The key that a scan in the order of the pool meets first."""
@@ -79,18 +80,23 @@ class Purged(NotFound):
     """A data object that is no longer in the store."""
 
 
+def file_name(ident: Id, form: Form) -> str:
+    """The name of a data object in its folder."""
+    return f"{to_text(ident)}.{form.value}"
+
+
 def data_key(pool: str, ident: Id, form: Form) -> str:
-    """Where a data object is."""
-    return f"{pool}/data/{to_text(ident)}.{form.value}"
+    """The key of a data object in the store."""
+    return f"{pool}/{DATA}/{file_name(ident, form)}"
 
 
 def data_keys(pool: str, ident: Id) -> list[str]:
-    """Where a data object may be, if nothing but its id is known."""
+    """The keys that a data object may have, given its id alone."""
     return [data_key(pool, ident, form) for form in Form]
 
 
 def key_of(pool: str, o: DataObject) -> str:
-    """Where this data object is."""
+    """The key of this data object."""
     return data_key(pool, o.id, o.form)
 
 
@@ -99,18 +105,17 @@ def key_of(pool: str, o: DataObject) -> str:
 
 @lru_cache(maxsize=256)
 def _object_type(low: t.Type, high: t.Type) -> t.Type:
-    fields = (
+    return t.record((
         ("id", KSUID), ("min", low), ("max", high), ("count", t.UINT64), ("size", t.INT64), ("checksum", t.UINT32),
         ("value_size", t.UINT64), ("index_size", t.UINT64), ("has_key", t.BOOL), ("is_ranged", t.BOOL),
         ("shapes", t.array(_SHAPE)), ("form", t.STRING), ("index_checksum", t.UINT32), ("zones", t.BYTES),
-    )  # fmt: skip
-    return t.record(fields)
+    ))  # fmt: skip
 
 
 @lru_cache(maxsize=256)
 def _shown_type(low: t.Type, high: t.Type) -> t.Type:
-    fields = (("id", KSUID), ("min", low), ("max", high), ("count", t.UINT64), ("size", t.INT64))
-    return t.named("data.Object", t.record(fields))
+    shown = (("id", KSUID), ("min", low), ("max", high), ("count", t.UINT64), ("size", t.INT64))
+    return t.named("data.Object", t.record(shown))
 
 
 def format_object(o: DataObject) -> Value:
@@ -128,43 +133,39 @@ def show_object(o: DataObject) -> Value:
 
 
 _REQUIRED = ("id", "min", "max", "count", "size", "checksum")
-_OPTIONAL: tuple[tuple[str, Any], ...] = (
-    ("value_size", 0), ("index_size", 0), ("has_key", True), ("is_ranged", True), ("shapes", None),
-    ("form", Form.ROWS.value), ("index_checksum", 0), ("zones", b""),
-)  # fmt: skip
-"""Fields that older objects lack, with what they mean there."""
+_FIELDS = tuple(field.name for field in fields(DataObject))
+"""A record has a field for each of them; what older objects lack has its default."""
 
 
 @lru_cache(maxsize=256)
-def _places(typ: t.Type) -> tuple[tuple[int, ...], tuple[int | None, ...]] | None:
-    """Where the fields of a description are, found once for each type; None if it lacks one."""
+def _indices(typ: t.Type) -> tuple[tuple[str, int], ...] | None:
+    """The fields of a description that are known, by name, looked up once for each type; None if it lacks one."""
     if not isinstance(typ, t.Record) or not all(name in typ.index for name in _REQUIRED):
         return None
-    return tuple(typ.index[name] for name in _REQUIRED), tuple(typ.index.get(name) for name, _ in _OPTIONAL)
+    return tuple((name, typ.index[name]) for name in _FIELDS if name in typ.index)
 
 
 def parse_object(value: Value, where: str) -> DataObject:
-    """The object that a stored record speaks of. There may be very many of them."""
+    """The object that a stored record describes. There may be very many of them."""
     typ, data = value.type.under, value.data
-    places = _places(typ)
-    if places is None or data is None:
+    indices = _indices(typ)
+    if indices is None or data is None:
         for name in _REQUIRED:
             get(value, name, where)
-        raise CorruptData(f"{where}: a record is no data object")
+        raise CorruptData(f"{where}: a record is not a data object")
     assert isinstance(typ, t.Record)
-    required, optional = places
-    found = [data[place] for place in required]
-    if not (len(found[0] or b"") == SIZE and typ.fields[required[0]].type.under is t.BYTES) or None in found[3:]:
+    by_name = {name: data[index] for name, index in indices if data[index] is not None}
+    if typ.fields[typ.index["id"]].type.under is not t.BYTES or len(by_name.get("id", b"")) != SIZE:
         get_id(value, "id", where)
-        for name in _REQUIRED[3:]:
+    for name in ("count", "size", "checksum"):
+        if name not in by_name:
             get_data(value, name, where)
-    low, high = (Value(typ.fields[place].type, data[place]) for place in required[1:3])
-    rest = [
-        default if place is None or data[place] is None else data[place]
-        for place, (_, default) in zip(optional, _OPTIONAL, strict=True)
-    ]
-    rest[5] = _parse_form(rest[5], where)
-    return DataObject(Id(found[0]), low, high, *found[3:], *rest)
+    by_name["id"] = Id(by_name["id"])
+    for name in ("min", "max"):
+        by_name[name] = Value(typ.fields[typ.index[name]].type, by_name.get(name))
+    if "form" in by_name:
+        by_name["form"] = _parse_form(by_name["form"], where)
+    return DataObject(**by_name)
 
 
 def _parse_form(name: str, where: str) -> Form:

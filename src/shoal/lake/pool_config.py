@@ -61,10 +61,10 @@ def parse_config(value: Value, where: str) -> PoolConfig:
     """The configuration in a stored record."""
     layout = get(value, "layout", where)
     return PoolConfig(
-        get_id(value, "id", where),
-        get_data(value, "name", where),
-        SortKey(get_data(layout, "keys", where), get_data(layout, "order", where)),
-        get_data(value, "threshold", where),
-        get_data(value, "seek_stride", where),
-        get_data(value, "ts", where),
+        id=get_id(value, "id", where),
+        name=get_data(value, "name", where),
+        key=SortKey(get_data(layout, "keys", where), get_data(layout, "order", where)),
+        object_size=get_data(value, "threshold", where),
+        seek_stride=get_data(value, "seek_stride", where),
+        ts=get_data(value, "ts", where),
     )

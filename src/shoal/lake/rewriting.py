@@ -1,82 +1,89 @@
-"""Changes that write data anew: compaction, and deletion of records by a filter."""
+"""Changes that rewrite data: compaction, and deletion of records by a filter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shoal.errors import Conflict, InvalidInput, ShoalError
 from shoal.ids import Id
 from shoal.lake import changes
+from shoal.lake.actions import Patch, patch_of
 from shoal.lake.changes import find_objects, list_objects, with_message
 from shoal.lake.commits import Note
 from shoal.lake.keys import SortKey
 from shoal.lake.objects import LARGE, DataObject, in_order, key_of
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Partition, partitions
-from shoal.lake.snapshots import Patch
 from shoal.lake.workers import Choose, here, in_packs
+from shoal.lazy import lazy
 
 if TYPE_CHECKING:
-    from shoal.lake.record_deletion import Matches
+    from shoal.lake import record_deletion, shares
+else:
+    record_deletion = lazy("shoal.lake.record_deletion")
+    shares = lazy("shoal.lake.shares")
 
 # ---- compaction
 
 
-def compact(pool: Pool, branch: str, idents: Sequence[Id], note: Note, choose: Choose = here) -> Id:
+def compact(
+    pool: Pool, branch: str, idents: Sequence[Id], note: Note, choose: Choose = here, op: Id | None = None
+) -> Id:
     """Replace objects by others with the same values, sorted and without overlaps."""
     base = pool.refs().branch(branch).commit
     old = in_order(pool.config.key, find_objects(pool, base, idents))
     if len(old) < 2:
         raise InvalidInput("compact: two or more source objects required")
-    ((_, commit),) = compact_runs(pool, branch, base, [old], note, choose)
+    ((_, commit),) = compact_runs(pool, branch, base, [old], note, choose, op)
     if isinstance(commit, ShoalError):
         raise commit
     return commit
 
 
 def compact_runs(
-    pool: Pool, branch: str, base: Id | None, runs: Sequence[Sequence[DataObject]], note: Note, choose: Choose = here
+    pool: Pool,
+    branch: str,
+    base: Id | None,
+    runs: Sequence[Sequence[DataObject]],
+    note: Note,
+    choose: Choose = here,
+    op: Id | None = None,
 ) -> Iterator[tuple[Sequence[DataObject], Id | ShoalError]]:
     """Compact runs of objects at a commit, each by a commit of its own as soon as it is written; or why not."""
     if not runs:
         return
-    shares: Any = import_module("shoal.lake.shares")
     by = choose(sum(o.size for run in runs for o in run))
     cuts = [shares.cut(pool, run, shares.TASK_SHARE if by.is_elsewhere else shares.SHARE) for run in runs]
     with closing(shares.write_cuts(cuts, by)) as results:
         for run, cut in zip(runs, cuts, strict=True):
-            made = gathered(pool, islice(results, len(cut.shares)))
+            new = gathered(pool, islice(results, len(cut.shares)))
             try:
-                yield run, _replace(pool, branch, base, run, made, note)
+                yield run, _replace(pool, branch, base, patch_of(new, run), note, op)
             except (Conflict, InvalidInput) as e:
-                remove(pool, made)
+                remove(pool, new)
                 yield run, e
 
 
-def _replace(
-    pool: Pool, branch: str, base: Id | None, old: Sequence[DataObject], made: Sequence[DataObject], note: Note
-) -> Id:
-    patch = Patch(tuple(made), tuple(old))
+def _replace(pool: Pool, branch: str, base: Id | None, patch: Patch, note: Note, op: Id | None) -> Id:
     if sum(o.count for o in patch.adds) != sum(o.count for o in patch.deletes):
         raise InvalidInput("compact: some of these objects were purged (delete them from the branch first)")
-    note = with_message(note, list_objects("compacted", old))
-    return changes.rewrite(pool, branch, base, patch, note, "compact")
+    note = with_message(note, list_objects("compacted", patch.deletes))
+    return changes.rewrite(pool, branch, base, patch, note, "compact", op)
 
 
 def gathered(pool: Pool, results: Iterator[list[DataObject]]) -> list[DataObject]:
-    """All objects that were written, by whomever. If writing fails, none of them stay."""
-    made: list[DataObject] = []
+    """All objects that workers have written. If writing fails, none of them stay."""
+    objects: list[DataObject] = []
     try:
-        for found in results:
-            made.extend(found)
+        for written in results:
+            objects.extend(written)
     except BaseException:
-        remove(pool, made)
+        remove(pool, objects)
         raise
-    return made
+    return objects
 
 
 def remove(pool: Pool, objects: Iterable[DataObject]) -> None:
@@ -89,32 +96,38 @@ def remove(pool: Pool, objects: Iterable[DataObject]) -> None:
 # ---- deletion of records
 
 
-def delete_where(pool: Pool, branch: str, matches: Matches, note: Note, choose: Choose = here) -> Id:
+def delete_where(
+    pool: Pool,
+    branch: str,
+    matches: record_deletion.Matches,
+    note: Note,
+    choose: Choose = here,
+    op: Id | None = None,
+) -> Id:
     """Remove the records that match."""
     base = pool.refs().branch(branch).commit
     patch = without(pool, base, matches, choose)
-    return changes.rewrite(pool, branch, base, patch, with_message(note, describe_patch(patch)), "delete")
+    return changes.rewrite(pool, branch, base, patch, with_message(note, describe_patch(patch)), "delete", op)
 
 
-def without(pool: Pool, commit: Id | None, matches: Matches, choose: Choose = here) -> Patch:
-    """What takes the records away that match: objects that have any are written anew, without them."""
-    deletion: Any = import_module("shoal.lake.record_deletion")
+def without(pool: Pool, commit: Id | None, matches: record_deletion.Matches, choose: Choose = here) -> Patch:
+    """What takes the records away that match: objects that have any are written again without them."""
     objects = matches.objects(pool, commit)
     by = choose(sum(o.size for o in objects))
     touched: list[DataObject] = []
 
-    def made() -> Iterator[list[DataObject]]:
+    def results() -> Iterator[list[DataObject]]:
         packs = in_packs(objects, [o.size for o in objects], by.count)
-        for old, new in by.run(deletion.rewrite, [deletion.Pack(pool, pack, matches) for pack in packs]):
+        for old, new in by.run(record_deletion.rewrite, [record_deletion.Pack(pool, pack, matches) for pack in packs]):
             touched.extend(old)
             yield new
 
-    adds = gathered(pool, made())
-    return Patch(tuple(adds), tuple(touched))
+    adds = gathered(pool, results())
+    return patch_of(adds, touched)
 
 
 def describe_patch(patch: Patch) -> str:
-    """A message that tells what came and went."""
+    """A message about the objects that came and went."""
     parts = [list_objects(verb, side) for verb, side in (("deleted", patch.deletes), ("added", patch.adds)) if side]
     return "\n".join(parts)
 
@@ -134,7 +147,7 @@ def choose_runs(key: SortKey, objects: Iterable[DataObject], object_size: int) -
 
 
 def _runs(parts: Iterable[Partition], size: int) -> Iterator[list[DataObject]]:
-    """Partitions joined as long as they make no full object."""
+    """Partitions joined as long as they do not make a full object."""
     run: list[DataObject] = []
     for part in parts:
         if run and not _fit([*run, *part.objects], size):

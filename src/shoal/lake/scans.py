@@ -62,7 +62,7 @@ def scan(pool: Pool, commit: Id | None, wanted: KeyRange = EVERYTHING, warn: War
     try:
         yield from scan_objects(pool, pool.snapshot(commit).objects(wanted), wanted, warn)
     except Missing as e:
-        if commit is not None and not pool.is_reached(commit, pool.refs()):
+        if commit is not None and not pool.names.is_reached(commit, pool.refs()):
             raise NotFound(
                 f"{to_text(commit)}: no branch or tag reaches this commit, and a vacuum took its data"
             ) from e
@@ -99,6 +99,6 @@ def unless_purged(
         yield from pieces
     except Purged as e:
         if not pool.refs().is_purged(o.id):
-            raise Missing(f"{e}, and was not purged (restore it from a copy)") from None
+            raise Missing(f"{e}, and was not purged (restore it from a backup)") from None
         if warn is not None:
             warn(f"{pool.config.name}: data object {to_text(o.id)} ({o.count} records) was purged and is left out")

@@ -13,10 +13,11 @@ from typing import Literal
 
 from shoal.errors import Conflict, InvalidInput, ReadOnly
 from shoal.ids import Id, new, to_text
+from shoal.lake.actions import NOTHING, Action, Patch, describe, effect, fold, touched
 from shoal.lake.commits import Note
+from shoal.lake.committer import Change
 from shoal.lake.keys import KeyRange
 from shoal.lake.pools import Pool
-from shoal.lake.snapshots import NOTHING, Patch, describe, fold
 
 Isolation = Literal["snapshot", "serializable"]
 DEFAULT_SECONDS = 24 * 3600
@@ -65,7 +66,7 @@ def check_open(session: Session) -> None:
 def stage(session: Session, patch: Patch) -> Session:
     """The session with more changes."""
     check_open(session)
-    return replace(session, staged=fold([session.staged, patch]))
+    return replace(session, staged=fold([session.staged.actions, patch.actions]))
 
 
 def emptied(session: Session) -> Session:
@@ -79,69 +80,78 @@ def forked(session: Session) -> Session:
 
 
 def take_over(session: Session, others: Iterable[Session]) -> Session:
-    """The session with what copies of it staged in other processes; Conflict if two removed the same object."""
-    removed: set[Id] = set()
+    """The session with what copies of it staged in other processes; Conflict if two changed the same entry."""
+    taken: set[Id] = set()
     for other in others:
         if other.id != session.id:
             raise InvalidInput(f"{to_text(other.id)} is not a copy of session {to_text(session.id)}")
         news = _since_fork(other, session.staged)
-        twice = [o for o in news.deletes if o.id in removed]
+        gone = [before for before, _ in news.effects() if before is not None]
+        twice = [entry for entry in gone if entry.id in taken]
         if twice:
             raise Conflict(f"session {to_text(session.id)}: two copies of it removed {describe(twice)}")
-        removed.update(o.id for o in news.deletes)
+        taken.update(entry.id for entry in gone)
         reads = tuple(dict.fromkeys((*session.reads, *other.reads)))
-        session = replace(session, staged=fold([session.staged, news]), reads=reads)
+        staged = fold([session.staged.actions, news.actions])
+        session = replace(session, staged=staged, reads=reads)
     return session
 
 
-def _since_fork(copy: Session, known: Patch) -> Patch:
-    """What a copy did by itself: objects it added, and objects it removed from the branch or from what was staged."""
-    before = {o.id for o in (*copy.forked.adds, *known.adds)}
-    gone = {o.id for o in (*copy.forked.deletes, *known.deletes)}
-    left = {o.id for o in copy.staged.adds}
-    adds = tuple(o for o in copy.staged.adds if o.id not in before)
-    unstaged = tuple(o for o in copy.forked.adds if o.id not in left)
-    return Patch(adds, (*unstaged, *(o for o in copy.staged.deletes if o.id not in gone)))
+def _since_fork(copy: Session, staged: Patch) -> Patch:
+    """What a copy did by itself, beyond what had been staged when it was made or has been taken over since."""
+    now = {_identity(action) for action in copy.staged.actions}
+    earlier = {_identity(action) for action in (*copy.forked.actions, *staged.actions)}
+    undone = [a for a in copy.forked.actions if effect(a).after is not None and _identity(a) not in now]
+    news = [action for action in copy.staged.actions if _identity(action) not in earlier]
+    return fold([Patch(tuple(undone)).inverse().actions, news])
 
 
-def note_read(session: Session, wanted: KeyRange) -> Session:
-    """The session, which has read a range."""
-    if session.isolation == "snapshot" or wanted in session.reads:
+def _identity(action: Action) -> tuple[type[Action], Id]:
+    return type(action), effect(action).id
+
+
+def note_read(session: Session, interval: KeyRange) -> Session:
+    """The session, which has read a range of keys."""
+    if session.isolation == "snapshot" or interval in session.reads:
         return session
-    return replace(session, reads=(*session.reads, wanted))
+    return replace(session, reads=(*session.reads, interval))
 
 
 def view(pool: Pool, session: Session) -> Id | None:
     """A commit with all that the session sees."""
     if session.staged.is_empty:
         return session.base
-    commit = pool.new_commit(session.base, session.staged, Note(message=f"session {to_text(session.id)}"))
+    base = None if session.base is None else pool.commits.read(session.base)
+    commit = pool.history.draft(base, session.staged, Note(message=f"session {to_text(session.id)}"))
     pool.commits.write(commit)
     return commit.id
 
 
 def commit(pool: Pool, session: Session, note: Note) -> Id:
     """Put what was staged onto the branch, if nobody else is in the way. It can be called again after an error."""
-    if time.time() > session.expires and (done := pool.done(session.id, session.branch, session.position)) is not None:
-        return done
+    if time.time() > session.expires:
+        done = pool.committer.done(session.id, session.branch, session.position)
+        if done is not None:
+            return done
     check_open(session)
     if session.staged.is_empty:
         raise InvalidInput("empty transaction")
 
     def build(tip: Id | None) -> Patch:
         _check_reads(pool, session, tip)
-        return pool.checked(session.staged, session.base, tip, f"session {to_text(session.id)}")
+        return pool.history.require_fit(session.staged, session.base, tip, f"session {to_text(session.id)}")
 
-    return pool.commit(session.branch, build, note, op=session.id, after=session.position, is_fresh=True)
+    change = Change(session.branch, build, note, session.id, is_fresh=True, after=session.position)
+    return pool.committer.commit(change)
 
 
 def _check_reads(pool: Pool, session: Session, tip: Id | None) -> None:
     if not session.reads or tip == session.base:
         return
     for other in pool.commits.walk(tip, session.base):
-        for o in (*other.adds, *other.deletes):
-            if any(wanted.may_hold(o.min, o.max) for wanted in session.reads):
+        for entry in touched(other.actions):
+            if any(entry.may_hold(interval) for interval in session.reads):
                 raise Conflict(
                     f"session {to_text(session.id)}: commit {to_text(other.id)} has changed what it read "
-                    f"(data object {to_text(o.id)}; begin again)"
+                    f"(data object {to_text(entry.id)}; begin again)"
                 )

@@ -8,47 +8,14 @@ from functools import partial
 from heapq import merge
 
 from shoal.errors import CorruptData, NotFound
-from shoal.ids import Id, to_text
+from shoal.ids import Id
+from shoal.lake.actions import NOTHING, Patch, difference, fold, patch_of
 from shoal.lake.checkpoints import Checkpoints, Item, PageRef
-from shoal.lake.commits import Commit, Commits
+from shoal.lake.commits import Commit, Commits, Hints
 from shoal.lake.keys import EVERYTHING, Bound, KeyRange, SortKey, comparer
 from shoal.lake.objects import DataObject, in_order
 
 CHECKPOINT_EVERY = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """Objects that come and objects that go."""
-
-    adds: tuple[DataObject, ...] = ()
-    deletes: tuple[DataObject, ...] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing changes."""
-        return not self.adds and not self.deletes
-
-    def inverse(self) -> Patch:
-        """The patch that takes this one back."""
-        return Patch(self.deletes, self.adds)
-
-
-NOTHING = Patch()
-
-
-def fold(patches: Iterable[Commit | Patch]) -> Patch:
-    """What changes, oldest first, come to together. What one adds and a later one deletes is in none of the lists."""
-    adds: dict[Id, DataObject] = {}
-    deletes: dict[Id, DataObject] = {}
-    for patch in patches:
-        for o in patch.deletes:
-            if adds.pop(o.id, None) is None:
-                deletes[o.id] = o
-        for o in patch.adds:
-            if deletes.pop(o.id, None) is None:
-                adds[o.id] = o
-    return Patch(tuple(adds.values()), tuple(deletes.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +27,7 @@ class Snapshot:
     items: tuple[Item, ...] = ()
     since: Patch = NOTHING
     changed: Mapping[Id, bool] = field(default_factory=dict, repr=False)
-    """Whether an object that changed since is there."""
+    """Whether an object that changed since the checkpoint is there."""
     reopen: Callable[[], Snapshot] | None = field(default=None, repr=False)
     """The same state by another way, if a page turns out to be damaged or gone."""
 
@@ -78,29 +45,33 @@ class Snapshot:
             yield from (o for o in self.reopen().objects(wanted) if o.id not in seen)
 
     def _objects(self, wanted: KeyRange) -> Iterator[DataObject]:
-        gone = {o.id for o in self.since.deletes}
-        old = (o for o in self.checkpoints.objects(self.items, wanted) if o.id not in gone)
-        new = [o for o in self.since.adds if o.may_hold(wanted)]
+        old = (o for o in self.checkpoints.objects(self.items, wanted) if o.id not in self.changed)
+        new = [after for _, after in self.since.effects() if after is not None and after.may_hold(wanted)]
         if not new:
             return old
         sortable = comparer(self.key.order)
         return merge(old, in_order(self.key, new), key=lambda o: sortable((o.first(self.key),)))
 
+    def by_id(self) -> dict[Id, DataObject]:
+        """All objects by their ids."""
+        return {o.id: o for o in self.objects()}
+
     def count(self) -> int:
         """How many objects there are."""
-        before = sum(item.count if isinstance(item, PageRef) else 1 for item in self.items)
-        return before + len(self.since.adds) - len(self.since.deletes)
+        listed = sum(item.count if isinstance(item, PageRef) else 1 for item in self.items)
+        return listed + sum((after is not None) - (before is not None) for before, after in self.since.effects())
 
     def find(self, idents: Iterable[Id]) -> dict[Id, DataObject]:
         """Those of these objects that are there."""
-        wanted = set(idents)
-        found: dict[Id, DataObject] = {}
-        for o in self.objects():
-            if o.id in wanted:
-                found[o.id] = o
-                if len(found) == len(wanted):
+        missing = set(idents)
+        present: dict[Id, DataObject] = {}
+        for o in self.objects() if missing else ():
+            if o.id in missing:
+                missing.remove(o.id)
+                present[o.id] = o
+                if not missing:
                     break
-        return found
+        return present
 
     def has(self, o: DataObject) -> bool:
         """Whether an object is there; looks only where its key is."""
@@ -126,13 +97,13 @@ class Snapshots:
         hinted = self._hinted(self._commits.read(tip))
         if hinted is None:
             return self._walked(tip, frozenset())
-        return self._made(*hinted, lambda: self._walked(tip, frozenset()))
+        return self._snapshot(*hinted, lambda: self._walked(tip, frozenset()))
 
-    def _made(
+    def _snapshot(
         self, items: tuple[Item, ...], since: Iterable[Commit], reopen: Callable[[], Snapshot] | None
     ) -> Snapshot:
-        patch = fold(since)
-        changed = {o.id: False for o in patch.deletes} | {o.id: True for o in patch.adds}
+        patch = fold(commit.actions for commit in since)
+        changed = {each.id: each.after is not None for each in patch.effects()}
         return Snapshot(self._key, self._checkpoints, items, patch, changed, reopen)
 
     def _walked(self, tip: Id, bad: frozenset[Id]) -> Snapshot:
@@ -141,9 +112,9 @@ class Snapshots:
         for commit in self._commits.walk(tip):
             items = None if commit.id in bad else self._open(commit.id)
             if items is not None:
-                return self._made(items, reversed(commits), partial(self._walked, tip, bad | {commit.id}))
+                return self._snapshot(items, reversed(commits), partial(self._walked, tip, bad | {commit.id}))
             commits.append(commit)
-        return self._made((), reversed(commits), None)
+        return self._snapshot((), reversed(commits), None)
 
     def _hinted(self, commit: Commit) -> tuple[tuple[Item, ...], list[Commit]] | None:
         """The checkpoint that a commit names, and the commits since; None if any of that is gone or damaged."""
@@ -182,7 +153,7 @@ class Snapshots:
             return False
         return True
 
-    def hints(self, parent: Commit | None) -> tuple[Id | None, tuple[Id, ...]]:
+    def hints(self, parent: Commit | None) -> Hints:
         """What a child of a commit says of checkpoints: the newest that is there, and the commits since."""
         if parent is None:
             return None, ()
@@ -190,7 +161,7 @@ class Snapshots:
         for count in range(len(since) // CHECKPOINT_EVERY * CHECKPOINT_EVERY, 0, -CHECKPOINT_EVERY):
             if self._checkpoints.exists(since[count - 1]):
                 return since[count - 1], since[count:]
-        return parent.checkpoint, since
+        return parent.hints
 
     def is_due(self, commit: Commit) -> bool:
         """Whether it is time for a checkpoint."""
@@ -204,15 +175,15 @@ class Snapshots:
     def make_whole(self, ident: Id) -> None:
         """Write the checkpoint of a commit with pages of its own, if there is no good one."""
         if not self.is_whole(ident):
-            self._checkpoints.write(ident, self._checkpoints.changed((), list(self.at(ident).objects()), ()))
+            self._checkpoints.write(ident, self._checkpoints.changed((), patch_of(self.at(ident).objects())))
 
     def write_checkpoint(self, ident: Id) -> None:
         """Write the checkpoint of a commit, which shares what it can with the one before."""
         now = self.at(ident)
         try:
-            items = self._checkpoints.changed(now.items, now.since.adds, now.since.deletes)
+            items = self._checkpoints.changed(now.items, now.since)
         except (NotFound, CorruptData):
-            items = self._checkpoints.changed((), now.objects(), ())
+            items = self._checkpoints.changed((), patch_of(now.objects()))
         self._checkpoints.write(ident, items)
 
     def between(self, base: Id | None, tip: Id | None) -> Patch:
@@ -221,20 +192,10 @@ class Snapshots:
         oldest = 0 if base is None else self._commits.read(base).generation
         for commit in self._commits.walk(tip):
             if commit.id == base:
-                return fold(reversed(chain))
+                return fold(commit.actions for commit in reversed(chain))
             if commit.generation <= oldest:
                 break
             chain.append(commit)
         if base is None:
-            return fold(reversed(chain))
-        old = {o.id: o for o in self.at(base).objects()}
-        new = {o.id: o for o in self.at(tip).objects()}
-        adds = tuple(o for o in new.values() if o.id not in old)
-        return Patch(adds, tuple(o for o in old.values() if o.id not in new))
-
-
-def describe(objects: Iterable[DataObject]) -> str:
-    """Some objects, for an error: the first few ids."""
-    listed = list(objects)
-    shown = ", ".join(to_text(o.id) for o in listed[:3])
-    return shown if len(listed) <= 3 else f"{shown} and {len(listed) - 3} more"
+            return fold(commit.actions for commit in reversed(chain))
+        return difference(self.at(base).by_id(), self.at(tip).by_id())

@@ -1,20 +1,21 @@
 """Taking things out of the store: what nothing reaches (vacuum), the beginning of history (vacate), named data (purge).
 
 An object goes only if it is older than the grace period and no branch, tag or commit that is kept reaches it. The
-listing comes first and the references are read after it; an entry in the journal stands between those who refer to
-something before, and are seen, and those who come later, and see it.
+listing comes first and the references are read after it; an entry in the journal stands between the writers that refer
+to something before, and are seen, and those that come later, and see it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 
 from shoal.errors import Conflict, CorruptData, InvalidInput, NotFound
 from shoal.ids import Id, new, parse, to_text
 from shoal.lake import branches
+from shoal.lake.actions import FOLDERS, reached, stored
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Commit
 from shoal.lake.history import ancestors
@@ -25,12 +26,12 @@ from shoal.storage.store import Listed
 
 DEFAULT_GRACE = 7 * 24 * 3600.0
 """In seconds; no less than the longest session, so that what it staged is there when it commits."""
-_FOLDERS = ("data", "commits", "checkpoints", "pages")
+_METADATA = ("commits", "checkpoints", "pages")
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """What a vacuum found: data objects, and the pieces of metadata that go with them."""
+    """What a vacuum removes: data objects, and the metadata that goes with them."""
 
     data: tuple[Listed, ...]
     metadata: tuple[Listed, ...]
@@ -41,13 +42,8 @@ class Garbage:
         return sum(listed.size for listed in (*self.data, *self.metadata))
 
 
-@dataclass(frozen=True, slots=True)
-class _Reached:
-    """What must stay."""
-
-    objects: frozenset[Id]
-    commits: frozenset[Id]
-    pages: frozenset[Id]
+Kept = Mapping[str, Set[Id]]
+"""What must stay, by folder."""
 
 
 def find_garbage(pool: Pool, grace: float = DEFAULT_GRACE, now: float | None = None) -> Garbage:
@@ -60,12 +56,12 @@ def collect(pool: Pool, grace: float = DEFAULT_GRACE, now: float | None = None) 
     """Remove what is old enough and not reached. It can be done again after a crash.
 
     An entry in the journal announces it, and what is reached is found out on the very state that the entry comes
-    after. So whoever begins to refer to something old either is seen, or sees the announcement and leaves it.
+    after. So a writer that begins to refer to something old either is seen, or sees the announcement and leaves it.
     """
     until = _until(grace, now)
     listed = _listed(pool)
     # By the clock of the store, which ours may be ahead of: nothing that is still to be written is spoken of.
-    until = min(until, max((each.modified for found in listed.values() for each in found), default=0.0))
+    until = min(until, max((each.modified for folder in listed.values() for each in folder), default=0.0))
     if _is_empty(_garbage(pool, listed, until, pool.refs())):
         return Garbage((), ())
 
@@ -88,7 +84,7 @@ def _until(grace: float, now: float | None) -> float:
 
 
 def _listed(pool: Pool) -> dict[str, list[Listed]]:
-    return {kind: list(pool.store.list(f"{pool.prefix}/{kind}/")) for kind in _FOLDERS}
+    return {kind: list(pool.store.list(f"{pool.prefix}/{kind}/")) for kind in (*FOLDERS, *_METADATA)}
 
 
 def _is_empty(garbage: Garbage) -> bool:
@@ -96,16 +92,19 @@ def _is_empty(garbage: Garbage) -> bool:
 
 
 def _garbage(pool: Pool, folders: dict[str, list[Listed]], until: float, refs: Refs) -> Garbage:
-    reached = _reached(pool, refs)
-    keep = {"data": reached.objects, "commits": reached.commits, "checkpoints": reached.commits, "pages": reached.pages}
+    keep = _kept(pool, refs)
     dead = {
-        kind: tuple(listed for listed in found if _is_dead(listed, until, keep[kind]))
-        for kind, found in folders.items()
+        kind: tuple(listed for listed in folder if _is_dead(listed, until, keep[kind]))
+        for kind, folder in folders.items()
     }
-    return Garbage(dead["data"], (*dead["commits"], *dead["checkpoints"], *dead["pages"]))
+    return Garbage(_joined(dead, FOLDERS), _joined(dead, _METADATA))
 
 
-def _is_dead(listed: Listed, until: float, keep: frozenset[Id]) -> bool:
+def _joined(dead: Mapping[str, tuple[Listed, ...]], folders: Sequence[str]) -> tuple[Listed, ...]:
+    return tuple(listed for folder in folders for listed in dead[folder])
+
+
+def _is_dead(listed: Listed, until: float, keep: Set[Id]) -> bool:
     ident = _ident(listed)
     return ident is not None and ident not in keep and listed.modified <= until
 
@@ -117,11 +116,10 @@ def _ident(listed: Listed) -> Id | None:
     return None
 
 
-def _reached(pool: Pool, refs: Refs) -> _Reached:
+def _kept(pool: Pool, refs: Refs) -> Kept:
     """What branches and tags reach. Where history was cut, a commit that was merged in stays, for merges to come to
     know of, but its data does not: what of it is needed, the merge itself has added.
     """
-    pool.commits.horizon = refs.horizon
     oldest = 0 if refs.horizon is None else pool.commits.read(refs.horizon).generation
     commits: dict[Id, Commit] = {}
     readable: dict[Id, Commit] = {}
@@ -130,26 +128,25 @@ def _reached(pool: Pool, refs: Refs) -> _Reached:
     for tip in refs.tips():
         history = {commit.id: commit for commit in ancestors(pool.commits, tip) if commit.generation >= oldest}
         commits.update(history)
-        readable.update(history if refs.horizon is None else {c.id: c for c in _chain(pool, tip, refs.horizon)})
-    objects = {o.id for commit in readable.values() for o in (*commit.adds, *commit.deletes)}
+        readable.update(history if refs.horizon is None else {c.id: c for c in pool.history.log(tip, refs.horizon)})
+    keep: dict[str, set[Id]] = {folder: set() for folder in (*FOLDERS, *_METADATA)}
+    for commit in readable.values():
+        for each in reached(commit.actions):
+            keep[each.folder].add(each.id)
     if refs.horizon is not None:
-        objects.update(o.id for o in pool.snapshot(refs.horizon).objects())
-    objects.difference_update(refs.purged())
-    pages: set[Id] = set()
+        for entry in pool.snapshot(refs.horizon).objects():
+            for each in stored(entry):
+                keep[each.folder].add(each.id)
+    for folder in FOLDERS:
+        keep[folder].difference_update(refs.purged())
     for ident in readable:
         with suppress(NotFound, CorruptData):
-            pages.update(pool.checkpoints.pages(pool.checkpoints.open(ident)))
-    # The commit of a first attempt tells whoever repeats the operation where to look for its entry.
-    kept = {each for commit in commits.values() for each in (commit.id, commit.op)}
-    return _Reached(frozenset(objects), frozenset(kept), frozenset(pages))
-
-
-def _chain(pool: Pool, tip: Id, horizon: Id) -> Iterator[Commit]:
-    """Commits from a tip back to the one that history begins with."""
-    for commit in pool.commits.walk(tip):
-        yield commit
-        if commit.id == horizon:
-            return
+            checkpoints = pool.history.checkpoints
+            keep["pages"].update(checkpoints.pages(checkpoints.open(ident)))
+    # The commit of a first attempt says from where on a repeat has to look for its entry.
+    keep["commits"].update(ident for commit in commits.values() for ident in (commit.id, commit.op))
+    keep["checkpoints"] = keep["commits"]
+    return keep
 
 
 def vacate(pool: Pool, ident: Id) -> None:
@@ -159,12 +156,12 @@ def vacate(pool: Pool, ident: Id) -> None:
     def plan(state: State) -> Changes:
         refs = Refs(state)
         for kind, ref in [*(("branch", b) for b in refs.branches()), *(("tag", x) for x in refs.tags())]:
-            if not pool.descends(ref.commit, ident):
+            if not pool.history.descends(ref.commit, ident):
                 raise Conflict(
                     f'{kind} "{ref.name}" does not descend from {to_text(ident)}, so its history would be cut '
                     f"(remove it, or choose an older commit)"
                 )
-        if refs.horizon is not None and not pool.descends(ident, refs.horizon):
+        if refs.horizon is not None and not pool.history.descends(ident, refs.horizon):
             raise InvalidInput(f"{to_text(ident)}: history begins with a later commit already")
         return branches.set_horizon(ident)
 
@@ -180,24 +177,24 @@ def purge(pool: Pool, idents: Sequence[Id]) -> list[Id]:
     """
     if not idents:
         raise InvalidInput("no data objects named")
-    wanted = list(dict.fromkeys(each for ident in idents for each in _named(pool, ident)))
+    objects = list(dict.fromkeys(each for ident in idents for each in _named(pool, ident)))
 
     def plan(state: State) -> Changes:
         refs = Refs(state)
         for ref in refs.branches():
-            live = pool.snapshot(ref.commit).find(wanted)
+            live = pool.snapshot(ref.commit).find(objects)
             if live:
                 raise Conflict(f'{to_text(next(iter(live)))}: still in branch "{ref.name}" (delete it there first)')
         for ref in refs.tags():
-            if pool.snapshot(ref.commit).find(wanted):
+            if pool.snapshot(ref.commit).find(objects):
                 raise Conflict(f'tag "{ref.name}" points at this data (remove the tag first: shoal tag -d {ref.name})')
-        return branches.purge(wanted)
+        return branches.purge(objects)
 
     pool.journal.change(new(), plan)
-    for ident in wanted:
+    for ident in objects:
         for key in data_keys(pool.prefix, ident):
             pool.store.delete(key)
-    return wanted
+    return objects
 
 
 def _named(pool: Pool, ident: Id) -> Iterable[Id]:

@@ -22,16 +22,20 @@ def delete(lake: LocalLake, request: Delete) -> str:
     """Remove data objects, or the records that a filter is true for."""
     branch, note = request.branch, stored_note(request.note)
     if request.where is None:
-        return _once(lake, request, lambda pool: changes.delete(pool, branch, object_ids(pool, request.ids), note))
+        return _once(
+            lake, request, lambda pool, op: changes.delete(pool, branch, object_ids(pool, request.ids), note, op)
+        )
     predicate, by = parse_predicate(request.where), choice(request.engine)
-    return _once(lake, request, lambda pool: rewriting.delete_where(pool, branch, predicate, note, by))
+    return _once(lake, request, lambda pool, op: rewriting.delete_where(pool, branch, predicate, note, by, op))
 
 
 @implements(Compact)
 def compact(lake: LocalLake, request: Compact) -> str:
     """Rewrite data objects as sorted ones without overlaps."""
     branch, note, by = request.branch, stored_note(request.note), choice(request.engine)
-    return _once(lake, request, lambda pool: rewriting.compact(pool, branch, object_ids(pool, request.ids), note, by))
+    return _once(
+        lake, request, lambda pool, op: rewriting.compact(pool, branch, object_ids(pool, request.ids), note, by, op)
+    )
 
 
 @implements(CompactRuns)
@@ -66,7 +70,7 @@ def revert(lake: LocalLake, request: Revert) -> str:
     return _once(
         lake,
         request,
-        lambda pool: changes.revert(pool, request.branch, require_commit(pool, request.commit), note),
+        lambda pool, op: changes.revert(pool, request.branch, require_commit(pool, request.commit), note, op),
     )
 
 
@@ -74,7 +78,7 @@ def revert(lake: LocalLake, request: Revert) -> str:
 def merge(lake: LocalLake, request: Merge) -> str:
     """Bring the changes of another branch into this one."""
     note = stored_note(request.note)
-    return _once(lake, request, lambda pool: changes.merge(pool, request.child, request.branch, note))
+    return _once(lake, request, lambda pool, op: changes.merge(pool, request.child, request.branch, note, op))
 
 
 @implements(Rebase)
@@ -84,10 +88,12 @@ def rebase(lake: LocalLake, request: Rebase) -> str | None:
     return text_of(changes.rebase(pool, request.branch, request.onto, operation(request.op)))
 
 
-def _once(lake: LocalLake, request: Delete | Compact | Revert | Merge, act: Callable[[pools.Pool], Id]) -> str:
+def _once(
+    lake: LocalLake, request: Delete | Compact | Revert | Merge, act: Callable[[pools.Pool, Id | None], Id]
+) -> str:
     """The commit that `act` makes, or that the same operation has made before."""
-    pool = lake.writable(request.pool)
-    return to_text(changes.once(pool, request.branch, operation(request.op), act))
+    pool, op = lake.writable(request.pool), operation(request.op)
+    return to_text(pool.committer.once(op, request.branch, lambda: act(pool, op)))
 
 
 def object_ids(pool: pools.Pool, texts: Sequence[str]) -> list[Id]:

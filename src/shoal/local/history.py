@@ -20,13 +20,13 @@ from shoal.api.pool import (
 )
 from shoal.errors import InvalidInput, NotFound
 from shoal.ids import Id, parse, to_text
+from shoal.lake.actions import Patch
 from shoal.lake.branches import Ref
 from shoal.lake.commits import Commit
 from shoal.lake.keys import comparer, key_getter
 from shoal.lake.objects import DataObject, in_order
 from shoal.lake.pools import Pool
 from shoal.lake.scans import scan_objects
-from shoal.lake.snapshots import Patch
 from shoal.local.lake import LocalLake, implements, operation, text_of
 from shoal.model.values import Value
 
@@ -50,7 +50,7 @@ def create_branch(lake: LocalLake, request: CreateBranch) -> RefInfo:
     """Create a branch at a commitish."""
     pool, op = lake.writable(request.pool), operation(request.op)
     commit = _named_commit(pool, request.commit, op)
-    pool.create_branch(request.name, commit, op)
+    pool.names.create_branch(request.name, commit, op)
     return _ref_now(pool, request.name, commit)
 
 
@@ -59,7 +59,7 @@ def create_tag(lake: LocalLake, request: CreateTag) -> RefInfo:
     """Create a tag at a commitish."""
     pool, op = lake.writable(request.pool), operation(request.op)
     commit = _named_commit(pool, request.commit, op)
-    pool.create_tag(request.name, commit, op)
+    pool.names.create_tag(request.name, commit, op)
     return _ref_now(pool, request.name, commit)
 
 
@@ -82,13 +82,13 @@ def _named_commit(pool: Pool, commitish: str, op: Id | None) -> Id | None:
 @implements(DropBranch)
 def drop_branch(lake: LocalLake, request: DropBranch) -> None:
     """Remove a branch."""
-    lake.writable(request.pool, to_free=True).drop_branch(request.branch, operation(request.op))
+    lake.writable(request.pool, to_free=True).names.drop_branch(request.branch, operation(request.op))
 
 
 @implements(DropTag)
 def drop_tag(lake: LocalLake, request: DropTag) -> None:
     """Remove a tag."""
-    lake.writable(request.pool, to_free=True).drop_tag(request.tag, operation(request.op))
+    lake.writable(request.pool, to_free=True).names.drop_tag(request.tag, operation(request.op))
 
 
 @implements(Resolve)
@@ -101,7 +101,7 @@ def resolve(lake: LocalLake, request: Resolve) -> str | None:
 def find_done(lake: LocalLake, request: FindDone) -> str | None:
     """The commit that an operation made on a branch."""
     after = None if request.after is None else int(request.after)
-    return text_of(lake.opened(request.pool).done(parse(request.id), request.branch, after))
+    return text_of(lake.opened(request.pool).committer.done(parse(request.id), request.branch, after))
 
 
 def require_commit(pool: Pool, commitish: str) -> Id:

@@ -13,7 +13,7 @@ from shoal.errors import Unsupported
 from shoal.frames.python_values import from_python
 from shoal.ids import Id, parse, to_text
 from shoal.lake import commits, lake, pools
-from shoal.lake.stores import create_lake, open_lake
+from shoal.lake.lake import create_at, open_at
 from shoal.model.values import NULL
 
 _MOST_POOLS = 1000
@@ -39,12 +39,12 @@ def implemented() -> frozenset[type[Request[Any]]]:
 
 def open_local(uri: str) -> LocalLake:
     """The lake at a path or URI."""
-    return LocalLake(open_lake(uri))
+    return LocalLake(open_at(uri))
 
 
 def create_local(uri: str) -> LocalLake:
     """A new lake at a path or URI."""
-    return LocalLake(create_lake(uri))
+    return LocalLake(create_at(uri))
 
 
 class LocalLake(Lake):

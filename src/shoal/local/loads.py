@@ -11,6 +11,7 @@ from shoal.api.options import ReadOptions, Watch
 from shoal.errors import InvalidInput
 from shoal.frames.inputs import checked_path, is_frame, read_input_pieces
 from shoal.ids import parse, to_text
+from shoal.lake import changes
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.rewriting import gathered
@@ -33,11 +34,11 @@ def load(lake: LocalLake, request: Load) -> str:
     """Commit data; the id of the commit."""
     pool, branch = lake.writable(request.pool), request.branch
     pool.refs().branch(branch)
-    if isinstance(request.op, str) and (done := pool.done(parse(request.op), branch)) is not None:
+    if isinstance(request.op, str) and (done := pool.committer.done(parse(request.op), branch)) is not None:
         return to_text(done)
     objects = write_data(pool, request.data, request.format, request.engine, request.options, request.watch)
-    note = stored_note(request.note)
-    return to_text(lake.root.loads(pool).load(branch, objects, note, operation(request.op)))
+    change = changes.load(branch, objects, stored_note(request.note), operation(request.op))
+    return to_text(pool.committer.join(change))
 
 
 def write_data(

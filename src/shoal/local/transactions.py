@@ -13,12 +13,11 @@ from shoal.api.transaction import Begin, Transaction
 from shoal.errors import InvalidInput
 from shoal.ids import Id, to_text
 from shoal.lake import changes, rewriting, sessions
+from shoal.lake.actions import NOTHING, Patch, patch_of
 from shoal.lake.keys import KeyRange
-from shoal.lake.lake import Lake
+from shoal.lake.lake import Lake, open_at
 from shoal.lake.pools import Pool
 from shoal.lake.sessions import Session
-from shoal.lake.snapshots import NOTHING, Patch
-from shoal.lake.stores import open_lake
 from shoal.local.commits import object_ids
 from shoal.local.lake import LocalLake, implements, operation, stored_note
 from shoal.local.loads import write_data
@@ -72,7 +71,7 @@ class LocalTransaction(Transaction):
         if isinstance(op, str) and op in self._steps:
             return
         objects = write_data(self._pool, data, format, None, options)
-        self._step(op, Patch(tuple(objects)))
+        self._step(op, patch_of(objects))
 
     def delete(self, ids: Sequence[str] = (), *, where: str | None = None, op: Op = None) -> None:
         sessions.check_open(self.session)
@@ -81,7 +80,7 @@ class LocalTransaction(Transaction):
         view = self._view()
         if where is None:
             objects = changes.find_objects(self._pool, view, object_ids(self._pool, ids))
-            self._step(op, Patch((), tuple(objects)))
+            self._step(op, patch_of(deletes=objects))
             return
         if ids:
             raise InvalidInput("delete by ids or by a filter, not both")
@@ -150,5 +149,5 @@ class LocalTransaction(Transaction):
 
 
 def _restore(uri: str, pool: str, session: Session) -> LocalTransaction:
-    lake = open_lake(uri)
+    lake = open_at(uri)
     return LocalTransaction(lake, lake.pool(pool), sessions.forked(session))

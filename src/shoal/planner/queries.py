@@ -158,4 +158,4 @@ def _load(lake: Lake, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]
     note = Note(op.author or author_of(lake), op.message, parse_value(op.meta) if op.meta else NULL)
     objects = pool.writer().write_all(values)
     if objects:
-        yield Value(t.BYTES, changes.load(pool, branch, objects, note))
+        yield Value(t.BYTES, pool.committer.join(changes.load(branch, objects, note)))

@@ -26,9 +26,8 @@ from shoal.engines.tables.plain import SPARK, SPARK_INTEGERS, Style
 from shoal.engines.tables.statements import Condition
 from shoal.engines.units import Scan, Source
 from shoal.errors import InvalidInput
-from shoal.lake.lake import Lake
+from shoal.lake.lake import Lake, open_at
 from shoal.lake.scans import Warn
-from shoal.lake.stores import open_lake
 from shoal.lang import plan
 from shoal.lang.walk import nodes
 from shoal.model import types as t
@@ -155,5 +154,5 @@ class RunProgram:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the form of the table."""
-        with run_compiled(open_lake(self.lake), Question("", policy=self.policy), self.program) as results:
+        with run_compiled(open_at(self.lake), Question("", policy=self.policy), self.program) as results:
             yield from rows_in_form(self.form, results)

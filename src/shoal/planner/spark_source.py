@@ -35,7 +35,7 @@ from shoal.api.commitish import parse_head
 from shoal.engines.spark.jobs import TASKS_PER_CORE
 from shoal.engines.tables.statements import Condition, Constant
 from shoal.errors import InvalidInput
-from shoal.lake.stores import open_lake
+from shoal.lake.lake import open_at
 from shoal.planner.catalog import LakeCatalog
 from shoal.planner.opening import commit_of
 from shoal.planner.pool_tables import PoolTable
@@ -81,7 +81,7 @@ class ShoalSource(DataSource):  # type: ignore[misc]
         made = self.options.get("plan") or self.made
         if made is not None:
             return SparkPlan.from_text(made)
-        lake = open_lake(self._required("lake"))
+        lake = open_at(self._required("lake"))
         pool_name, commitish = parse_head(self._required("path"))
         pool = lake.pool(pool_name)
         style = style_of(self.options.get("times", "microseconds"))

@@ -15,11 +15,11 @@ from itertools import pairwise
 from shoal.errors import NotFound
 from shoal.ids import Id, to_text
 from shoal.lake import lake, vacuum
+from shoal.lake.actions import fold
 from shoal.lake.journal import Entry, Journal
 from shoal.lake.lake import Lake
 from shoal.lake.pools import Pool
 from shoal.lake.scans import scan
-from shoal.lake.snapshots import fold
 from shoal.model.text import format_type
 from shoal.model.values import Value
 from shoal.storage.memory import MemoryStore
@@ -197,7 +197,7 @@ def _check_snapshot(pool: Pool, tip: Id | None) -> None:
     if pool.refs().horizon is not None:
         return
     commits = list(pool.commits.walk(tip))[::-1]
-    by_commits = {o.id for o in fold(commits).adds}
+    by_commits = {o.id for o in fold(commit.actions for commit in commits).adds}
     by_hints = [o.id for o in pool.snapshot(tip).objects()]
     assert len(by_hints) == len(set(by_hints))
     assert set(by_hints) == by_commits, "a checkpoint says something else than the commits"

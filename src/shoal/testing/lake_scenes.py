@@ -24,15 +24,17 @@ from shoal.lake import (
     checkpoints,
     claims,
     commits,
-    group_commit,
+    committer,
+    history,
     journal,
     lake,
-    pools,
+    names,
     rewriting,
     sessions,
     snapshots,
     vacuum,
 )
+from shoal.lake.actions import patch_of
 from shoal.lake.claims import Patience
 from shoal.lake.commits import Note
 from shoal.lake.keys import parse_sort_key
@@ -41,7 +43,6 @@ from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
 from shoal.lake.scans import scan_objects
 from shoal.lake.sessions import Session
-from shoal.lake.snapshots import Patch
 from shoal.model.values import Value, int64, record, string
 from shoal.storage import memory, probe
 from shoal.storage.store import ObjectStore
@@ -132,8 +133,8 @@ def in_miniature(monkeypatch: pytest.MonkeyPatch, patience: Patience | None = No
     monkeypatch.setattr(journal, "SNAPSHOT_EVERY", 4)
     monkeypatch.setattr(snapshots, "CHECKPOINT_EVERY", 4)
     monkeypatch.setattr(checkpoints, "PAGE", 2)
-    monkeypatch.setattr(group_commit, "AT_ONCE", 1)
-    for module in (changes, claims, commits, group_commit, ids, journal, lake, memory, pools, sessions, vacuum):
+    monkeypatch.setattr(committer, "AT_ONCE", 1)
+    for module in (changes, claims, commits, history, ids, journal, lake, memory, names, sessions, vacuum):
         monkeypatch.setattr(module, "time", stage, raising=False)
     monkeypatch.setattr(ids, "secrets", stage)
     monkeypatch.setattr(probe, "token_hex", stage.token_hex)
@@ -166,7 +167,7 @@ def load(pool: Pool, keys: Iterable[int], message: str, branch: str = "main", op
     writer = pool.writer()
     for k in keys:
         writer.write(number(k))
-    return changes.load(pool, branch, writer.close(), Note("test", message), op)
+    return pool.committer.commit(changes.load(branch, writer.close(), Note("test", message), op))
 
 
 def added(pool: Pool, commit: Id) -> list[Id]:
@@ -185,9 +186,9 @@ def pond(store: ObjectStore) -> Facts:
     known = {"one": load(pool, (1, 2), "one"), "two": load(pool, range(3, 9), "two")}
     known["deletion"] = changes.delete(pool, "main", added(pool, known["one"]), Note("test", "deletion"))
     known["four"] = load(pool, (9,), "four")
-    pool.create_tag("v1", known["four"])
-    pool.create_branch("side", known["four"])
-    pool.create_branch("spare", known["four"])
+    pool.names.create_tag("v1", known["four"])
+    pool.names.create_branch("side", known["four"])
+    pool.names.create_branch("spare", known["four"])
     known["five"] = load(pool, (10, 11), "five")
     known["side one"] = load(pool, (20, 21), "side one", "side")
     known["side two"] = load(pool, (22,), "side two", "side")
@@ -238,7 +239,7 @@ def staged(store: ObjectStore) -> Facts:
     writer = pool.writer()
     for k in (50, 51):
         writer.write(number(k))
-    session = sessions.stage(session, Patch(tuple(writer.close()), pool.commits.read(facts.commits["five"]).adds))
+    session = sessions.stage(session, patch_of(writer.close(), pool.commits.read(facts.commits["five"]).adds))
     return replace(facts, op=session.id, session=session)
 
 
@@ -249,9 +250,9 @@ def littered(store: ObjectStore) -> Facts:
     """
     facts = pond(store)
     pool = _open(store, facts)
-    pool.create_tag("kept", facts.commits["spare"])
-    pool.drop_branch("spare")
-    pool.drop_branch("side")
+    pool.names.create_tag("kept", facts.commits["spare"])
+    pool.names.drop_branch("spare")
+    pool.names.drop_branch("side")
     writer = pool.writer()
     writer.write(number(60))
     writer.close()
@@ -371,22 +372,22 @@ def _drop_pool(store: ObjectStore, facts: Facts) -> object:
 
 def _create_branch(store: ObjectStore, facts: Facts) -> object:
     pool = _open(store, facts)
-    pool.create_branch("new", pool.resolve(to_text(facts.commits["side one"])))
+    pool.names.create_branch("new", pool.resolve(to_text(facts.commits["side one"])))
     return None
 
 
 def _drop_branch(store: ObjectStore, facts: Facts) -> object:
-    return _open(store, facts).drop_branch("spare")
+    return _open(store, facts).names.drop_branch("spare")
 
 
 def _create_tag(store: ObjectStore, facts: Facts) -> object:
     pool = _open(store, facts)
-    pool.create_tag("v2", pool.resolve(to_text(facts.commits["two"])))
+    pool.names.create_tag("v2", pool.resolve(to_text(facts.commits["two"])))
     return None
 
 
 def _drop_tag(store: ObjectStore, facts: Facts) -> object:
-    return _open(store, facts).drop_tag("v1")
+    return _open(store, facts).names.drop_tag("v1")
 
 
 def _commit_session(store: ObjectStore, facts: Facts) -> object:
@@ -397,25 +398,27 @@ def _commit_session(store: ObjectStore, facts: Facts) -> object:
 # The same by clients who were given an id, so that they repeat it blindly.
 
 
-def _once(store: ObjectStore, facts: Facts, branch: str, act: Callable[[Pool], Id]) -> object:
-    return changes.once(_open(store, facts), branch, facts.op, act)
+def _once(store: ObjectStore, facts: Facts, branch: str, act: Callable[[Pool, Id], Id]) -> object:
+    pool = _open(store, facts)
+    return pool.committer.once(facts.op, branch, lambda: act(pool, facts.op))
 
 
 def _delete_named(store: ObjectStore, facts: Facts) -> object:
     two = facts.commits["two"]
-    return _once(store, facts, "main", lambda pool: changes.delete(pool, "main", added(pool, two), _NOTE))
+    return _once(store, facts, "main", lambda pool, op: changes.delete(pool, "main", added(pool, two), _NOTE, op))
 
 
 def _delete_where_named(store: ObjectStore, facts: Facts) -> object:
-    return _once(store, facts, "main", lambda pool: rewriting.delete_where(pool, "main", _Even(), _NOTE))
+    return _once(store, facts, "main", lambda pool, op: rewriting.delete_where(pool, "main", _Even(), _NOTE, op=op))
 
 
 def _merge_named(store: ObjectStore, facts: Facts) -> object:
-    return _once(store, facts, "main", lambda pool: changes.merge(pool, "side", "main", _NOTE))
+    return _once(store, facts, "main", lambda pool, op: changes.merge(pool, "side", "main", _NOTE, op))
 
 
 def _revert_named(store: ObjectStore, facts: Facts) -> object:
-    return _once(store, facts, "main", lambda pool: changes.revert(pool, "main", facts.commits["deletion"], _NOTE))
+    deletion = facts.commits["deletion"]
+    return _once(store, facts, "main", lambda pool, op: changes.revert(pool, "main", deletion, _NOTE, op))
 
 
 def _rebase_named(store: ObjectStore, facts: Facts) -> object:
@@ -435,21 +438,21 @@ def _drop_pool_named(store: ObjectStore, facts: Facts) -> object:
 
 
 def _create_branch_named(store: ObjectStore, facts: Facts) -> object:
-    _open(store, facts).create_branch("new", facts.commits["side one"], facts.op)
+    _open(store, facts).names.create_branch("new", facts.commits["side one"], facts.op)
     return None
 
 
 def _drop_branch_named(store: ObjectStore, facts: Facts) -> object:
-    return _open(store, facts).drop_branch("spare", facts.op)
+    return _open(store, facts).names.drop_branch("spare", facts.op)
 
 
 def _create_tag_named(store: ObjectStore, facts: Facts) -> object:
-    _open(store, facts).create_tag("v2", facts.commits["two"], facts.op)
+    _open(store, facts).names.create_tag("v2", facts.commits["two"], facts.op)
     return None
 
 
 def _drop_tag_named(store: ObjectStore, facts: Facts) -> object:
-    return _open(store, facts).drop_tag("v1", facts.op)
+    return _open(store, facts).names.drop_tag("v1", facts.op)
 
 
 def _rival_load(store: ObjectStore, facts: Facts) -> object:

@@ -173,7 +173,7 @@ class Scheduler:
             "secrets": (secrets, self._chance),
         }
         for name, module in list(sys.modules.items()):
-            if name == "shoal.ids" or name.startswith("shoal.lake."):
+            if name in ("shoal.ids", "shoal.storage.backoff") or name.startswith("shoal.lake."):
                 for attribute, (real, stand) in stands.items():
                     if getattr(module, attribute, None) is real:
                         patch.setattr(module, attribute, stand)

@@ -61,11 +61,11 @@ def test_a_cluster_loses_tasks_and_executors_but_no_data(bench: Bench, tmp_path:
     for victim in ("task", "executor"):
         by = deadly_workers(victim, Path({str(tmp_path)!r}) / victim)
         objects = file_loads.load_files(stored(pool), [{str(data)!r}], "auto", ReadOptions(), by)
-        changes.load(stored(pool), "main", objects, make_note("tester", victim, None))
+        stored(pool).committer.commit(changes.load("main", objects, make_note("tester", victim, None)))
     by = deadly_workers("task", Path({str(tmp_path)!r}) / "compaction")
     inner = stored(pool)
     ids = [o.id for o in inner.snapshot(inner.resolve()).objects()]
-    stored(pool).create_branch("compacted", inner.resolve())
+    stored(pool).names.create_branch("compacted", inner.resolve())
     shares.TASK_SHARE = 20_000
     rewriting.compact(inner, "compacted", ids, make_note("tester", "", None), lambda size: by)
     for question in ("count() by level", "sort n | tail 3", "where n > 5990 | put s:=upper(level) | sort -r n",
@@ -94,13 +94,13 @@ def test_the_driver_dies_before_or_after_its_commit(bench: Bench, tmp_path: Path
         PREAMBLE.format(lake=lake.uri)
         + f"""
     import os, signal
-    from shoal.lake.group_commit import GroupCommits
-    commit = GroupCommits.load
-    def load(*args):
+    from shoal.lake.committer import Committer
+    commit = Committer.join
+    def join(*args):
         if {moment!r} == "after":
             commit(*args)
         os.kill(os.getpid(), signal.SIGKILL)
-    GroupCommits.load = load
+    Committer.join = join
     pool.load({str(data)!r}, engine="spark", id={operation!r})
     """
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
@@ -15,10 +16,11 @@ import pytest
 
 from shoal.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ShoalError, StorageFailure
 from shoal.ids import Id, new, to_text
-from shoal.lake import changes, group_commit, lake, vacuum
+from shoal.lake import changes, committer, lake, vacuum
+from shoal.lake.actions import Patch
 from shoal.lake.claims import Patience
 from shoal.lake.commits import Note
-from shoal.lake.group_commit import GroupCommits, Load, commit_group
+from shoal.lake.committer import Change, Committer, Outcome
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.local.lake import stored
@@ -51,8 +53,17 @@ def written(pool: Pool, k: int) -> tuple[DataObject, ...]:
     return tuple(writer.close())
 
 
-def members(pool: Pool, facts: Facts, which: tuple[int, ...] = tuple(range(MEMBERS))) -> list[Load]:
-    return [Load(written(pool, 70 + i), Note("test", f"member {i}"), op_of(facts, i)) for i in which]
+def members(pool: Pool, facts: Facts, which: tuple[int, ...] = tuple(range(MEMBERS))) -> list[Change]:
+    return [changes.load("main", written(pool, 70 + i), Note("test", f"member {i}"), op_of(facts, i)) for i in which]
+
+
+def added_by(change: Change) -> Id:
+    assert isinstance(change.build, Patch)
+    return change.build.adds[0].id
+
+
+def commit_group(pool: Pool, branch: str, group: Sequence[Change]) -> list[Outcome]:
+    return pool.committer.commit_all([replace(change, branch=branch) for change in group])
 
 
 def history(store: ObjectStore, facts: Facts, branch: str = "main") -> list[tuple[str, Id]]:
@@ -75,7 +86,7 @@ def test_a_group_is_a_chain_of_commits_and_one_entry_that_names_them(store: Memo
     assert told == [op_of(facts, i) for i in range(MEMBERS)], "a first attempt has the id of its operation"
     assert [ident for _, ident in history(store, facts)[: MEMBERS + 1]] == [*told[::-1], tip]
     for i in range(MEMBERS):
-        assert open_pool(store, facts).done(op_of(facts, i), "main") == told[i]
+        assert open_pool(store, facts).committer.done(op_of(facts, i), "main") == told[i]
     inspect(store, facts)
 
 
@@ -93,7 +104,7 @@ def test_a_group_leaves_the_newest_checkpoint_that_is_due(monkeypatch: pytest.Mo
     facts = checkpoint_due(store)
     pool = open_pool(store, facts)
     told = commit_group(pool, "main", members(pool, facts, tuple(range(7))))
-    left = [ident for ident in told if isinstance(ident, bytes) and pool.checkpoints.exists(ident)]
+    left = [ident for ident in told if isinstance(ident, bytes) and pool.history.checkpoints.exists(ident)]
     assert left == [told[4]]
     after = load(pool, (99,), "after")
     assert pool.commits.read(after).checkpoint == told[4]
@@ -104,18 +115,18 @@ def test_whoever_cannot_go_on_leaves_and_harms_nobody(store: MemoryStore) -> Non
     facts = pond(store)
     pool = open_pool(store, facts)
     loads = members(pool, facts)
-    vacuum.purge(pool, [loads[1].objects[0].id])
+    vacuum.purge(pool, [added_by(loads[1])])
     told = commit_group(pool, "main", loads)
     assert isinstance(told[1], Conflict)
     assert [message for message, _ in history(store, facts)[:3]] == ["member 2", "member 0", "five"]
-    assert open_pool(store, facts).done(op_of(facts, 1), "main") is None
+    assert open_pool(store, facts).committer.done(op_of(facts, 1), "main") is None
     inspect(store, facts)
 
 
 def test_data_that_a_vacuum_has_taken_keeps_only_its_own_load_from_its_commit(store: MemoryStore) -> None:
     facts = pond(store)
     pool = open_pool(store, facts)
-    old = Load(written(pool, 70), Note("test", "old"), new())
+    old = changes.load("main", written(pool, 70), Note("test", "old"), new())
     vacuum.collect(pool, 0.0)
     told = commit_group(pool, "main", [old, *members(pool, facts)])
     assert isinstance(told[0], Conflict)
@@ -142,7 +153,7 @@ def test_an_operation_that_is_in_a_group_twice_is_done_once(store: MemoryStore) 
 def test_members_who_were_begun_before_leave_the_group_and_are_done_once(store: MemoryStore) -> None:
     facts = pond(store)
     pool = open_pool(store, facts)
-    before = changes.load(pool, "main", written(pool, 71), Note("test", "member 1"), op_of(facts, 1))
+    before = pool.committer.commit(changes.load("main", written(pool, 71), Note("test", "member 1"), op_of(facts, 1)))
     told = commit_group(open_pool(store, facts), "main", members(pool, facts))
     assert told[1] == before
     assert [message for message, _ in history(store, facts)[:4]] == ["member 2", "member 0", "member 1", "five"]
@@ -173,7 +184,7 @@ def test_a_commit_after_one_that_somebody_else_made_under_the_same_id_is_written
 def test_a_group_that_loses_a_race_goes_on_with_half_of_its_members(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_commit, "MOST", 4)
+    monkeypatch.setattr(committer, "MOST", 4)
     facts = pond(store)
     rivals = [1, 2, 3]
 
@@ -265,7 +276,7 @@ def judge(made: MemoryStore, facts: Facts, faults: Mapping[int, Fault], lands_fi
         again = outcomes(inner, facts, which)
         assert again == {i: told[i] for i in which}
     pool = open_pool(inner, facts)
-    assert [pool.done(op_of(facts, i), "main") for i in range(MEMBERS)] == [told[i] for i in range(MEMBERS)]
+    assert [pool.committer.done(op_of(facts, i), "main") for i in range(MEMBERS)] == [told[i] for i in range(MEMBERS)]
     check_told(inner, facts, told, may_be_done)
     inspect(inner, facts)
 
@@ -426,18 +437,18 @@ def slow_pool() -> tuple[Slow, Pool]:
     return store, open_pool(store, facts)
 
 
-def waiting(groups: GroupCommits, branch: str = "main") -> int:
+def waiting(groups: Committer, branch: str = "main") -> int:
     return len(groups._waiting.get(branch, ()))
 
 
-def gather(store: Slow, pool: Pool, count: int) -> tuple[GroupCommits, list[object]]:
+def gather(store: Slow, pool: Pool, count: int) -> tuple[Committer, list[object]]:
     """One leads and claims its slot; others come meanwhile, and go on when all are there."""
-    groups = GroupCommits(pool)
+    groups = pool.committer
     told: list[object] = [None] * count
 
     def act(i: int) -> None:
         try:
-            told[i] = groups.load("main", written(pool, 100 + i), Note("test", f"thread {i}"), new())
+            told[i] = groups.join(changes.load("main", written(pool, 100 + i), Note("test", f"thread {i}"), new()))
         except (ShoalError, Crash) as e:
             told[i] = e
 
@@ -473,7 +484,7 @@ def test_who_is_interrupted_while_it_leads_leaves_the_others_in_doubt_and_not_wa
     assert kinds == {bytes: 1, Crash: 1, OutcomeUnknown: 8}
     assert len({each.commit for each in told if isinstance(each, OutcomeUnknown)}) == 8
     assert not groups._waiting
-    assert groups.load("main", written(pool, 200), Note("test", "after")) == pool.resolve("main")
+    assert groups.join(changes.load("main", written(pool, 200), Note("test", "after"))) == pool.resolve("main")
 
 
 def test_a_store_that_fails_is_an_error_for_all_in_the_group_and_for_nobody_else() -> None:
@@ -481,10 +492,9 @@ def test_a_store_that_fails_is_an_error_for_all_in_the_group_and_for_nobody_else
     store.raises = StorageFailure("the disk is full")
     groups, told = gather(store, pool, 10)
     assert Counter(type(each) for each in told) == {bytes: 1, StorageFailure: 9}
-    assert groups.load("main", written(pool, 200), Note("test", "after")) == pool.resolve("main")
+    assert groups.join(changes.load("main", written(pool, 200), Note("test", "after"))) == pool.resolve("main")
 
 
 def test_nothing_cannot_be_loaded(store: MemoryStore) -> None:
-    facts = pond(store)
     with pytest.raises(InvalidInput):
-        GroupCommits(open_pool(store, facts)).load("main", (), Note())
+        changes.load("main", (), Note())

@@ -1,0 +1,141 @@
+"""Names for the commits of a pool: branches and tags that come and go, and what a name stands for.
+
+Under the id of an operation a name is given or taken once, however often it is tried.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shoal.errors import InvalidInput, NotFound
+from shoal.ids import Id, to_text
+from shoal.lake import branches
+from shoal.lake.branches import MAIN, Ref, Refs, VacuumMark
+from shoal.lake.history import History, knows
+from shoal.lake.journal import Changes, Entry, Journal, Plan, State
+from shoal.model.fields import NO_ID
+from shoal.storage.store import Listed
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The branches and tags of a pool."""
+
+    pool: str
+    """The name of the pool, for messages."""
+    journal: Journal
+    history: History
+
+    def refs(self) -> Refs:
+        """Branches and tags as they are now."""
+        return Refs(self.journal.read())
+
+    # ---- what a name stands for
+
+    def resolve(self, commitish: str = "") -> Id | None:
+        """The commit that a branch, a tag, an id or a time stands for; None is the empty beginning."""
+        refs = self.refs()
+        if (ref := refs.named(commitish or MAIN)) is not None:
+            return ref.commit
+        ident = branches.as_id(commitish)
+        if ident is not None:
+            return self._kept(ident, refs)
+        ns = branches.as_time(commitish)
+        if ns is None:
+            raise NotFound(f'"{commitish}": branch not found')
+        main = Refs(self.journal.at_time(ns)).named(MAIN)
+        if main is None:
+            raise NotFound(f'{self.pool}: there was no branch "{MAIN}" yet at {commitish}')
+        return None if main.commit is None else self._kept(main.commit, refs)
+
+    def _kept(self, ident: Id, refs: Refs) -> Id:
+        """The id itself; NotFound for a commit that is not in the history that was kept."""
+        self.history.commits.read(ident)
+        if refs.horizon is not None and not self.history.descends(ident, refs.horizon):
+            raise NotFound(f"{to_text(ident)}: this commit is older than {to_text(refs.horizon)}, where history begins")
+        return ident
+
+    def require_commit(self, ident: Id | None, state: State) -> None:
+        """NotFound for a commit that cannot be referred to any more: cut off, or taken by a vacuum, or about to be.
+
+        What a branch or tag reaches stays. Anything else, as the tip of a branch that was dropped, is there as long as
+        no vacuum that did not reach it was announced: its entry in the journal decides which was first.
+        """
+        if ident is None:
+            return
+        refs = Refs(state)
+        if not self.is_reached(ident, refs):
+            mark, listed = refs.vacuum, self.history.commits.find(ident)
+            if listed is None or (mark is not None and self._is_taken(ident, listed, mark)):
+                raise NotFound(f"{to_text(ident)}: no branch or tag reaches this commit, and a vacuum has taken it")
+        self._kept(ident, refs)
+
+    def is_reached(self, ident: Id, refs: Refs) -> bool:
+        """Whether a branch or tag reaches a commit. Where history was cut, the data of what was merged may be gone."""
+        tips = refs.tips()
+        if ident in tips:
+            return True
+        if refs.horizon is not None:
+            return any(self.history.descends(tip, ident) for tip in tips)
+        return any(knows(self.history.commits, tip, ident) for tip in tips)
+
+    def _is_taken(self, ident: Id, listed: Listed, mark: VacuumMark) -> bool:
+        if listed.modified * 1e9 > mark.until:
+            return False
+        return not self.is_reached(ident, Refs(self.journal.at_position(mark.position)))
+
+    # ---- names that come and go
+
+    def create_branch(self, name: str, at: Id | None, op: Id | None = None) -> None:
+        """A new branch at a commit."""
+        branches.check_name(name, "branch")
+
+        def plan(state: State) -> Changes:
+            Refs(state).require_free(name)
+            self.require_commit(at, state)
+            return branches.set_branch(name, at, time.time_ns())
+
+        entry = self.once(op, plan)
+        branches.require_set(entry.changes, branches.set_branch(name, at, 0))
+
+    def create_tag(self, name: str, at: Id | None, op: Id | None = None) -> None:
+        """A new tag at a commit, which never moves."""
+        branches.check_name(name, "tag")
+
+        def plan(state: State) -> Changes:
+            Refs(state).require_free(name)
+            if at is None:
+                raise InvalidInput(f"{self.pool}: there is no commit to tag yet")
+            self.require_commit(at, state)
+            return branches.set_tag(name, at, time.time_ns())
+
+        entry = self.once(op, plan)
+        branches.require_set(entry.changes, branches.set_tag(name, NO_ID, 0))
+
+    def drop_branch(self, name: str, op: Id | None = None) -> Ref:
+        """Remove a branch; what it pointed at. Its commits stay until a vacuum."""
+        return self._drop(lambda refs: refs.branch(name), branches.drop_branch(name), op)
+
+    def drop_tag(self, name: str, op: Id | None = None) -> Ref:
+        """Remove a tag; what it pointed at."""
+        return self._drop(lambda refs: refs.tag(name), branches.drop_tag(name), op)
+
+    def once(self, op: Id | None, plan: Plan) -> Entry:
+        """The entry of an operation that makes no commit of its own; InvalidInput for the id of one that did."""
+        if op is not None and self.history.commits.has(op):
+            raise InvalidInput(f"{to_text(op)}: this id is that of another operation (use a new one)")
+        return self.journal.once(op, plan)
+
+    def _drop(self, find: Callable[[Refs], Ref], changes: Changes, op: Id | None) -> Ref:
+        planned: dict[int, Ref] = {}
+
+        def plan(state: State) -> Changes:
+            planned[state.position] = find(Refs(state))
+            return changes
+
+        entry = self.once(op, plan)
+        branches.require_set(entry.changes, changes)
+        before = entry.position - 1
+        return planned[before] if before in planned else find(Refs(self.journal.at_position(before)))
