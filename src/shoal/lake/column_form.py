@@ -278,7 +278,7 @@ class _Checked:
 
 def damaged(name: str) -> CorruptData:
     """What is said of an object whose bytes are not what they were."""
-    return CorruptData(f"{name}: the checksum does not fit (restore this object from a copy)")
+    return CorruptData(f"{name}: checksum mismatch (restore this object from a backup)")
 
 
 class _Ranges(io.RawIOBase):

@@ -154,7 +154,7 @@ def _parse_segment(value: Value, where: str) -> Segment:
 def _read_segment(store: ObjectStore, name: str, segment: Segment) -> list[Value]:
     data = _get(store, name, segment.offset, segment.size)
     if len(data) != segment.size or zlib.crc32(data) != segment.checksum:
-        raise CorruptData(f"{name}: the checksum does not fit (restore this object from a copy)")
+        raise CorruptData(f"{name}: checksum mismatch (restore this object from a backup)")
     try:
         return list(zng.read(io.BytesIO(data)))
     except InvalidInput as e:

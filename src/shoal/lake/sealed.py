@@ -35,7 +35,7 @@ def unseal(data: bytes, key: str) -> list[Value]:
     """The values of a metadata object; CorruptData if they are not those that were written."""
     body = data[:-_TAIL]
     if data[len(body) :] != _tail(_checksum(key, body)):
-        raise CorruptData(f"{key}: the checksum does not fit (restore this object from a copy)")
+        raise CorruptData(f"{key}: checksum mismatch (restore this object from a backup)")
     try:
         return list(zng.read(io.BytesIO(body)))
     except InvalidInput as e:

@@ -152,6 +152,6 @@ def check_pieces(lake: Lake, root: Path) -> None:
         victim.write_bytes(victim.read_bytes()[:-1])
         return made
 
-    with patch.object(shares, "cut", cut_and_damaged), pytest.raises(CorruptData, match="the checksum does not fit"):
+    with patch.object(shares, "cut", cut_and_damaged), pytest.raises(CorruptData, match="checksum mismatch"):
         list(pool.branch("damaged").compact_all(engine="spark"))
     assert set((root / "lake" / pool.id).glob("data/*")) == files
