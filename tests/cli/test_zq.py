@@ -34,6 +34,15 @@ def test_files_are_read_in_order_and_written_in_the_format_asked_for(tmp_path: P
     assert zq("-f=csv", "a.json", cwd=tmp_path) == (0, "a\n1\n", "")
 
 
+def test_a_zng_frame_beyond_readmax_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.zson").write_text('"' + "x" * 2000 + '"')
+    assert zq("-f", "zng", "-o", "a.zng", "a.zson", cwd=tmp_path)[0] == 0
+    assert zq("-z", "-zng.readmax", "3KB", "a.zng", cwd=tmp_path)[0] == 0
+    status, out, error = zq("-z", "-i", "zng", "-zng.readmax", "1KB", "a.zng", cwd=tmp_path)
+    assert (status, out) == (1, "")
+    assert error == "a.zng: zng: frame at byte 0: frame length (2003) exceeds maximum allowed (1000)\n"
+
+
 def test_zng_through_a_pipe_is_the_default() -> None:
     status = subprocess.run(
         f"printf '{{a:1.2.3.4}}' | {sys.executable} -m shoal zq - | {sys.executable} -m shoal zq -z -",

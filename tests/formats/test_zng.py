@@ -4,10 +4,12 @@ import io
 
 import pytest
 
+from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.streams import WriteOptions
 from shoal.formats.zng import stream as zng
 from shoal.formats.zng.stream import Control
+from shoal.model import types as t
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value
@@ -78,6 +80,40 @@ def test_control_messages_come_between_values() -> None:
     assert texts(out.getvalue()) == ["1", "2"]
 
 
+def test_a_control_message_is_its_encoding_and_its_text_as_the_real_tools_write_it() -> None:
+    out = io.BytesIO()
+    writer = zng.Writer(out)
+    writer.control(Control(2, b"{a:1}\n"))
+    writer.close()
+    assert out.getvalue() == b"\x27\x00\x02{a:1}\n" + END
+    body = b"{" + b"x" * 123  # the first byte is the length of the rest
+    assert list(zng.read_messages(io.BytesIO(b"\x2d\x07\x02" + body + END))) == [Control(2, body)]
+
+
+def test_a_note_is_skipped_by_readers() -> None:
+    out = io.BytesIO()
+    writer = zng.Writer(out)
+    writer.write(parse_value("1"))
+    writer.note("some text")
+    writer.close()
+    assert texts(out.getvalue()) == ["1"]
+    kinds = [kind for kind, _ in zng.frames(io.BytesIO(out.getvalue()))]
+    assert kinds == [zng.VALUES, zng.END_OF_STREAM, zng.TYPES, zng.END_OF_STREAM]
+    assert zng.parse_note(list(zng.frames(io.BytesIO(out.getvalue())))[2][1]) == "some text"
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_a_frame_beyond_the_limit_of_the_caller_is_refused(compress: bool) -> None:
+    out = io.BytesIO()
+    writer = zng.Writer(out, WriteOptions(zng_compress=compress))
+    writer.write(Value(t.STRING, "x" * 2000))
+    writer.close()
+    options = ReadOptions(max_value_size=3000)
+    assert len(list(zng.read(io.BytesIO(out.getvalue()), options))) == 1
+    with pytest.raises(InvalidInput, match=r"frame length \(2003\) exceeds maximum allowed \(1000\)"):
+        list(zng.read(io.BytesIO(out.getvalue()), ReadOptions(max_value_size=1000)))
+
+
 def test_compression_makes_it_smaller_and_changes_nothing() -> None:
     def written(compress: bool) -> bytes:
         out = io.BytesIO()
@@ -102,7 +138,7 @@ def test_no_values_make_an_empty_file() -> None:
 @pytest.mark.parametrize(
     "data, error",
     [
-        (b"\x1f\xff\xff\xff\x7f", "larger than"),
+        (b"\x1f\xff\xff\xff\x7f", "exceeds maximum allowed"),
         (frame(VALUES, b"\x09\x02")[:-1], "expected 2 more bytes, found the end of the input"),
         (b"\x90\x00", "unknown version"),
         (b"\x30\x00", "unknown frame code"),

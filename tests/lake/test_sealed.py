@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zlib
 
 import pytest
 
@@ -21,6 +22,24 @@ def test_values_come_back() -> None:
 
 def test_any_reader_of_zng_reads_the_values() -> None:
     assert list(zng.read(io.BytesIO(seal(VALUES, "key")))) == VALUES
+
+
+def test_objects_that_version_0_1_0_sealed_are_read() -> None:
+    old = _old_seal("key")
+    assert unseal(old, "key") == VALUES
+    with pytest.raises(CorruptData):
+        unseal(old, "other")
+
+
+def _old_seal(key: str) -> bytes:
+    """A control message with its length, as the specification of ZNG has it."""
+    out = io.BytesIO()
+    writer = zng.Writer(out)
+    for value in VALUES:
+        writer.write(value)
+    writer.close()
+    message = b"shoal crc32 %08x" % zlib.crc32(key.encode() + out.getvalue())
+    return out.getvalue() + bytes((0x26, 0x01, 3, len(message))) + message + b"\xff"
 
 
 def test_every_flipped_bit_and_every_cut_is_noticed() -> None:

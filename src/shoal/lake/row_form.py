@@ -1,13 +1,14 @@
 """Data objects in row form: ZNG in segments that can each be read alone.
 
-A segment is a ZNG stream of its own, with its own types and its own checksum; the seek index, a sealed list of
-segments, follows the last one inside a control message, so that any reader of ZNG reads the data and nothing else.
+A segment is a ZNG stream of its own, with its own types and its own checksum. The seek index, a sealed list of
+segments, follows the last one as a note, which any reader of ZNG skips.
 """
 
 from __future__ import annotations
 
 import io
 import zlib
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,9 +22,10 @@ from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.fields import get, get_data, uint64
 from shoal.model.values import NULL, Value, record
+from shoal.model.zcode import read_uvarint
 from shoal.storage.store import ObjectStore
 
-_ZNG = 0
+_INDEX = "shoal seek index "
 _NO_KEY = SortKey(((),))
 _MOST_SHAPES = 64
 
@@ -84,8 +86,8 @@ class Packer:
         size = self._out.tell()
         checksum = zlib.crc32(self._out.getbuffer())
         if len(self._segments) > 1:
-            self._writer.control(zng.Control(_ZNG, seal(self._segments, data_key(pool, ident, Form.ROWS))))
-            self._writer.end_stream()
+            index = seal(self._segments, data_key(pool, ident, Form.ROWS))
+            self._writer.note(_INDEX + b64encode(index).decode())
         first, last = self._first or NULL, self._last
         low, high = (first, last) if key.order == "asc" else (last, first)
         shapes = tuple(self._shapes.items()) if len(self._shapes) <= _MOST_SHAPES else None
@@ -138,12 +140,17 @@ def segments(store: ObjectStore, name: str, key: SortKey, o: DataObject) -> list
 
 def _index_body(data: bytes, name: str) -> bytes:
     try:
-        messages = list(zng.read_messages(io.BytesIO(data)))
-    except InvalidInput as e:
+        (kind, payload), (end, _) = zng.frames(io.BytesIO(data))
+        if end != zng.END_OF_STREAM:
+            raise InvalidInput("more than one frame")
+        if kind == zng.CONTROL:  # as version 0.1.0 wrote it: an encoding, the size of the index, the index
+            return payload[read_uvarint(payload, 1)[1] :]
+        note = zng.parse_note(payload)
+        if kind != zng.TYPES or not note.startswith(_INDEX):
+            raise InvalidInput("expected a note with the index")
+        return b64decode(note.removeprefix(_INDEX), validate=True)
+    except (InvalidInput, IndexError, ValueError) as e:
         raise CorruptData(f"{name}: seek index: {e}") from e
-    if len(messages) != 1 or not isinstance(messages[0], zng.Control):
-        raise CorruptData(f"{name}: the seek index is not where it should be")
-    return messages[0].body
 
 
 def _parse_segment(value: Value, where: str) -> Segment:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import lz4.block
 
-from shoal.api.options import ReadOptions
+from shoal.api.options import MAX_VALUE_SIZE, ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.streams import CHUNK, Sink, Source, WriteOptions
 from shoal.formats.zng.types import ARRAY, ENUM, ERROR, MAP, NAMED, RECORD, SET, UNION, EndlessValue, TypeTable
 from shoal.model import types as t
 from shoal.model.values import Value
-from shoal.model.zcode import encode, read_uvarint, tagged, uvarint
+from shoal.model.zcode import encode, read_name, read_uvarint, tagged, uvarint
 
 TYPES, VALUES, CONTROL = 0, 1, 2
 END_OF_STREAM = 0xFF
@@ -26,12 +26,16 @@ _VERSION_BIT, _COMPRESSED_BIT = 0x80, 0x40
 _LZ4 = 0
 _MAX_RATIO = 255
 """LZ4 cannot do better than this, so a frame that claims more is lying."""
-_MAX_FRAME = 256 * 1024 * 1024
+MAX_FRAME = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """An application-defined message: 0 ZNG, 1 JSON, 2 ZSON, 3 text, 4 bytes."""
+    """An application-defined message: 0 ZNG, 1 JSON, 2 ZSON, 3 text, 4 bytes.
+
+    The body fills the rest of its frame. The specification has a length before it; the real tools neither write nor
+    read one, and version 0.1.0 did.
+    """
 
     encoding: int
     body: bytes
@@ -49,7 +53,7 @@ def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value
 
 def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value | Control]:
     """Values and control messages in their order."""
-    frames = _Frames(source)
+    frames = _Frames(source, _frame_limit(options))
     stream = TypeTable()
     is_open = has_values = False
     while True:
@@ -70,7 +74,7 @@ def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Itera
                 yield from stream.read_values(payload)
                 has_values = True
             else:
-                yield _read_control(payload)
+                yield Control(payload[0], payload[1:])
         except (InvalidInput, IndexError, UnicodeDecodeError, struct.error) as e:
             if isinstance(e, EndlessValue) and not has_values:
                 # The very first value has no end: this is no ZNG, and a place in it would say nothing.
@@ -81,18 +85,35 @@ def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Itera
             raise InvalidInput(f"zng: frame at byte {start}: malformed: {what}") from None
 
 
-def _read_control(payload: bytes) -> Control:
-    size, pos = read_uvarint(payload, 1)
-    if pos + size != len(payload):
-        raise InvalidInput("control message does not fill its frame")
-    return Control(payload[0], payload[pos:])
+def frames(source: Source, limit: int = MAX_FRAME) -> Iterator[tuple[int, bytes]]:
+    """The kind and the payload of each frame, without decoding it."""
+    cut = _Frames(source, limit)
+    while (frame := cut.next()) is not None:
+        yield frame
+
+
+def parse_note(payload: bytes) -> str:
+    """The text of a types frame that `Writer.note` wrote."""
+    if payload[:1] != bytes((NAMED,)):
+        raise InvalidInput("expected a note")
+    return read_name(payload, 1)[0]
+
+
+def _frame_limit(options: ReadOptions) -> int:
+    """The longest frame to accept: a frame holds many values, so the default is above that of a value."""
+    return MAX_FRAME if options.max_value_size == MAX_VALUE_SIZE else options.max_value_size
+
+
+def _too_large(size: int, limit: int) -> InvalidInput:
+    return InvalidInput(f"frame length ({size}) exceeds maximum allowed ({limit})")
 
 
 class _Frames:
     """Cuts a source into frames."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, limit: int) -> None:
         self._source = source
+        self._limit = limit
         self._buf = b""
         self._pos = 0
         self._dropped = 0
@@ -112,14 +133,14 @@ class _Frames:
             return END_OF_STREAM, b""
         kind = (code >> 4) & 3
         size = code & 15 | self._uvarint() << 4
-        if size > _MAX_FRAME:
-            raise InvalidInput(f"frame of {size} bytes is larger than {_MAX_FRAME}")
+        if size > self._limit:
+            raise _too_large(size, self._limit)
         payload = self._take(size)
         if code & _VERSION_BIT:
             raise InvalidInput(f"frame code 0x{code:02x} has an unknown version")
         if kind == 3:
             raise InvalidInput(f"unknown frame code 0x{code:02x}")
-        return kind, _decompress(payload) if code & _COMPRESSED_BIT else payload
+        return kind, _decompress(payload, self._limit) if code & _COMPRESSED_BIT else payload
 
     def _has(self, count: int) -> bool:
         """Make `count` bytes available if the source has them."""
@@ -147,11 +168,13 @@ class _Frames:
         return value
 
 
-def _decompress(payload: bytes) -> bytes:
+def _decompress(payload: bytes, limit: int) -> bytes:
     if payload[0] != _LZ4:
         raise InvalidInput(f"unknown compression format 0x{payload[0]:02x}")
     size, pos = read_uvarint(payload, 1)
-    if size > min(_MAX_FRAME, _MAX_RATIO * (len(payload) - pos) + 64):
+    if size > limit:
+        raise _too_large(size, limit)
+    if size > _MAX_RATIO * (len(payload) - pos) + 64:
         raise InvalidInput(f"frame claims {size} bytes, more than its {len(payload) - pos} can hold")
     try:
         out: bytes = lz4.block.decompress(payload[pos:], uncompressed_size=size)
@@ -197,7 +220,17 @@ class Writer:
     def control(self, message: Control) -> None:
         """Add a control message after the values so far."""
         self.flush()
-        self._frame(CONTROL, bytes((message.encoding,)) + uvarint(len(message.body)) + message.body)
+        self._frame(CONTROL, bytes((message.encoding,)) + message.body)
+
+    def note(self, text: str) -> None:
+        """Add text that every reader skips, as a stream of its own: the name of a type that no value has.
+
+        A control message would not do: `zq` reads them from a service, and refuses them in a file.
+        """
+        self.end_stream()
+        typedef = bytes((NAMED,)) + _counted(text) + uvarint(t.NULL.id)
+        self._put(TYPES << 4, typedef)
+        self.end_stream()
 
     def flush(self) -> None:
         """Write what is held back."""
@@ -230,6 +263,9 @@ class Writer:
             if len(head) + len(packed) < len(payload):
                 code |= _COMPRESSED_BIT
                 payload = head + packed
+        self._put(code, payload)
+
+    def _put(self, code: int, payload: bytes) -> None:
         size = len(payload)
         self._out.write(bytes((code | size & 15,)) + uvarint(size >> 4) + payload)
         self._wrote = True
