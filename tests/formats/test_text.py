@@ -18,7 +18,7 @@ TS = parse_time("2015-03-05T14:25:14.419939Z")
 
 LINES = [
     (string("a@b"), "a@b"),
-    (string("tab\there"), "tab\there"),
+    (string("tab\there"), "tab\\x09here"),
     (string(""), ""),
     (Value(t.named("name", t.STRING), "x"), "x"),
     (int64(-1), "-1"),
@@ -30,7 +30,7 @@ LINES = [
     (Value(t.TIME, TS), "2015-03-05T14:25:14.419939Z"),
     (Value(t.DURATION, 60 * SECOND), "60.000000"),
     (Value(t.IP, parse_ip("::1")), "::1"),
-    (Value(t.BYTES, b"\x01"), "0x01"),
+    (Value(t.BYTES, b"\x01"), "AQ=="),
     (Value(t.TYPE, CONN.fields[0].type), "<string>"),
     (Value(t.enum(["up", "down"]), 1), "down"),
     (Value(t.union([t.INT64, t.STRING]), (1, "x")), "x"),

@@ -1,4 +1,4 @@
-"""Plain text: what a value says, without its type. Strings are bare, so a tab inside one looks like a separator."""
+"""Plain text: one line per value, without types. Control characters in strings are escaped, so lines stay lines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Writer:
         if isinstance(under, t.Record):
             cols = columns(under)
             cells = row(cols, value.data)
-            line = "\t".join([cell_text(k, Style.BARE)(d) for k, d in zip(cols.types, cells, strict=True)])
+            line = "\t".join([cell_text(k, Style.LINE)(d) for k, d in zip(cols.types, cells, strict=True)])
         else:
-            line = cell_text(value.type, Style.BARE)(value.data)
+            line = cell_text(value.type, Style.LINE)(value.data)
         self._out.write(line.encode() + b"\n")
 
     def close(self) -> None:

@@ -85,5 +85,8 @@ def _cell_text(typ: t.Type) -> Callable[[Data], str]:
             return lambda data: "" if data[1] is None else cell_text(typ.types[data[0]])(data[1])
         case t.Enum():
             return lambda data: typ.symbols[data]
+        case t.Array() | t.Set() | t.Map():
+            empty = {t.Array: "[]", t.Set: "|[]|", t.Map: "|{}|"}[type(typ)]  # a cell has no type to keep
+            return lambda data: format_value(Value(typ, data)) if data else empty
         case _:
             return lambda data: format_value(Value(typ, data))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from enum import Enum
 
@@ -115,11 +116,11 @@ PARSERS: dict[t.Type, Callable[[str], Data]] = {
 
 
 class Style(Enum):
-    """What cells are written for: a log that is read again, a table that must keep its lines, or bare text."""
+    """What cells are written for: a log that is read again, a table, or lines of text."""
 
     LOG = "log"
     TABLE = "table"
-    BARE = "bare"
+    LINE = "line"
 
 
 Text = Callable[[Data], str]
@@ -151,7 +152,7 @@ def _cell_text(typ: t.Type, style: Style) -> Text:
         case t.Union():
             return lambda data: cell_text(typ.types[data[0]], style)(data[1])
         case t.Enum():
-            return _symbol_text(typ, style)
+            return [escape(symbol) for symbol in typ.symbols].__getitem__
         case t.Error() if typ.inner is t.STRING:
             return lambda data: UNSET if data == "missing" else format_value(Value(typ, data))
         case _:
@@ -160,7 +161,9 @@ def _cell_text(typ: t.Type, style: Style) -> Text:
 
 def _primitive_text(typ: t.Primitive, style: Style) -> Text:
     if typ is t.STRING:
-        return str if style is Style.BARE else escape
+        return escape
+    if typ is t.BYTES:
+        return lambda data: b64encode(data).decode()
     if typ is t.BOOL:
         return lambda data: "T" if data else "F"
     if typ in t.FLOATS:
@@ -173,14 +176,9 @@ def _primitive_text(typ: t.Primitive, style: Style) -> Text:
     return lambda data: format_primitive(typ, data)
 
 
-def _symbol_text(typ: t.Enum, style: Style) -> Text:
-    symbols = typ.symbols if style is Style.BARE else [escape(symbol) for symbol in typ.symbols]
-    return symbols.__getitem__
-
-
 def _sequence_text(elem: t.Type, style: Style) -> Text:
     plain = _cell_text(elem.under, style)
-    may_hold_commas = style is not Style.BARE and (elem.under is t.STRING or isinstance(elem.under, t.Enum))
+    may_hold_commas = elem.under is t.STRING or isinstance(elem.under, t.Enum)
     text = _or_unset((lambda data: plain(data).replace(",", "\\x2c")) if may_hold_commas else plain, UNSET)
     return lambda data: ",".join([text(d) for d in data]) if data else EMPTY
 
