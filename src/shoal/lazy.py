@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
@@ -33,6 +34,12 @@ class _LazyModule(ModuleType):
 def lazy(name: str) -> Any:
     """The module of this name, imported when one of its attributes is first read."""
     return _LazyModule(name)
+
+
+def lazy_modules(package: str) -> dict[str, Any]:
+    """The modules of a package by name, each imported when it is first used; `_` in a name is written `-`."""
+    paths = import_module(package).__path__
+    return {found.name.replace("_", "-"): lazy(f"{package}.{found.name}") for found in iter_modules(paths)}
 
 
 def load(*modules: ModuleType) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,9 +20,9 @@ METADATA = [["ls"], ["ls", "logs"], ["log"], ["branch"], ["tag"], ["info"], ["us
 def test_every_command_has_help_with_its_flags_and_an_example(verb: str, bare: Shell) -> None:
     text = bare.run(verb, "-h")
     assert text == bare.run(verb, "-help") == bare.run("help", verb) == bare.run(verb, "--help", "x", "y")
-    module = import_module(f"shoal.cli.{verb}")
+    module = VERBS[verb]
     assert text.startswith(f"shoal {verb}")
-    assert f"\n{module.SUMMARY}\n" in text
+    assert f"\n{module.VERB.summary}\n" in text
     for flag in module.VERB.flags:
         assert f"\n  -{flag.name} " in text
     assert verb == "version" or f"shoal {verb}" in text.partition("examples:")[2]

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import pytest
 
 from shoal.cli.flags import parse as parse_flags
-from shoal.cli.zq import FLAGS
+from shoal.cli.verbs.zq import FLAGS
 from shoal.errors import InvalidInput
 from shoal.lang import ast
 from shoal.lang.aggregates import AGGREGATES

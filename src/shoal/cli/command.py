@@ -1,0 +1,68 @@
+"""What all commands have in common: help, the version, words that are counted, lines that -q keeps back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shoal.cli.flags import Flag, Parsed, parse, usage
+from shoal.errors import InvalidInput
+from shoal.version import VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A command: how it is called and what it is for."""
+
+    usage: str
+    summary: str
+    flags: Sequence[Flag]
+    notes: str = ""
+    examples: tuple[str, ...] = ()
+
+    def help(self) -> str:
+        """All that `-help` prints."""
+        parts = [f"shoal {self.usage}", self.summary + (f"\n{self.notes}" if self.notes else "")]
+        if self.examples:
+            parts.append("\n".join(("examples:", *(f"  {example}" for example in self.examples))))
+        return "\n\n".join((*parts, usage(self.flags)))
+
+    def execute(self, argv: Sequence[str], run: Callable[[Parsed], None]) -> None:
+        """Parse the words and run the command, or print its help or the version."""
+        args = parse(self.flags, argv)
+        if args["version"]:
+            print(version_line())
+        elif args["help"] or args["h"]:
+            print(self.help())
+        else:
+            run(args)
+
+
+def version_line() -> str:
+    """What `-version` prints."""
+    return f"Version: v{VERSION}"
+
+
+def say(args: Parsed, line: str) -> None:
+    """Print a line, unless -q was given."""
+    if not args["q"]:
+        print(line)
+
+
+def one_word(args: Parsed, otherwise: str) -> str:
+    """The only word; an error with this text if there is none, or more."""
+    if len(args.words) != 1:
+        raise InvalidInput(otherwise)
+    return args.words[0]
+
+
+def optional_word(args: Parsed) -> str | None:
+    """The only word, or None if there is none."""
+    if len(args.words) > 1:
+        raise InvalidInput(f"too many arguments: {' '.join(args.words[1:])!r} is one too many")
+    return args.words[0] if args.words else None
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 object`, `2 objects`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

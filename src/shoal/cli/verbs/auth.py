@@ -1,0 +1,95 @@
+"""`shoal auth`: the token that this user shows to a service."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from shoal.cli.access import credentials, require_service, service_access
+from shoal.cli.command import Verb, one_word, say
+from shoal.cli.flags import Flag, Parsed
+from shoal.cli.lake_flags import LAKE_FLAGS
+from shoal.client.credentials import find_token
+from shoal.errors import InvalidInput
+
+VERB = Verb(
+    "auth [flags] login | logout | method | store | verify",
+    "keep the token that proves to a service who you are",
+    (
+        Flag("access", str, None, "of store: the token; - reads it from standard input", "TOKEN"),
+        Flag("launchbrowser", bool, True, "accepted for scripts: no browser is opened"),
+        *LAKE_FLAGS,
+    ),
+    "login tells how to get a token, store keeps one for the service that -lake names, logout forgets it; method\n"
+    "shows how the service finds out who asks, verify whom it takes you for. Tokens are kept in credentials.json in\n"
+    "-configdir.",
+    (
+        "shoal auth -lake https://lake.example.com login",
+        "shoal tokens create ada | shoal auth -lake http://localhost:9867 store -access -",
+        "shoal auth -lake http://localhost:9867 verify",
+    ),
+)
+
+
+def run(args: Parsed) -> None:
+    """Run the command."""
+    word = one_word(args, f"one of these must be given: {', '.join(_ACTIONS)}")
+    if word not in _ACTIONS:
+        raise InvalidInput(f"shoal auth: unknown command {word!r} (one of: {', '.join(_ACTIONS)})")
+    if "access" in args.given and word != "store":
+        raise InvalidInput("-access is for: shoal auth store")
+    _ACTIONS[word](args)
+
+
+def _login(args: Parsed) -> None:
+    url, method = require_service(args), service_access(args).method()
+    store = f"shoal auth -lake {url} store -access -"
+    details = method.get("auth0") or method.get("jwt") or {}
+    if method.get("kind") == "none":
+        print(f"{url} asks for no token.")
+    elif details:
+        provider = details.get("domain") or details.get("issuer")
+        print(f"Get an access token for the audience {details.get('audience')} from {provider}, then: {store}")
+    else:
+        print(f"Ask an admin of the lake for a token (shoal tokens create NAME), then: {store}")
+
+
+def _logout(args: Parsed) -> None:
+    url = require_service(args)
+    was_there = credentials(args).remove(url)
+    say(args, f"{url}: token removed" if was_there else f"{url}: there was no token")
+
+
+def _method(args: Parsed) -> None:
+    _print(service_access(args).method())
+
+
+def _store(args: Parsed) -> None:
+    url, given = require_service(args), args["access"]
+    if given is None:
+        raise InvalidInput("no token given (write: shoal auth store -access TOKEN, or -access - to read it)")
+    token = sys.stdin.readline().strip() if given == "-" and sys.stdin is not None else given
+    credentials(args).store(url, token)
+    say(args, f"{url}: token stored")
+
+
+def _verify(args: Parsed) -> None:
+    url = require_service(args)
+    if find_token(url, args["configdir"]) is None:
+        raise InvalidInput(f"{url}: there is no token (see: shoal auth login)")
+    _print(service_access(args).identity())
+
+
+def _print(found: Any) -> None:
+    print(json.dumps(found, indent=4, ensure_ascii=False))
+
+
+_ACTIONS: dict[str, Callable[[Parsed], None]] = {
+    "login": _login,
+    "logout": _logout,
+    "method": _method,
+    "store": _store,
+    "verify": _verify,
+}

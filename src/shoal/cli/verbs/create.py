@@ -1,0 +1,35 @@
+"""`shoal create`: create a pool."""
+
+from __future__ import annotations
+
+from shoal.cli.command import Verb, one_word, say
+from shoal.cli.flags import Flag, Parsed
+from shoal.cli.head import Head, write_head
+from shoal.cli.lake import open_lake
+from shoal.cli.lake_flags import LAKE_FLAGS
+
+VERB = Verb(
+    "create [flags] NAME",
+    "create a pool",
+    (
+        Flag("orderby", str, "ts:desc", "what the pool is sorted by, for good: key[,key...][:asc|:desc]", "KEYS"),
+        Flag("S", "size", None, "size of data objects (default 500MiB)"),
+        Flag("seekstride", "size", None, "size of the parts of data objects that can be read alone (default 64KiB)"),
+        Flag("use", bool, False, "use the new pool from now on"),
+        *LAKE_FLAGS,
+    ),
+    "The pool begins with an empty branch called main. A bare key is ascending.",
+    ("shoal create -use logs", "shoal create -orderby host,ts:asc metrics"),
+)
+
+
+def run(args: Parsed) -> None:
+    """Run the command."""
+    name = one_word(args, "create requires one argument: the name of the pool")
+    lake = open_lake(args)
+    pool = lake.create(name, key=args["orderby"], object_size=args["S"], seek_stride=args["seekstride"])
+    say(args, f"pool created: {name} {pool.id}")
+    if args["use"]:
+        head = Head(name)
+        write_head(head)
+        say(args, f'Switched to branch "{head.commitish}" on pool "{name}"')

@@ -1,0 +1,49 @@
+"""`shoal explain`: how a query would be run."""
+
+from __future__ import annotations
+
+from shoal.api.infos import ScanPlan
+from shoal.cli.command import Verb, optional_word
+from shoal.cli.flags import Parsed
+from shoal.cli.head import find_head
+from shoal.cli.lake import open_lake
+from shoal.cli.lake_flags import LAKE_FLAGS, USE_FLAGS
+from shoal.cli.query_flags import ENGINE_FLAGS, QUERY_FLAGS
+from shoal.errors import InvalidInput
+
+VERB = Verb(
+    "explain [flags] QUERY",
+    "show what a query would read, what it need not, and which engine runs what",
+    (*ENGINE_FLAGS, *(flag for flag in QUERY_FLAGS if flag.name == "I"), *USE_FLAGS, *LAKE_FLAGS),
+    "Nothing is run. For each pool: the data objects that have to be read, of how many, and why the others need not;\n"
+    "the engine; what it is told; and the operators that the interpreter does.",
+    ("shoal explain 'from logs | status == 500 | count() by host'",),
+)
+
+
+def run(args: Parsed) -> None:
+    """Run the command."""
+    program = optional_word(args)
+    if program is None and not args["I"]:
+        raise InvalidInput("explain: no query given")
+    head = find_head(args)
+    plans = open_lake(args).explain(
+        program or "", head=None if head is None else str(head), includes=args["I"], engine=args["engine"]
+    )
+    if not plans:
+        print("no pool is read")
+    for plan in plans:
+        print("\n".join(_lines(plan)))
+
+
+def _lines(plan: ScanPlan) -> list[str]:
+    lines = [
+        f"pool: {plan.pool} at {plan.commit}",
+        f"objects: {plan.pruning()}",
+        f"bytes: {plan.size}",
+        f"engine: {plan.engine} ({plan.why})",
+    ]
+    lines += [f"sql: {query}" for query in plan.queries]
+    if plan.interpreted:
+        lines.append(f"interpreter: {' | '.join(plan.interpreted)}")
+    return lines

@@ -1,0 +1,52 @@
+"""`shoal load`: bring data into a branch, as one commit."""
+
+from __future__ import annotations
+
+from shoal.cli.command import Verb, say
+from shoal.cli.flags import Flag, Parsed
+from shoal.cli.inputs import check_input
+from shoal.cli.lake import open_branch, read_note
+from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
+from shoal.cli.progress import open_progress
+from shoal.cli.query_flags import INPUT_FLAGS, MEMORY_FLAGS, WORK_FLAGS, memory_of, read_options
+from shoal.errors import InvalidInput
+
+VERB = Verb(
+    "load [flags] FILE...",
+    "load files of any format into a branch, as one commit",
+    (
+        Flag("id", str, None, "an id for this load: repeated with it, the load happens once", "ID"),
+        *WORK_FLAGS,
+        *INPUT_FLAGS,
+        *COMMIT_FLAGS,
+        *USE_FLAGS,
+        *LAKE_FLAGS,
+        *MEMORY_FLAGS,
+    ),
+    "A file may be a path, `-` for standard input, or an http, https or s3 URL. If one of them cannot be read,\n"
+    "nothing is loaded. With `-engine spark`, large files are read in parts, by tasks.",
+    ("shoal load access.json errors.csv.gz", "generate | shoal load -use logs@live -message 'by hand' -"),
+)
+
+
+def run(args: Parsed) -> None:
+    """Run the command."""
+    if not args.words:
+        raise InvalidInput("load: at least one input file must be specified (- for stdin)")
+    memory_of(args)
+    note = read_note(args)
+    branch = open_branch(args)
+    for path in args.words:
+        check_input(path)
+    options = read_options(args)
+    with open_progress(args, args.words) as progress:
+        commit = branch.load(
+            args.words,
+            format=args["i"],
+            options=options,
+            engine=args["engine"],
+            watch=progress.watch,
+            op=args["id"],
+            **note,
+        )
+    say(args, f"{commit} committed")

@@ -1,0 +1,122 @@
+"""`shoal manage`: compact what a policy names, once or for ever."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from shoal.cli.command import Verb
+from shoal.cli.flags import Flag, Parsed
+from shoal.cli.head import parse_head
+from shoal.cli.lake import open_lake
+from shoal.cli.lake_flags import LAKE_FLAGS
+from shoal.cli.log_flags import LOG_FLAGS, open_log
+from shoal.cli.query_flags import WORK_FLAGS
+from shoal.errors import InvalidInput, NotFound, StorageFailure
+from shoal.local.manage import Policy, PoolPolicy, manage, monitor, parse_policy
+
+VERB = Verb(
+    "manage [flags]",
+    "compact what is worth it, once or again and again",
+    (
+        Flag("config", str, None, "a policy in YAML", "FILE"),
+        Flag("pool", str, [], "a pool, or pool@branch; may be given several times (default all pools)", "POOL"),
+        Flag("interval", "duration", None, "time between two rounds of -monitor (default 1m)"),
+        Flag("monitor", bool, False, "go on until interrupted"),
+        Flag("vectors", bool, False, "accepted for scripts"),
+        *WORK_FLAGS,
+        *LOG_FLAGS,
+        *LAKE_FLAGS,
+    ),
+    "Objects that overlap are compacted, and small ones that lie beside each other. A policy looks like this, all\n"
+    "of it optional; flags override it:\n\n"
+    "  interval: 5m\n"
+    "  engine: spark\n"
+    "  pools:\n"
+    "    - pool: logs\n"
+    "      branch: main",
+    ("shoal manage", "shoal manage -monitor -interval 10m -pool logs -pool metrics@live"),
+)
+
+
+def run(args: Parsed) -> None:
+    """Run the command."""
+    if args.words:
+        raise InvalidInput("no arguments allowed (name a pool with -pool)")
+    policy = _policy(args)
+    lake = open_lake(args)
+    with open_log(args) as log:
+        if args["monitor"]:
+            with _signals() as over:
+                monitor(lake, policy, log, over.wait)
+        else:
+            manage(lake, policy, log)
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """Set by the first signal to end, which lets the work at hand come to an end; a second one does not."""
+    over = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def end(number: int, frame: object) -> None:
+        restore()
+        over.set()
+
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield over
+    finally:
+        restore()
+
+
+def _policy(args: Parsed) -> Policy:
+    policy = Policy() if args["config"] is None else _read_policy(args["config"])
+    if args["pool"]:
+        policy = replace(policy, pools=tuple(_chosen(policy, word) for word in dict.fromkeys(args["pool"])))
+    if args["interval"] is not None:
+        policy = replace(policy, interval=args["interval"])
+    if args["engine"] is not None:
+        policy = replace(policy, engine=args["engine"])
+    if policy.interval <= 0:
+        raise InvalidInput("the interval has to be positive (such as -interval 5m)")
+    return policy
+
+
+def _chosen(policy: Policy, word: str) -> PoolPolicy:
+    """The pool of a flag, on the branch that the policy names for it unless the flag does."""
+    head = parse_head(word)
+    named = (each for each in policy.pools if each.pool == word)
+    return next(named, PoolPolicy(head.pool, head.commitish))
+
+
+def _read_policy(path: str) -> Policy:
+    try:
+        text = Path(path).read_text()
+    except FileNotFoundError:
+        raise NotFound(f"{path}: file does not exist") from None
+    except (OSError, UnicodeDecodeError) as e:
+        raise StorageFailure(f"{path}: cannot be read as text: {e}") from None
+    try:
+        return parse_policy(_load_yaml(text))
+    except InvalidInput as e:
+        raise InvalidInput(f"{path}: {e}") from None
+
+
+def _load_yaml(text: str) -> Any:
+    yaml: Any = import_module("yaml")
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as e:
+        raise InvalidInput(" ".join(str(e).split())) from None

@@ -1,0 +1,28 @@
+"""`shoal purge`: remove data from all of history."""
+
+from __future__ import annotations
+
+from shoal.cli.command import Verb, plural, say
+from shoal.cli.confirm import confirm
+from shoal.cli.flags import Parsed
+from shoal.cli.lake import open_pool
+from shoal.cli.lake_flags import FORCE_FLAG, LAKE_FLAGS, USE_FLAGS
+from shoal.errors import InvalidInput
+
+VERB = Verb(
+    "purge [flags] ID...",
+    "remove data objects from all of history",
+    (FORCE_FLAG, *USE_FLAGS, *LAKE_FLAGS),
+    "The id of a commit stands for the data objects that it added. They must have been deleted from all branches.\n"
+    "Queries of old commits go on without them, with a warning.",
+    ("shoal purge 2Z8NPvEDsqN6ZWjNUWxv9PzxvzV",),
+)
+
+
+def run(args: Parsed) -> None:
+    """Run the command."""
+    if not args.words:
+        raise InvalidInput("no data object IDs specified (see: shoal query -f lake 'from HEAD:rawlog')")
+    pool, _ = open_pool(args)
+    confirm(args, f'purge {" ".join(args.words)} from all history of pool "{pool.name}"')
+    say(args, f"purged {plural(len(pool.purge(args.words)), 'object')}")

@@ -1,0 +1,14 @@
+"""`shoal version`: which Shoal this is."""
+
+from __future__ import annotations
+
+from shoal.cli.command import Verb, version_line
+from shoal.cli.flags import Parsed
+from shoal.cli.lake_flags import LAKE_FLAGS
+
+VERB = Verb("version", "print the version", LAKE_FLAGS)
+
+
+def run(args: Parsed) -> None:
+    """Run the command."""
+    print(version_line())

@@ -1,0 +1,167 @@
+"""`shoal zq`: run a query over files, standard input and URLs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from shoal.api.options import Memory
+from shoal.cli.command import Verb
+from shoal.cli.flags import Flag, Parsed
+from shoal.cli.inputs import check_input
+from shoal.cli.output import OUTPUT_FLAGS, open_writer
+from shoal.cli.progress import Progress, ended_by_first, open_progress, shares_terminal
+from shoal.cli.query_flags import (
+    INPUT_FLAGS,
+    MEMORY_FLAGS,
+    QUERY_FLAGS,
+    memory_of,
+    print_aside,
+    print_statistics,
+    print_warning,
+    read_options,
+)
+from shoal.engines.interp.engine import evaluate, run_program
+from shoal.engines.interp.environment import Run
+from shoal.errors import InvalidInput
+from shoal.lang import ast, plan
+from shoal.lang.compile import compile_tree, reads_input, stands_alone
+from shoal.lang.parser import parse_source
+from shoal.lang.printer import print_program
+from shoal.lang.source import Part, ProgramError, Source
+from shoal.model.values import NULL, Value
+from shoal.planner.opening import scan_opener
+from shoal.planner.programs import read_part
+from shoal.sources.inputs import STDIN, is_url
+from shoal.sources.reading import read_files
+
+FLAGS = (
+    *INPUT_FLAGS,
+    *OUTPUT_FLAGS,
+    *QUERY_FLAGS,
+    *MEMORY_FLAGS,
+    Flag(
+        "e",
+        bool,
+        True,
+        "stop on an input error; with -e=false warn of a file that cannot be opened or recognized, and skip it",
+    ),
+    Flag("q", bool, False, "do not print warnings"),
+    Flag("version", bool, False, "print the version"),
+    Flag("help", bool, False, "print this help"),
+    Flag("h", bool, False, "print this help"),
+    Flag("cpuprofile", str, "", "accepted for scripts", "FILE"),
+    Flag("memprofile", str, "", "accepted for scripts", "FILE"),
+)
+VERB = Verb(
+    "zq [flags] [query] file...",
+    "run a query over files of any format",
+    FLAGS,
+    "A file may be a path, `-` for standard input, or an http, https or s3 URL. If the first argument is a file,\n"
+    "the query is `*`. A lone argument is a query that begins with a source or a yield.",
+    ("shoal zq -z 'count() by status' access.json", "curl -s host/data.csv | shoal zq -f table 'sort -r size' -"),
+)
+
+
+def run(args: Parsed) -> None:
+    """Run the command."""
+    if not args.words and not args["I"]:
+        print(VERB.help())
+        return
+    memory = memory_of(args)
+    source, paths, is_lone = _question(args)
+    tree = _parse(source, is_lone)
+    if args["C"]:
+        print(print_program(tree))
+    else:
+        _answer(source, tree, paths, is_lone, args, memory)
+
+
+def _question(args: Parsed) -> tuple[Source, list[str], bool]:
+    """The program, the files, and whether the program is all there is."""
+    parts = [read_part(path) for path in args["I"]]
+    words = list(args.words)
+    if words and words[0] != STDIN and not is_url(words[0]) and not (words[0] and _is_file(words[0])):
+        parts.append(Part("", words.pop(0) or "*"))
+        if not words and not args["C"]:
+            return Source(parts), [], True
+    return Source(parts or [Part("", "*")]), words, False
+
+
+def _is_file(word: str) -> bool:
+    """Whether something of this name is there; a query may be too long to be a name at all."""
+    try:
+        return Path(word).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _parse(source: Source, is_lone: bool) -> ast.Seq:
+    try:
+        return parse_source(source)
+    except ProgramError as e:
+        if is_lone:
+            lines = "\n".join(f"   {line}" for line in str(e).splitlines())
+            raise _lone_error(source.parts[-1].text, f"could not be compiled as a valid Zed query:\n{lines}") from e
+        raise ProgramError(e.message, f"zq: {e}", e.begin, e.end) from e
+
+
+def _lone_error(text: str, problem: str) -> InvalidInput:
+    """A lone argument is neither a file nor a query."""
+    name = f"{text[:20]}..." if len(text) > 20 else text
+    return InvalidInput(
+        "zq: could not invoke zq with a single argument because:\n"
+        f' - a file could not be found with the name "{name}"\n'
+        f" - the argument {problem}"
+    )
+
+
+def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args: Parsed, memory: Memory) -> None:
+    program = _compile(source, tree, is_lone)
+    with ExitStack() as stack:
+        for path in paths:
+            check_input(path, args["o"], must_exist=args["e"])
+        if paths and not reads_input(program):
+            raise InvalidInput("redundant inputs specified: use either command-line files or a Zed source operator")
+        progress = stack.enter_context(open_progress(args, paths))
+        open_scan = scan_opener(read_options(args), progress.watch)
+        run_state = Run(memory=memory, open_scan=open_scan, emit=progress.above(_emit), measure=args["s"])
+        inputs = _inputs(program, paths, args, progress)
+        writer = stack.enter_context(open_writer(args))
+        results = run_program(program, inputs, run_state)
+        if shares_terminal(args):
+            results = ended_by_first(results, progress)
+        for value in results:
+            writer.write(value)
+    print_statistics(args, run_state.statistics)
+
+
+def _compile(source: Source, tree: ast.Seq, is_lone: bool) -> plan.Program:
+    """The plan. A query without files must bring its own input, or need none."""
+    if not is_lone:
+        return compile_tree(tree, source, evaluate)
+    try:
+        program = compile_tree(tree, source, evaluate)
+    except ProgramError as e:
+        raise ProgramError(e.message, f"zq: {e}", e.begin, e.end) from e
+    if not stands_alone(program):
+        raise _lone_error(
+            source.parts[-1].text, "is a query that begins with neither a source nor a yield, and no file is named"
+        )
+    return program
+
+
+def _inputs(program: plan.Program, paths: list[str], args: Parsed, progress: Progress) -> Iterator[Value]:
+    if not reads_input(program):
+        return iter(())
+    if not paths:
+        return iter((NULL,))
+    warn = None if args["e"] else (lambda text: None) if args["q"] else progress.above(print_warning)
+    return read_files(paths, args["i"], read_options(args), warn, progress.watch)
+
+
+def _emit(channel: str, value: Value) -> None:
+    """Values that leave the query by the side: those of `debug` are shown, others are for programs."""
+    if channel == "debug":
+        print_aside(value)
