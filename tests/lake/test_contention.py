@@ -259,6 +259,7 @@ VERBS: dict[str, Callable[[LocalLake, PoolHandle, str], object]] = {
     "delete where": lambda lake, pool, commit: pool.delete(where="k > 0"),
     "compact": lambda lake, pool, commit: pool.compact([o.id for o in pool.objects()]),
     "revert": lambda lake, pool, commit: pool.revert(commit),
+    "cherry-pick": lambda lake, pool, commit: pool.cherry_pick(commit),
     "merge": lambda lake, pool, commit: pool.merge("b"),
     "rebase": lambda lake, pool, commit: pool.branch("b").rebase("main"),
     "branch": lambda lake, pool, commit: pool.create_branch("c"),

@@ -212,6 +212,23 @@ def test_compact_revert_rebase(lake: Lake, pool: Pool) -> None:
         pool.revert(to_text(new()))
 
 
+def test_cherry_pick_applies_one_commit_of_another_branch(lake: Lake, pool: Pool) -> None:
+    pool.load([{"ts": 1}])
+    dev = pool.create_branch("dev")
+    wanted = dev.load([{"ts": 2}], message="wanted")
+    dev.load([{"ts": 3}])
+    picked = pool.cherry_pick(wanted, author="ada")
+    assert zson(lake, "from logs") == ["{ts:1}", "{ts:2}"]
+    commit = next(iter(pool.log()))
+    assert (commit.id, commit.author, commit.message) == (picked, "ada", "wanted")
+    with pytest.raises(InvalidInput, match='its changes are in "main" already'):
+        pool.cherry_pick(wanted)
+    pool.merge("dev")
+    assert zson(lake, "from logs") == ["{ts:1}", "{ts:2}", "{ts:3}"]
+    with pytest.raises(NotFound, match="commit not found"):
+        pool.cherry_pick(to_text(new()))
+
+
 # ---- queries
 
 

@@ -42,6 +42,7 @@ ACTS: dict[str, Act] = {
     "delete where": lambda lake, pool, op: pool.delete(where="k==1", op=op),
     "compact": lambda lake, pool, op: pool.compact([o.id for o in pool.objects()], op=op),
     "revert": lambda lake, pool, op: pool.revert("v1", op=op),
+    "cherry-pick": lambda lake, pool, op: pool.cherry_pick("side", op=op),
     "merge": lambda lake, pool, op: pool.merge("side", op=op),
     "rebase": lambda lake, pool, op: pool.branch("side").rebase("main", op=op),
     "create branch": lambda lake, pool, op: pool.create_branch("more", "spare", op=op),

@@ -87,6 +87,7 @@ ROWS: dict[str, Row] = {
     "runs": Row(Level.READ),
     "merge": Row(Level.WRITE),
     "revert": Row(Level.WRITE),
+    "cherryPick": Row(Level.WRITE),
     "rebase": Row(Level.WRITE),
     "commitStatus": Row(Level.READ),
     "begin": Row(Level.WRITE, {}),

@@ -94,6 +94,17 @@ class Revert(Request[str]):
     op: Op = None
 
 
+@verb("POST", "/pool/{pool}/branch/{branch}/cherry-pick/{commit}", Need.WRITE, COMMIT, event="branch-commit")
+class CherryPick(Request[str]):
+    """Apply the changes of one commit to a branch, as a new commit."""
+
+    pool: str
+    branch: str
+    commit: str
+    note: Note = NO_NOTE
+    op: Op = None
+
+
 @verb("POST", "/pool/{pool}/branch/{branch}/merge/{child}", Need.WRITE, COMMIT, event="branch-commit")
 class Merge(Request[str]):
     """Bring the changes of another branch into this one, as one commit."""
@@ -223,6 +234,10 @@ class Branch:
     def revert(self, commit: str, *, op: Op = None, **note: Unpack[NoteArgs]) -> str:
         """Undo a commit by a new one that does the opposite; the id of the new one."""
         return self._do(Revert, commit, Note(**note), op)
+
+    def cherry_pick(self, commit: str, *, op: Op = None, **note: Unpack[NoteArgs]) -> str:
+        """Apply the changes of one commit to this branch; the id of the new commit."""
+        return self._do(CherryPick, commit, Note(**note), op)
 
     def merge(self, child: str, *, op: Op = None, **note: Unpack[NoteArgs]) -> str:
         """Bring the changes of another branch into this one; the id of the commit here."""

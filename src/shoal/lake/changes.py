@@ -101,6 +101,24 @@ def revert(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = None)
     return pool.committer.commit(Change(branch, build, note, op, needs=(ident,)))
 
 
+def cherry_pick(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = None) -> Id:
+    """Apply the changes of one commit, of any branch, to a branch. What it adds and is there already stays as it is."""
+    commit = pool.commits.read(ident)
+    changes, name = Patch(commit.actions), f"cherry-pick of {to_text(ident)}"
+    if changes.is_empty:
+        raise InvalidInput(f"{name}: this commit changed no data")
+
+    def build(tip: Id | None) -> Patch:
+        now = pool.snapshot(tip)
+        patch = changes.missing_from(now)
+        if not patch.adds and len(changes.lost_in(now)) == len(changes.deletes):
+            raise InvalidInput(f'{name}: its changes are in "{branch}" already')
+        return pool.history.require_fit(patch, commit.parent, tip, name, fits_base=False)
+
+    note = with_message(note, commit.note.message)
+    return pool.committer.commit(Change(branch, build, note, op, needs=(ident,)))
+
+
 def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None) -> Id:
     """Bring what a branch has done since it last met another into that other one, as one commit."""
     if child == parent:

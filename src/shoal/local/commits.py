@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from shoal.api.branch import Compact, CompactAll, CompactRuns, Delete, Merge, Rebase, Revert
+from shoal.api.branch import CherryPick, Compact, CompactAll, CompactRuns, Delete, Merge, Rebase, Revert
 from shoal.api.infos import Compaction
 from shoal.api.requests import NO_NOTE
 from shoal.errors import NotFound, ShoalError
@@ -74,6 +74,17 @@ def revert(lake: LocalLake, request: Revert) -> str:
     )
 
 
+@implements(CherryPick)
+def cherry_pick(lake: LocalLake, request: CherryPick) -> str:
+    """Apply the changes of one commit to a branch."""
+    note = stored_note(request.note)
+    return _once(
+        lake,
+        request,
+        lambda pool, op: changes.cherry_pick(pool, request.branch, require_commit(pool, request.commit), note, op),
+    )
+
+
 @implements(Merge)
 def merge(lake: LocalLake, request: Merge) -> str:
     """Bring the changes of another branch into this one."""
@@ -88,9 +99,10 @@ def rebase(lake: LocalLake, request: Rebase) -> str | None:
     return text_of(changes.rebase(pool, request.branch, request.onto, operation(request.op)))
 
 
-def _once(
-    lake: LocalLake, request: Delete | Compact | Revert | Merge, act: Callable[[pools.Pool, Id | None], Id]
-) -> str:
+CommitRequest = CherryPick | Compact | Delete | Merge | Revert
+
+
+def _once(lake: LocalLake, request: CommitRequest, act: Callable[[pools.Pool, Id | None], Id]) -> str:
     """The commit that `act` makes, or that the same operation has made before."""
     pool, op = lake.writable(request.pool), operation(request.op)
     return to_text(pool.committer.once(op, request.branch, lambda: act(pool, op)))

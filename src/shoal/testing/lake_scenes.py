@@ -342,6 +342,13 @@ def _revert(store: ObjectStore, facts: Facts) -> object:
     return changes.revert(pool, "main", ident, _NOTE)
 
 
+def _cherry_pick(store: ObjectStore, facts: Facts) -> object:
+    pool = _open(store, facts)
+    ident = pool.resolve(to_text(facts.commits["side one"]))
+    assert ident is not None
+    return changes.cherry_pick(pool, "main", ident, _NOTE)
+
+
 def _compact(store: ObjectStore, facts: Facts) -> object:
     pool = _open(store, facts)
     wanted = [ident for message in ("two", "four", "five") for ident in added(pool, facts.commits[message])]
@@ -421,6 +428,11 @@ def _revert_named(store: ObjectStore, facts: Facts) -> object:
     return _once(store, facts, "main", lambda pool, op: changes.revert(pool, "main", deletion, _NOTE, op))
 
 
+def _cherry_pick_named(store: ObjectStore, facts: Facts) -> object:
+    side = facts.commits["side one"]
+    return _once(store, facts, "main", lambda pool, op: changes.cherry_pick(pool, "main", side, _NOTE, op))
+
+
 def _rebase_named(store: ObjectStore, facts: Facts) -> object:
     return changes.rebase(_open(store, facts), "side", "main", facts.op)
 
@@ -492,6 +504,8 @@ SCENES = (
     Scene("rebase, a load being first", _rebase, pond, rival=_rival_load, moves=("side",)),
     Scene("revert", _revert, pond),
     Scene("revert, a load being first", _revert, pond, rival=_rival_load),
+    Scene("cherry-pick", _cherry_pick, pond),
+    Scene("cherry-pick, a load being first", _cherry_pick, pond, rival=_rival_load),
     Scene("compact", _compact, pond),
     Scene("compact, a load being first", _compact, pond, rival=_rival_load),
     # What goes is what nobody sees: some of it may be gone.
@@ -509,6 +523,7 @@ SCENES = (
     Scene("merge with an id", _merge_named, pond, is_named=True),
     Scene("merge with an id, a load being first", _merge_named, pond, rival=_rival_load, is_named=True),
     Scene("revert with an id", _revert_named, pond, is_named=True),
+    Scene("cherry-pick with an id", _cherry_pick_named, pond, is_named=True),
     Scene("rebase with an id", _rebase_named, pond, is_named=True, moves=("side",)),
     Scene("create pool with an id", _create_pool_named, pond, is_named=True),
     Scene("rename pool with an id", _rename_named, pond, is_named=True),
