@@ -8,7 +8,7 @@ from pathlib import Path
 
 import shoal
 
-LEGACY = ("engines/", "lake/", "planner/")
+LEGACY = ("engines/", "lake/")
 """Packages that still have some."""
 ROOT = Path(shoal.__file__).parent
 
@@ -38,11 +38,11 @@ def lazy_names(body: list[ast.stmt]) -> dict[str, str]:
 
 
 def imported_names(body: list[ast.stmt]) -> dict[str, str]:
-    """The modules that `from package import module` binds."""
+    """The modules that `from package import module` and `import module` bind."""
     return {
-        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        alias.asname or alias.name: f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
         for node in body
-        if isinstance(node, ast.ImportFrom)
+        if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from shoal.api.lake import Lake
 from shoal.client.opening import open as open_lake
-from shoal.planner.spark_frames import make_views, open_session, register
+from shoal.planner.spark_dataframes import make_views, open_session, register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

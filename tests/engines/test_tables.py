@@ -23,9 +23,9 @@ from shoal.local.lake import LocalLake
 from shoal.model import types as t
 from shoal.model.text import format_value
 from shoal.model.values import Value
-from shoal.planner.pool_tables import PoolTable
-from shoal.planner.queries import Question, compile_question
-from shoal.planner.spark_plans import SparkPlan, plan_pool, plan_program
+from shoal.planner.execute import Question, compile_question
+from shoal.planner.scan_units import PoolTable
+from shoal.planner.spark_plan import SparkPlan, plan_pool, plan_program
 from shoal.testing import strategies
 from shoal.testing.agreement import Questions, Rows
 from shoal.testing.tables import plain_row, rows_of, same_text
@@ -232,7 +232,7 @@ def test_pruning_changes_no_answer(lake: LocalLake, seed: int, monkeypatch: pyte
 def answer(lake: LocalLake, text: str, unpruned: pytest.MonkeyPatch | None = None) -> str:
     with (unpruned or pytest.MonkeyPatch()).context() as patch:
         if unpruned is not None:
-            patch.setattr("shoal.planner.pool_tables.condition_of", lambda form, conditions: None)
+            patch.setattr("shoal.planner.scan_units.condition_of", lambda form, conditions: None)
         try:
             return ", ".join(format_value(value) for value in lake.sql(text))
         except InvalidInput:

@@ -16,7 +16,7 @@ TRAITS = {
     plan.HttpScan: {"is_scan"},
     plan.PoolScan: {"is_scan"},
     plan.MetaScan: {"is_scan"},
-    plan.Computed: {"is_scan"},
+    plan.Physical: {"is_scan"},
     plan.Pass: {"is_row_wise", "keeps_count", "keeps_values"},
     plan.Filter: {"is_row_wise", "keeps_values"},
     plan.Yield: {"is_row_wise"},

@@ -12,7 +12,7 @@ from shoal.errors import ShoalError
 from shoal.lang.compile import compile_source
 from shoal.local.lake import LocalLake
 from shoal.model.text import format_value
-from shoal.planner import queries as lake_query
+from shoal.planner import execute as lake_query
 
 
 @pytest.fixture

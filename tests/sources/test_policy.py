@@ -18,7 +18,8 @@ from shoal.errors import Forbidden, NotFound, ShoalError, TooLarge
 from shoal.lake.lake import Lake
 from shoal.local.opening import LocalLake, create_local
 from shoal.model.text import format_value
-from shoal.planner.queries import Question, ask, explain
+from shoal.planner.execute import Question, explain
+from shoal.planner.lake_query import ask
 from shoal.sources.policy import NO_SOURCES, SourcePolicy, is_public
 
 ANY_HOST = SourcePolicy(frozenset({"http", "https"}), ("*", "*:1"))

@@ -7,8 +7,9 @@ own way, any other in no particular order.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol, TypeAlias
 from typing import Literal as OneOf
-from typing import NamedTuple, TypeAlias
 
 from shoal.lang.node import node
 from shoal.model.types import Type
@@ -341,16 +342,23 @@ class MetaScan:
     filter: Expr | None = None
 
 
+class Runnable(Protocol):
+    """A physical plan, of which the language knows nothing but that it runs."""
+
+    def run(self, context: Any) -> Iterator[Value]:
+        """The values that it returns, in the context of one run of the program."""
+
+
 @node()
-class Computed:
-    """What another engine makes of a scan and the operators after it, by its place among those of the query."""
+class Physical:
+    """A scan and the operators after it as another engine runs them."""
 
     traits = Traits(is_scan=True)
 
-    index: int
+    plan: Runnable
 
 
-Scan: TypeAlias = DefaultScan | FileScan | HttpScan | PoolScan | MetaScan | Computed
+Scan: TypeAlias = DefaultScan | FileScan | HttpScan | PoolScan | MetaScan | Physical
 
 # ---- operators: the others
 

@@ -13,7 +13,7 @@ from shoal.lake import changes, pools, rewriting
 from shoal.lake.objects import DataObject
 from shoal.local.history import require_commit
 from shoal.local.lake import LocalLake, implements, operation, stored_note, text_of
-from shoal.planner.jobs import choice
+from shoal.planner.engine_choice import choose_workers
 from shoal.planner.predicates import parse_predicate
 
 
@@ -25,14 +25,14 @@ def delete(lake: LocalLake, request: Delete) -> str:
         return _once(
             lake, request, lambda pool, op: changes.delete(pool, branch, object_ids(pool, request.ids), note, op)
         )
-    predicate, by = parse_predicate(request.where), choice(request.engine)
+    predicate, by = parse_predicate(request.where), choose_workers(request.engine)
     return _once(lake, request, lambda pool, op: rewriting.delete_where(pool, branch, predicate, note, by, op))
 
 
 @implements(Compact)
 def compact(lake: LocalLake, request: Compact) -> str:
     """Rewrite data objects as sorted ones without overlaps."""
-    branch, note, by = request.branch, stored_note(request.note), choice(request.engine)
+    branch, note, by = request.branch, stored_note(request.note), choose_workers(request.engine)
     return _once(
         lake, request, lambda pool, op: rewriting.compact(pool, branch, object_ids(pool, request.ids), note, by, op)
     )
@@ -50,7 +50,7 @@ def compact_all(lake: LocalLake, request: CompactAll) -> Iterator[Compaction]:
     """Compact what is worth it, each run by a commit of its own."""
     pool = lake.writable(request.pool)
     base = pool.refs().branch(request.branch).commit
-    note, by = stored_note(NO_NOTE), choice(request.engine)
+    note, by = stored_note(NO_NOTE), choose_workers(request.engine)
     for run, outcome in rewriting.compact_runs(pool, request.branch, base, _runs(pool, base), note, by):
         if isinstance(outcome, ShoalError):
             yield Compaction(len(run), None, str(outcome))

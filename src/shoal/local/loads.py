@@ -18,7 +18,7 @@ from shoal.lake.rewriting import gathered
 from shoal.lazy import lazy
 from shoal.local.file_loads import are_files, file_size, load_files
 from shoal.local.lake import LocalLake, implements, operation, stored_note
-from shoal.planner.jobs import on_spark, wants_spark
+from shoal.planner.engine_choice import spark_workers, wants_spark
 from shoal.sources.inputs import is_url
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def write_data(
         return pool.writer().write_all(read_input_pieces(data, format_name, options, watch))
     # A task may have another working directory.
     paths = [path if is_url(path) else os.path.abspath(checked_path(path)) for path in _paths(data)]
-    return load_files(pool, paths, format_name, options, on_spark())
+    return load_files(pool, paths, format_name, options, spark_workers())
 
 
 def _paths(data: Any) -> list[str]:

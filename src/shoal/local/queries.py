@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from shoal.api.commitish import parse_head
 from shoal.api.infos import Description, ScanPlan
 from shoal.api.lake import Describe, Explain, Query, Sql
 from shoal.api.results import Results
 from shoal.engines.stopping import current
-from shoal.lazy import lazy
 from shoal.local.lake import LocalLake, implements
-from shoal.planner.describing import describe
-from shoal.planner.queries import Question, ask, explain
-
-if TYPE_CHECKING:
-    from shoal.planner import sql
-else:
-    sql = lazy("shoal.planner.sql")
+from shoal.planner.describe import describe
+from shoal.planner.execute import Question, explain
+from shoal.planner.lake_query import ask, ask_sql
 
 
 @implements(Query)
@@ -40,7 +33,7 @@ def run_query(lake: LocalLake, request: Query) -> Results:
 @implements(Sql)
 def run_sql(lake: LocalLake, request: Sql) -> Results:
     """Run a SELECT statement."""
-    return sql.ask_sql(lake.root, request.statement, request.engine, request.on_warning, current())
+    return ask_sql(lake.root, request.statement, request.engine, request.on_warning, current())
 
 
 @implements(Describe)

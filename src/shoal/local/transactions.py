@@ -21,8 +21,9 @@ from shoal.lake.sessions import Session
 from shoal.local.commits import object_ids
 from shoal.local.lake import LocalLake, implements, operation, stored_note
 from shoal.local.loads import write_data
+from shoal.planner.execute import Question
+from shoal.planner.lake_query import ask
 from shoal.planner.predicates import parse_predicate
-from shoal.planner.queries import Question, ask
 
 
 @implements(Begin)

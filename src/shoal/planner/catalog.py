@@ -1,18 +1,31 @@
-"""What a program learns of a lake while it is compiled: each pool at one commit, whatever comes in meanwhile."""
+"""The catalog of a lake: what a program learns of it while it is compiled, and the metadata that queries read.
+
+Each pool is at one commit for the whole query, whatever is committed meanwhile. Metadata are sources like any other:
+`from :pools`, `from logs:branches`, `from logs@main:objects`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from shoal.access.reserved import shown_pools
 from shoal.ids import Id, to_text
+from shoal.lake import branches
 from shoal.lake.branches import MAIN
+from shoal.lake.commits import show_actions, show_commit
+from shoal.lake.keys import KeyRange
 from shoal.lake.lake import Lake
-from shoal.lake.pool_config import PoolConfig
+from shoal.lake.objects import show_object
+from shoal.lake.pool_config import PoolConfig, show_config
+from shoal.lake.pools import Pool
+from shoal.lake.reading import object_shapes
+from shoal.lake.scans import partitions
 from shoal.lang import plan
 from shoal.lang.catalog import PoolInfo
-from shoal.model.fields import NO_ID
-from shoal.planner.metas import COMMIT_METAS, LAKE_METAS, POOL_METAS
+from shoal.model import types as t
+from shoal.model.fields import NO_ID, id_value, named, time_value, uint64
+from shoal.model.values import Value, array, record, string
 
 Views = Mapping[tuple[Id, str], Id | None]
 """Commits to read instead of the tips of branches, by pool and branch: how a transaction sees what it did."""
@@ -59,3 +72,104 @@ class LakeCatalog:
 def _info(config: PoolConfig) -> PoolInfo:
     order = tuple(plan.SortKey(plan.This(path), config.key.order) for path in config.key.paths)
     return PoolInfo(config.name, to_text(config.id), order)
+
+
+# ---- metadata as sources
+
+LakeMeta = Callable[[Lake], Iterator[Value]]
+PoolMeta = Callable[[Pool], Iterator[Value]]
+CommitMeta = Callable[[Pool, Id | None, KeyRange], Iterator[Value]]
+
+
+def _pools(lake: Lake) -> Iterator[Value]:
+    return map(show_config, shown_pools(lake))
+
+
+def _all_branches(lake: Lake) -> Iterator[Value]:
+    for config in shown_pools(lake):
+        yield from _branches(lake.pool(config.name))
+
+
+def _branches(pool: Pool) -> Iterator[Value]:
+    config = show_config(pool.config)
+    for ref in pool.refs().branches():
+        yield named("lake.BranchMeta", ("pool", config), ("branch", branches.show_ref(ref)))
+
+
+def _tags(pool: Pool) -> Iterator[Value]:
+    config = show_config(pool.config)
+    for ref in pool.refs().tags():
+        yield named("lake.TagMeta", ("pool", config), ("tag", branches.show_ref(ref)))
+
+
+def _branch_log(pool: Pool) -> Iterator[Value]:
+    """The journal: every entry, oldest first, with all that it changed."""
+    for entry in pool.journal.entries():
+        changes = [_change(key, value) for key, value in entry.changes.items()]
+        yield named(
+            "journal.Entry",
+            ("position", uint64(entry.position)),
+            ("ts", time_value(entry.at)),
+            ("op", id_value(entry.op)),
+            ("changes", array(changes)),
+        )
+
+
+def _change(key: str, value: Value | None) -> Value:
+    kind, _, name = key.partition("/")
+    action = "delete" if value is None else "set"
+    commit = None if value is None else value.field("commit") or value
+    return record([
+        ("action", string(action)),
+        ("kind", string(kind)),
+        ("name", string(name)),
+        ("commit", id_value(NO_ID) if commit is None else id_value(Id(commit.data))),
+    ])  # fmt: skip
+
+
+def _objects(pool: Pool, commit: Id | None, wanted: KeyRange) -> Iterator[Value]:
+    return map(show_object, pool.snapshot(commit).objects(wanted))
+
+
+def _partitions(pool: Pool, commit: Id | None, wanted: KeyRange) -> Iterator[Value]:
+    for partition in partitions(pool.config.key, pool.snapshot(commit).objects(wanted)):
+        low, high = partition.bounds()
+        objects = array(map(show_object, partition.objects))
+        yield named("meta.Partition", ("min", low), ("max", high), ("objects", objects))
+
+
+def _log(pool: Pool, commit: Id | None, wanted: KeyRange) -> Iterator[Value]:
+    for ref in pool.refs().branches():
+        yield named("lake.BranchTip", ("Name", string(ref.name)), ("Commit", id_value(ref.commit or NO_ID)))
+    yield from map(show_commit, pool.log(commit))
+
+
+def _raw_log(pool: Pool, commit: Id | None, wanted: KeyRange) -> Iterator[Value]:
+    for each in reversed(list(pool.log(commit))):
+        yield from show_actions(each)
+
+
+def _shapes(pool: Pool, commit: Id | None, wanted: KeyRange) -> Iterator[Value]:
+    """The distinct types at a commit, the most frequent first, from metadata alone as far as it says."""
+    counts: Counter[t.Type] = Counter()
+    for o in pool.snapshot(commit).objects(wanted):
+        counts.update(dict(object_shapes(pool.store, pool.prefix, pool.config.key, o)))
+    for typ, count in counts.most_common():
+        yield named("lake.Shape", ("shape", Value(t.TYPE, typ)), ("count", uint64(count)))
+
+
+def _nothing(pool: Pool, commit: Id | None, wanted: KeyRange) -> Iterator[Value]:
+    return iter(())
+
+
+LAKE_METAS: dict[str, LakeMeta] = {"pools": _pools, "branches": _all_branches}
+POOL_METAS: dict[str, PoolMeta] = {"branches": _branches, "tags": _tags, "branchlog": _branch_log}
+COMMIT_METAS: dict[str, CommitMeta] = {
+    "objects": _objects,
+    "partitions": _partitions,
+    "log": _log,
+    "rawlog": _raw_log,
+    "shapes": _shapes,
+    "vectors": _nothing,
+    "indexes": _nothing,
+}

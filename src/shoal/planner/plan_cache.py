@@ -1,22 +1,26 @@
-"""Queries that were compiled before. As long as no journal that they depend on has moved, they are still right."""
+"""The plan cache: physical plans of recent queries, valid while no journal that they depend on has moved.
+
+A plan in the cache is a value: it knows nothing of the caller that it was made for.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from shoal.lake.lake import Lake
-from shoal.lang import plan
-from shoal.planner.dispatch import Engine, Handover
+from shoal.planner.dispatch import Dispatched
+from shoal.planner.engine_choice import Engine
 
-MOST_KEPT = 32
-"""Of one lake."""
+CAPACITY = 32
+"""Plans of one lake."""
 
 
-class Text(NamedTuple):
+class Key(NamedTuple):
     """What a query is compiled from."""
 
     parts: tuple[str, ...]
@@ -25,39 +29,37 @@ class Text(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A compiled query."""
+class _Entry:
+    """A plan, and the positions of journals that it is valid for: of the lake, by "", and of pools by their ids."""
 
-    program: plan.Program
-    handover: Handover
+    plan: Dispatched
     positions: tuple[tuple[str, int], ...]
-    """Where journals stood before they were asked: that of the lake, which has no name, and those of pools by ids."""
 
 
-_kept: WeakKeyDictionary[Lake, OrderedDict[Text, Prepared]] = WeakKeyDictionary()
+_entries: WeakKeyDictionary[Lake, OrderedDict[Key, _Entry]] = WeakKeyDictionary()
 _lock = Lock()
 
 
-def find(lake: Lake, text: Text) -> Prepared | None:
-    """The query as it was compiled before, if it would be compiled to the same now."""
+def find(lake: Lake, key: Key) -> Dispatched | None:
+    """The plan of a query, if compiling it now would give the same."""
     with _lock:
-        found = _kept.get(lake, OrderedDict()).get(text)
-    if found is None:
+        entry = _entries.get(lake, OrderedDict()).get(key)
+    if entry is None:
         return None
-    # The lake first: as long as its journal stands still, the pools are there.
-    is_same = all(_position(lake, name) == position for name, position in found.positions)
-    return found if is_same else None
+    # The lake first: while its journal has not moved, the pools exist.
+    is_valid = all(_position(lake, name) == position for name, position in entry.positions)
+    return entry.plan if is_valid else None
 
 
-def keep(lake: Lake, text: Text, prepared: Prepared) -> None:
-    """Keep a compiled query, unless it has to warn of purged data each time."""
-    if any(lake.pool(name).refs().purged() for name, _ in prepared.positions if name):
+def keep(lake: Lake, key: Key, plan: Dispatched, positions: Mapping[str, int]) -> None:
+    """Keep a plan, unless each run has to warn of purged data."""
+    if any(lake.pool(name).refs().purged() for name in positions if name):
         return
     with _lock:
-        kept = _kept.setdefault(lake, OrderedDict())
-        kept[text] = prepared
-        while len(kept) > MOST_KEPT:
-            kept.popitem(last=False)
+        entries = _entries.setdefault(lake, OrderedDict())
+        entries[key] = _Entry(plan, tuple(positions.items()))
+        while len(entries) > CAPACITY:
+            entries.popitem(last=False)
 
 
 def _position(lake: Lake, pool: str) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shoal.engines.interp.engine import evaluate, run_program
 from shoal.errors import InvalidInput
@@ -15,12 +14,20 @@ from shoal.lake.pools import Pool
 from shoal.lake.scans import scan_objects
 from shoal.lang import plan
 from shoal.lang.compile import compile_program
-from shoal.planner.dispatch import SMALL
-from shoal.planner.pruned import prune
-from shoal.planner.pruning import key_range
+from shoal.lazy import lazy
+from shoal.planner.engine_choice import is_small
+from shoal.planner.prune import key_range, prune
 
 if TYPE_CHECKING:
+    import numpy
+
+    from shoal.engines.duckdb import matching
     from shoal.formats.columns.batches import Rows
+    from shoal.planner import scan_units
+else:
+    numpy = lazy("numpy")
+    matching = lazy("shoal.engines.duckdb.matching")
+    scan_units = lazy("shoal.planner.scan_units")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +46,18 @@ class Predicate:
         return prune(pool, commit, self.condition).objects
 
     def rows(self, pool: Pool, o: DataObject) -> Rows:
-        """The numbers of the rows that the filter is true for: false, null and errors stay."""
-        if o.size > SMALL and o.shapes is not None:
-            engine: Any = import_module("shoal.engines.duckdb.matching")
-            units: Any = import_module("shoal.planner.scan_units")
-            try:
-                found: Rows = engine.matching_rows(units.make_source(pool, o), self.condition, self.program.funcs)
-            except engine.NotColumnar:
-                pass
-            else:
-                return found
-        return self._by_values(pool, o)
+        """The numbers of the rows that the filter is true for; it is not for false, null and errors."""
+        if not is_small(o.size) and o.shapes is not None:
+            rows = matching.matching_rows(scan_units.make_source(pool, o), self.condition, self.program.funcs)
+            if rows is not None:
+                return rows
+        return self._interpreted_rows(pool, o)
 
-    def _by_values(self, pool: Pool, o: DataObject) -> Rows:
-        numpy: Any = import_module("numpy")
-        every = list(scan_objects(pool, [o]))
-        # A filter hands on the very objects that it is given, so what it let pass can be told by identity.
-        gone = {id(value) for value in run_program(self.program, every)}
-        rows: Rows = numpy.array([i for i, value in enumerate(every) if id(value) in gone], numpy.int64)
-        return rows
+    def _interpreted_rows(self, pool: Pool, o: DataObject) -> Rows:
+        values = list(scan_objects(pool, [o]))
+        # A filter passes on the very objects that it is given, so identity says which ones it let pass.
+        matched = {id(value) for value in run_program(self.program, values)}
+        return numpy.array([i for i, value in enumerate(values) if id(value) in matched], numpy.int64)
 
 
 def parse_predicate(text: str) -> Predicate:
@@ -67,6 +67,6 @@ def parse_predicate(text: str) -> Predicate:
         case (plan.DefaultScan(filter=condition),) if condition is not None:
             return Predicate(program, condition)
         case (plan.DefaultScan(), plan.Filter()):
-            # A filter that is not pushed down has a running aggregate, which would begin anew with each data object.
+            # A filter that is not pushed down has a running aggregate, which would start again with each data object.
             raise InvalidInput("invalid delete where query: a filter with an aggregate depends on the order of records")
     raise InvalidInput("invalid delete where query: must be a single filter operation")

@@ -1,15 +1,20 @@
-"""Data objects as engines read them: in the order of the pool, and where their bytes are."""
+"""Data objects as engines read them: for a scan, in the order of the pool; for SQL, as the rows of a table."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from shoal.engines.tables.forms import TableForm
+from shoal.engines.tables.plain import Style
+from shoal.engines.tables.statements import Condition
 from shoal.engines.units import Scan, Source
 from shoal.formats.columns.batches import batch_of
 from shoal.formats.columns.fusion import Fuser
@@ -20,6 +25,7 @@ from shoal.lake.objects import DataObject, Form, Purged
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Missing, Warn, partitions
 from shoal.model import types as t
+from shoal.planner.prune import Pruned, condition_of, prune
 from shoal.storage.store import ObjectStore
 from shoal.storage.uris import reopen_store
 
@@ -52,18 +58,27 @@ def with_shapes(pool: Pool, objects: Iterable[DataObject]) -> list[DataObject]:
 
 
 def _with_shapes(pool: Pool, o: DataObject) -> DataObject:
-    known = _found_shapes.get(o.id)
-    if known is None:
+    with _shapes_lock:
+        shapes = _shapes.get(o.id)
+        if shapes is not None:
+            _shapes.move_to_end(o.id)
+    if shapes is None:
         try:
-            known = tuple(Counter(value.type for value in row_form.read_all(pool.store, pool.prefix, o)).items())
+            shapes = tuple(Counter(value.type for value in row_form.read_all(pool.store, pool.prefix, o)).items())
         except Purged:
-            known = ()  # whoever reads it will say so
-        _found_shapes[o.id] = known
-    return replace(o, shapes=known)
+            shapes = ()  # the scan that reads the object says so
+        with _shapes_lock:
+            _shapes[o.id] = shapes
+            while len(_shapes) > SHAPES_CAPACITY:
+                _shapes.popitem(last=False)
+    return replace(o, shapes=shapes)
 
 
-_found_shapes: dict[Id, tuple[tuple[t.Type, int], ...]] = {}
-"""Objects never change, and ids are never used again."""
+SHAPES_CAPACITY = 1024
+"""How many objects have their shapes in the cache."""
+_shapes: OrderedDict[Id, tuple[tuple[t.Type, int], ...]] = OrderedDict()
+"""Least recently used first. An entry is never stale: objects do not change, and ids are not used again."""
+_shapes_lock = Lock()
 
 
 def _present(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> list[DataObject]:
@@ -117,3 +132,30 @@ def _rows_as_table(store: Any, prefix: str, o: DataObject) -> pa.Table:
     places = np.empty(len(values), np.int64)
     places[np.concatenate([part.rows for part in parts])] = np.arange(len(values))
     return Fuser(layout, [pa.chunked_array([part.column]) for part in parts]).table(places)
+
+
+# ---- pools as tables
+
+
+@dataclass(frozen=True)
+class PoolTable:
+    """A pool at a commit."""
+
+    pool: Pool
+    commit: Id | None
+    style: Style
+
+    @cached_property
+    def form(self) -> TableForm:
+        """All columns."""
+        objects = with_shapes(self.pool, self.pool.snapshot(self.commit).objects())
+        shapes = dict.fromkeys(shape for o in objects for shape, _ in o.shapes or ())
+        return TableForm(tuple(shapes), self.style)
+
+    def prune(self, conditions: Sequence[Condition]) -> Pruned:
+        """The objects that may have rows that meet conditions."""
+        return prune(self.pool, self.commit, condition_of(self.form, conditions))
+
+    def sources(self, pruned: Pruned, warn: Warn | None = None) -> list[Source]:
+        """What an engine reads of those objects; what was purged is left out with a warning."""
+        return sources_of(self.pool, pruned.objects, warn)

@@ -17,15 +17,18 @@ from shoal.lang import plan
 from shoal.lang.walk import has_aggregate
 
 
-def matching_rows(source: Source, condition: plan.Expr, funcs: Sequence[plan.Func]) -> Rows:
-    """The numbers of the rows, ascending. NotColumnar, if the condition has no columnar form."""
+def matching_rows(source: Source, condition: plan.Expr, funcs: Sequence[plan.Func]) -> Rows | None:
+    """The numbers of the rows, ascending; None if the condition has no columnar form."""
     if has_aggregate(condition, funcs):
-        raise NotColumnar("an aggregate that runs along")
+        return None
     group = Group(0, [source])
-    frame = filtered(group.frame, condition)
+    try:
+        frame = filtered(group.frame, condition)
+    except NotColumnar:
+        return None
     if not frame.cases:
         return np.zeros(0, np.int64)
     query = frame.select([("row", build.column("file_row_number"))])
-    found = list(query_batches(query, {0: (group, [source])}))
-    rows: Rows = np.sort(pa.Table.from_batches(found).column("row").to_numpy()) if found else np.zeros(0, np.int64)
+    batches = list(query_batches(query, {0: (group, [source])}))
+    rows: Rows = np.sort(pa.Table.from_batches(batches).column("row").to_numpy()) if batches else np.zeros(0, np.int64)
     return rows.astype(np.int64)

@@ -48,6 +48,7 @@ def compile_scan(
 class Compiled:
     """A scan and the operators after it, as far as they go in SQL."""
 
+    engine = "duckdb"
     joining = "joined by the queries of"
 
     def __init__(
@@ -64,6 +65,7 @@ class Compiled:
 
         So many of the last operators as are `spared` are left to the interpreter, whether they have SQL or not.
         """
+        self._given = (scan, source, ops, tuple(funcs), tuple(others), is_split, spared)
         self._scan = scan
         self._everything: Held = {}
         self._groups = self._read(scan)
@@ -90,17 +92,22 @@ class Compiled:
         """Whether those depend on the order of rows."""
         self._made: dict[tuple[int, bool], exp.Select] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Compiled, self._given  # SQL is compiled again where it arrives
+
     def _read(self, scan: Scan) -> list[Group]:
         """The groups of sources that queries read for a scan, each with a number of its own."""
         groups = _grouped(scan.sources, len(self._everything))
         self._everything |= {g.number: (g, g.sources) for g in groups}
         return groups
 
-    def values(self, run: Run) -> Iterator[Value]:
-        """What comes out."""
+    def run(self, context: Run) -> Iterator[Value]:
+        """The values that come out."""
         if self.aggregation is not None:
             _, final = split_aggregates(self.aggregation)
-            return run_program(plan.Program((plan.DefaultScan(), final)), self.partials(run), Run(memory=run.memory))
+            return run_program(
+                plan.Program((plan.DefaultScan(), final)), self.partials(context), Run(memory=context.memory)
+            )
         rows = self._rows()
         if self._fragment.fused is not None:
             return self._in_one_type(rows, self._fragment.fused)

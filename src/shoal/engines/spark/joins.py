@@ -52,8 +52,8 @@ class InTasks(Protocol):
     def explain(self) -> tuple[str, ...]:
         """What tasks are told."""
 
-    def values(self, run: Run) -> Iterator[Value]:
-        """What comes out."""
+    def run(self, context: Run) -> Iterator[Value]:
+        """The values that come out."""
 
     def runs(self, key: plan.Expr, order: plan.Order, run: Run, keeping: ExitStack) -> tuple[Any, Ranked]:
         """The rows that have a key, as runs of tasks, and how these are sorted."""
@@ -83,6 +83,7 @@ def check_join(op: plan.Join, sides: Sequence[Side], funcs: tuple[plan.Func, ...
 class Joined:
     """A join, and the operators after it, as far as they go in tasks."""
 
+    engine = "spark"
     joining = JOINING
 
     def __init__(self, op: plan.Join, sides: tuple[Side, ...], ops: plan.Seq, funcs: tuple[plan.Func, ...]) -> None:
@@ -99,17 +100,17 @@ class Joined:
         """The SQL of both sides."""
         return tuple(query for side in self._sides for query in side.part.explain())
 
-    def values(self, run: Run) -> Iterator[Value]:
-        """What comes out."""
+    def run(self, context: Run) -> Iterator[Value]:
+        """The values that come out."""
         last = self._tail.last
         with ExitStack() as keeping:
             if isinstance(last, plan.Sort):
                 order = Ranked(last, self._funcs)
-                yield from sorted_by_tasks(self._stage(self._tail, order, run, keeping), order)
+                yield from sorted_by_tasks(self._stage(self._tail, order, context, keeping), order)
                 return
-            made = stream(self._stage(self._tail, None, run, keeping))
+            made = stream(self._stage(self._tail, None, context, keeping))
             rows = (value for data in made for value in decoded(data))
-            yield from rows if last is None else finished(last, rows, self._funcs, run)
+            yield from rows if last is None else finished(last, rows, self._funcs, context)
 
     # ---- as a side of another join
 
@@ -154,7 +155,7 @@ class Joined:
             return part.runs(key, order, run, keeping)
         tail = before_join(NO_TAIL, key, order)
         program = plan.Program((plan.DefaultScan(), *part.rest, *tail.in_tasks()), self._funcs)
-        values = run_program(program, part.values(run), Run(memory=run.memory))
+        values = run_program(program, part.run(run), Run(memory=run.memory))
         runs = list(sorted_runs(values, by_key(key, order, self._funcs)))
         return stage_of(_given, runs), sorted_by(tail, self._funcs)
 
@@ -191,12 +192,23 @@ def _join_part(packed: bytes, rows: Iterable[tuple[int, Sent]]) -> Iterator[byte
         task: _Task = pickle.loads(packed)  # noqa: S301 - from our driver
         sent = [each for _, each in rows]
         sides = [merged((e for e in sent if e.side == side), order) for side, order in enumerate(task.orders)]
-        body = (plan.Fork(((plan.Computed(0),), (plan.Computed(1),))), task.join, *task.ops)
-        run = Run(open_scan=lambda scan: sides[scan.index])  # type: ignore[union-attr]
+        legs = tuple((plan.Physical(_Received(side)),) for side in sides)
+        body = (plan.Fork(legs), task.join, *task.ops)
+        run = Run(open_scan=lambda scan: scan.plan.run(run))  # type: ignore[union-attr]
         values = run_program(plan.Program(body, task.funcs), (), run)
         return encoded(values) if task.cut is None else sorted_runs(values, task.cut)
 
     return framed(joined)
+
+
+class _Received(NamedTuple):
+    """The rows of one side, as they come."""
+
+    rows: Iterator[Value]
+
+    def run(self, context: Run) -> Iterator[Value]:
+        """Those rows."""
+        return self.rows
 
 
 def _given(run: SortedRun) -> Iterator[SortedRun]:

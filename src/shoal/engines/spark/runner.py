@@ -94,6 +94,7 @@ class OnSpark:
 
     joined: tuple[int, ...] = ()
     """The other scans that were joined with it: none."""
+    engine = "spark"
     joining = JOINING
 
     def __init__(self, scan: Scan, source: plan.PoolScan, ops: plan.Seq, funcs: Sequence[plan.Func]) -> None:
@@ -120,13 +121,13 @@ class OnSpark:
         """The SQL of the fragments, a text for each layout."""
         return self._whole.explain()
 
-    def values(self, run: Run) -> Iterator[Value]:
-        """What comes out."""
+    def run(self, context: Run) -> Iterator[Value]:
+        """The values that come out."""
         if self._whole.aggregation is not None:
             is_ordered = self._whole.needs_order
             packs = self._stretches() if is_ordered else self._any_packs()
             partials = self._stream("partials", packs, at_once=not is_ordered)
-            return finished(self._whole.aggregation, partials, self._funcs, run)
+            return finished(self._whole.aggregation, partials, self._funcs, context)
         if self._whole.is_sorted:
             return self._merged()
         if isinstance(self._tail.last, plan.Sort):
@@ -134,7 +135,7 @@ class OnSpark:
             return sorted_by_tasks(self._sorted(self._tail, order), order)
         rows = self._stream("values", self._stretches())
         if self._tail.last is not None:
-            return finished(self._tail.last, rows, self._funcs, run)
+            return finished(self._tail.last, rows, self._funcs, context)
         if self._whole.is_backwards:
             return iter(deque(rows, maxlen=self._whole.limit))
         return rows if self._whole.limit is None else first_values(rows, self._whole.limit)
@@ -267,5 +268,5 @@ def _after(task: Task, compiled: Compiled) -> Iterator[Value]:
     """What the interpreter makes of rows in a task."""
     unfinished = compiled.rest[: len(compiled.rest) - task.spared]
     ops = (*unfinished, *task.tail.in_tasks())
-    rows = compiled.values(Run())
+    rows = compiled.run(Run())
     return run_program(plan.Program((plan.DefaultScan(), *ops), task.funcs), rows, Run()) if ops else rows

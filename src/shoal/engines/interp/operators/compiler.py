@@ -82,7 +82,7 @@ class Compiler:
                 return default_scan(self._keep(condition))
             case plan.FileScan() | plan.HttpScan() | plan.PoolScan():
                 return opened_scan(op, self._keep(op.filter))
-            case plan.Computed():
+            case plan.Physical():
                 return opened_scan(op, simple.passed)
             case plan.MetaScan():
                 # The filter of a tap is about the data: it says which objects to list, it does not test them.

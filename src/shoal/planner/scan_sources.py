@@ -16,8 +16,8 @@ from shoal.lake.scans import Warn, scan, scan_objects
 from shoal.lang import plan
 from shoal.model.fields import NO_ID
 from shoal.model.values import Value
-from shoal.planner.metas import COMMIT_METAS, LAKE_METAS, POOL_METAS
-from shoal.planner.pruning import key_range
+from shoal.planner.catalog import COMMIT_METAS, LAKE_METAS, POOL_METAS
+from shoal.planner.prune import key_range
 from shoal.sources.policy import SourcePolicy
 from shoal.sources.reading import open_input, read_opened, read_request
 

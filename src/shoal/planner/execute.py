@@ -1,17 +1,15 @@
-"""Queries over a lake."""
+"""Compiles queries over a lake and runs them: text to plan, plan to physical plans, and these to values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any
 
 from shoal.access.view import author_of, check_plan, policy_of, pool_to_load
 from shoal.api.options import Memory, ReadOptions, Watch
 from shoal.engines.interp.engine import evaluate, run_program
 from shoal.engines.interp.environment import Run, memory_within
-from shoal.engines.stopping import Stop, current, results_stopped_by, stopped_by
+from shoal.engines.stopping import Stop, current, results_stopped_by
 from shoal.errors import InvalidInput
 from shoal.frames.results import Results
 from shoal.lake import changes
@@ -24,16 +22,16 @@ from shoal.lang.source import Part, Source
 from shoal.model import types as t
 from shoal.model.parse import parse_value
 from shoal.model.values import NULL, Value
-from shoal.planner import plan_cache as prepared
+from shoal.planner import plan_cache
 from shoal.planner.catalog import LakeCatalog, Views
-from shoal.planner.dispatch import Decision, Engine, Handover, choose_engine
+from shoal.planner.dispatch import Decision, Dispatched, dispatch
+from shoal.planner.engine_choice import named_engine
 from shoal.planner.file_query import emitter
-from shoal.planner.opening import OnRead, commit_of, lake_opener
-from shoal.planner.plan_cache import Prepared, Text
 from shoal.planner.programs import read_part
+from shoal.planner.scan_sources import OnRead, lake_opener
 from shoal.sources.policy import SourcePolicy
 
-_PLAIN = ReadOptions()
+_DEFAULTS = ReadOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +44,25 @@ class Question:
     includes: tuple[str, ...] = ()
     memory: Memory | None = None
     statistics: bool = False
+    """Whether to count what is read and matched."""
     on_debug: Callable[[Value], None] | None = None
     on_warning: Callable[[str], None] | None = None
     on_read: OnRead | None = None
     views: Views | None = None
-    options: ReadOptions = _PLAIN
+    options: ReadOptions = _DEFAULTS
     watch: Watch | None = None
     engine: str | None = None
-    """Which engine reads pools; None is the one of the environment, or whichever is faster."""
+    """The engine that reads pools; None leaves it to the environment, or to the size of the pools."""
     stop: Stop = field(default_factory=current)
-    """What stops it."""
+    """Cancels the query from another thread."""
     policy: SourcePolicy | None = None
-    """What it may read beside pools; None is what the lake says, and that is anything unless it is behind a service."""
+    """What it may read besides pools; None is the policy of the lake: anything, unless it is behind a service."""
 
 
-def explain(lake: Lake, question: Question) -> list[Decision]:
+def explain(lake: Lake, question: Question) -> tuple[Decision, ...]:
     """What would be read, and by which engine."""
-    handover = Handover(lake, choose_engine(question.engine), None, None, commit_of)
-    handover.rewrite(compile_question(lake, question), explain=True)
-    return handover.decisions
+    program = compile_question(lake, question)
+    return dispatch(lake, program, named_engine(question.engine), is_explained=True).decisions
 
 
 def compile_question(lake: Lake, question: Question) -> plan.Program:
@@ -85,62 +83,47 @@ def _compile(lake: Lake, source: Source, question: Question) -> tuple[plan.Progr
     return compiled, catalog
 
 
-def _prepare(lake: Lake, question: Question) -> Prepared:
-    """The query compiled and handed over to engines, now or when it was last asked."""
-    engine: Engine = "interp" if question.statistics else choose_engine(question.engine)
+def prepare(lake: Lake, question: Question) -> Dispatched:
+    """The physical plan of a query, from the plan cache if it is there."""
+    engine = "interp" if question.statistics else named_engine(question.engine)
     source = _source(question)
-    text = Text(tuple(part.text for part in source.parts), question.head, engine)
-    # What a transaction sees is its own, and it has to be told what is read.
-    is_common = question.views is None and question.on_read is None
-    found = prepared.find(lake, text) if is_common else None
-    if found is not None:
-        check_plan(lake, found.program, question.policy)
-    if found is None:
-        compiled, catalog = _compile(lake, source, question)
-        handover = Handover(lake, engine, question.on_warning, question.on_read, commit_of)
-        found = Prepared(handover.rewrite(compiled), handover, tuple(catalog.positions.items()))
-        if is_common:
-            prepared.keep(lake, text, found)
-    return found
-
-
-def ask(lake: Lake, question: Question) -> Results:
-    """The results of a query."""
-    with stopped_by(question.stop):
-        made = _prepare(lake, question)
-    results = _run(lake, question, made.program, made.handover)
-    results.on_spark(lambda times: _on_spark(lake, question, times))
-    return results
-
-
-def _on_spark(lake: Lake, question: Question, times: str) -> Any:
-    compiled = compile_question(lake, question)
-    return import_module("shoal.planner.spark_frames").frame_of_program(lake, question, compiled, times)
+    key = plan_cache.Key(tuple(part.text for part in source.parts), question.head, engine)
+    # A transaction sees its own commits, and learns what is read while the query is planned.
+    is_cached = question.views is None and question.on_read is None
+    cached = plan_cache.find(lake, key) if is_cached else None
+    if cached is not None:
+        check_plan(lake, cached.program, question.policy)
+        return cached
+    compiled, catalog = _compile(lake, source, question)
+    dispatched = dispatch(lake, compiled, engine, question.on_warning, question.on_read)
+    if is_cached:
+        plan_cache.keep(lake, key, dispatched, catalog.positions)
+    return dispatched
 
 
 def run_compiled(lake: Lake, question: Question, compiled: plan.Program) -> Results:
-    """The results of a query whose plan is made."""
-    engine: Engine = "interp" if question.statistics else choose_engine(question.engine)
-    handover = Handover(lake, engine, question.on_warning, question.on_read, commit_of)
-    return _run(lake, question, handover.rewrite(compiled), handover)
+    """The results of a query that is compiled already."""
+    engine = "interp" if question.statistics else named_engine(question.engine)
+    return run_dispatched(lake, question, dispatch(lake, compiled, engine, question.on_warning, question.on_read))
 
 
-def _run(lake: Lake, question: Question, compiled: plan.Program, handover: Handover) -> Results:
+def run_dispatched(lake: Lake, question: Question, dispatched: Dispatched) -> Results:
+    """The results of a physical plan."""
     policy = question.policy or policy_of(lake)
     open_other = lake_opener(lake, question.options, question.on_warning, question.on_read, question.watch, policy)
 
     def open_scan(scan: plan.Scan) -> Iterator[Value]:
-        return handover.open(scan, run) if isinstance(scan, plan.Computed) else open_other(scan)
+        return scan.plan.run(run) if isinstance(scan, plan.Physical) else open_other(scan)
 
     run = Run(
-        memory=_memory(question, compiled),
+        memory=_memory(question, dispatched.program),
         open_scan=open_scan,
         load=lambda op, values: _load(lake, op, values),
         emit=emitter(question.on_debug),
         measure=question.statistics,
         stop=question.stop,
     )
-    values = run_program(compiled, iter((NULL,)), run)
+    values = run_program(dispatched.program, iter((NULL,)), run)
     return Results(question.program, results_stopped_by(question.stop, values), run.statistics)
 
 
@@ -150,7 +133,7 @@ def _memory(question: Question, program: plan.Program) -> Memory:
 
 
 def _load(lake: Lake, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:
-    """The operator `load`: all values as one commit, of which the id comes out; no values make no commit."""
+    """The operator `load`: commits all values at once and yields the id of the commit; without values, nothing."""
     lake.require_writable()
     pool = pool_to_load(lake, op.pool)
     branch = op.branch or MAIN

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,12 +20,19 @@ from shoal.engines.units import Source
 from shoal.errors import InvalidInput, ShoalError, StorageFailure, Unsupported
 from shoal.lake.lake import Lake
 from shoal.lang import plan
-from shoal.planner.queries import Question
-from shoal.planner.spark_plans import SparkPlan, plan_program, plan_sources, style_of
+from shoal.lazy import lazy
+from shoal.planner.execute import Question
+from shoal.planner.spark_plan import SparkPlan, plan_program, plan_sources, style_of
 from shoal.storage.uris import require_reach
 
 if TYPE_CHECKING:
+    from pyspark import logger as pyspark_logger
     from pyspark.sql import DataFrame, SparkSession
+
+    from shoal.planner import spark_datasource
+else:
+    pyspark_logger = lazy("pyspark.logger")
+    spark_datasource = lazy("shoal.planner.spark_datasource")
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _FOR_STATEMENTS = {
@@ -41,11 +47,10 @@ _OURS = re.compile(r"^shoal\.[\w.]*\.(\w+): (.+)$", re.MULTILINE)
 
 def register(spark: SparkSession) -> None:
     """Make the source `shoal` known to a session."""
-    source: Any = import_module("shoal.planner.spark_source")
     # With the option `prune` it refuses to be asked with this setting off.
     spark.conf.set(_PUSHDOWN, "true")
     with _active(spark):
-        spark.dataSource.register(source.ShoalSource)
+        spark.dataSource.register(spark_datasource.ShoalSource)
 
 
 @contextmanager
@@ -175,7 +180,7 @@ def _class_of(error: Exception) -> str | None:
 @contextmanager
 def _silent() -> Iterator[None]:
     """Errors are raised, and need not be told on the terminal as well."""
-    logger: Any = import_module("pyspark.logger").PySparkLogger.getLogger("SQLQueryContextLogger")
+    logger: Any = pyspark_logger.PySparkLogger.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
     try:
         yield

@@ -11,7 +11,7 @@ from shoal.lang import ast, plan
 from shoal.lang.parser import parse_source
 from shoal.lang.source import Part, Source
 from shoal.lang.walk import nodes
-from shoal.planner.queries import Question, compile_question
+from shoal.planner.execute import Question, compile_question
 
 _MAIN = "main"
 """Operators that change neither the order of values nor the fields that it is by."""

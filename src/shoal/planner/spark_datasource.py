@@ -37,10 +37,10 @@ from shoal.engines.tables.statements import Condition, Constant
 from shoal.errors import InvalidInput
 from shoal.lake.lake import open_at
 from shoal.planner.catalog import LakeCatalog
-from shoal.planner.opening import commit_of
-from shoal.planner.pool_tables import PoolTable
-from shoal.planner.queries import Question, compile_question
-from shoal.planner.spark_plans import SparkPlan, plan_pool, plan_program, style_of
+from shoal.planner.execute import Question, compile_question
+from shoal.planner.scan_sources import commit_of
+from shoal.planner.scan_units import PoolTable
+from shoal.planner.spark_plan import SparkPlan, plan_pool, plan_program, style_of
 
 _OPS = {
     datasource.EqualTo: "=",

@@ -31,11 +31,10 @@ from shoal.lake.scans import Warn
 from shoal.lang import plan
 from shoal.lang.walk import nodes
 from shoal.model import types as t
-from shoal.planner.opening import commit_of
-from shoal.planner.pool_tables import PoolTable
-from shoal.planner.pruned import prune
-from shoal.planner.queries import Question, run_compiled
-from shoal.planner.scan_units import sources_of
+from shoal.planner.execute import Question, run_compiled
+from shoal.planner.prune import prune
+from shoal.planner.scan_sources import commit_of
+from shoal.planner.scan_units import PoolTable, sources_of
 from shoal.sources.policy import SourcePolicy
 
 _BROUGHT_TOGETHER = (plan.Agg, plan.Subquery)

@@ -1,0 +1,120 @@
+"""Engine choice: which engine reads a pool, answers a statement or does the work of a change.
+
+A caller may name an engine. Otherwise the amount of data decides, by one table: `THRESHOLDS`. Whatever does the work,
+the one commit of a change is made in this process.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from shoal.errors import InvalidInput
+from shoal.lake.workers import HERE, Choose, Workers
+from shoal.lazy import lazy, load
+
+if TYPE_CHECKING:
+    from shoal.engines.spark import jobs, piles
+else:
+    jobs = lazy("shoal.engines.spark.jobs")
+    piles = lazy("shoal.engines.spark.piles")
+
+Engine = Literal["auto", "interp", "duckdb", "spark"]
+ENGINES: tuple[Engine, ...] = ("auto", "interp", "duckdb", "spark")
+_PYSPARK = ("pyspark", "py4j")
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Amounts of data at which another engine is worth its start."""
+
+    few: int = 1000
+    """The interpreter reads up to this many first values of a pool before another engine would have started."""
+    small: int = 1 << 20
+    """The interpreter reads up to this many bytes of data objects before another engine would have started."""
+    large: int = 8 << 30
+    """Above this many bytes Spark is worth its start."""
+
+
+THRESHOLDS = Thresholds()
+
+
+class Choice(NamedTuple):
+    """An engine, and the reason for it in words."""
+
+    engine: Literal["interp", "duckdb", "spark"]
+    why: str
+
+
+def named_engine(name: str | None) -> Engine:
+    """The engine that a caller names, else that of the environment, else `auto`."""
+    name = name or os.environ.get("SHOAL_ENGINE") or "auto"
+    for engine in ENGINES:
+        if engine == name:
+            return engine
+    raise InvalidInput(f"unknown engine {name!r} (one of {', '.join(ENGINES)})")
+
+
+def for_scan(engine: Engine, size: int, first: int | None) -> Choice:
+    """The engine of a scan of `size` bytes, of which only the `first` values are needed if that is given."""
+    if engine != "auto":
+        return Choice(engine, "as asked")
+    if takes_few(first):
+        return Choice("interp", f"no more than the first {THRESHOLDS.few} values")
+    if is_small(size):
+        return Choice("interp", f"no more than {THRESHOLDS.small >> 20} MiB to read")
+    if is_large(size):
+        return Choice("spark", f"more than {THRESHOLDS.large >> 30} GiB to read")
+    return Choice("duckdb", f"no more than {THRESHOLDS.large >> 30} GiB to read")
+
+
+def for_statement(name: str | None, size: int, is_description: bool) -> Literal["duckdb", "spark"]:
+    """The engine of an SQL statement over tables of `size` bytes; DuckDB describes tables, whoever would read them."""
+    if name == "interp":
+        raise InvalidInput("the interpreter does not speak SQL (-engine duckdb, spark or auto)")
+    engine = named_engine(name)
+    if is_description:
+        return "duckdb"
+    return "spark" if engine == "spark" or (engine != "duckdb" and is_large(size)) else "duckdb"
+
+
+def takes_few(first: int | None) -> bool:
+    """Whether so few values are needed that it does not matter how many there are."""
+    return first is not None and first <= THRESHOLDS.few
+
+
+def is_small(size: int) -> bool:
+    """Whether the interpreter reads `size` bytes before another engine would have started."""
+    return size <= THRESHOLDS.small
+
+
+def is_large(size: int) -> bool:
+    """Whether Spark is worth its start for `size` bytes."""
+    return size > THRESHOLDS.large
+
+
+# ---- changes
+
+
+def wants_spark(name: str | None, size: int) -> bool:
+    """Whether Spark does the work of a change that reads `size` bytes."""
+    engine = named_engine(name)
+    return engine == "spark" or (engine == "auto" and is_large(size))
+
+
+def choose_workers(name: str | None) -> Choose:
+    """What chooses the workers of a change by its size, for the engine that a caller names."""
+    named_engine(name)
+    return lambda size: spark_workers() if wants_spark(name, size) else HERE
+
+
+def spark_workers() -> Workers:
+    """Spark tasks, a few for each core."""
+    try:
+        load(jobs, piles)
+        return Workers(jobs.run_tasks, piles.regroup, jobs.task_count(), is_elsewhere=True)
+    except ModuleNotFoundError as e:
+        if e.name is None or e.name.split(".")[0] not in _PYSPARK:
+            raise
+        raise InvalidInput("PySpark is not installed (pip install pyspark)") from None

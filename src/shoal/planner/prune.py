@@ -1,0 +1,224 @@
+"""Pruning: which data objects a scan has to read.
+
+A filter of the language, or the conditions of an SQL statement, becomes a range of the pool key and ranges of fields.
+An object is skipped if the pool key or a zone map shows that no value in it can match. A range may be too wide, never
+too narrow: in doubt an object is read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from shoal.errors import InvalidInput
+from shoal.ids import Id
+from shoal.lake.keys import EVERYTHING, Bound, KeyRange, Path
+from shoal.lake.objects import DataObject
+from shoal.lake.pools import Pool
+from shoal.lake.zones import FieldRange, may_match
+from shoal.lang import plan
+from shoal.model import types as t
+from shoal.model.literals import parse_ip
+from shoal.model.order import compare_values
+from shoal.model.values import Value
+
+if TYPE_CHECKING:
+    from shoal.engines.tables.forms import TableForm
+    from shoal.engines.tables.statements import Condition, Constant
+
+_FLIPPED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_INTEGERS = (*t.SIGNED, *t.UNSIGNED, t.DURATION)
+_EXACT = 2**53
+"""Integers below are exact as floats."""
+_MICROSECOND = 1000
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?)?Z?")
+Bounds = tuple[Value, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """The objects that a scan has to read, and how many it need not."""
+
+    objects: tuple[DataObject, ...]
+    total: int
+    by_key: int
+    by_zone: int
+
+    @property
+    def size(self) -> int:
+        """Bytes to read at most."""
+        return sum(o.size for o in self.objects)
+
+
+def prune(pool: Pool, commit: Id | None, condition: plan.Expr | None) -> Pruned:
+    """Which objects may hold something that meets a condition."""
+    wanted = key_range(condition, pool.config.key.paths[0])
+    snapshot = pool.snapshot(commit)
+    by_key = list(snapshot.objects(wanted))
+    conditions = field_ranges(condition)
+    kept = tuple(o for o in by_key if all(may_match(o, each) for each in conditions))
+    total = snapshot.count() if wanted != EVERYTHING else len(by_key)
+    return Pruned(kept, total, total - len(by_key), len(by_key) - len(kept))
+
+
+# ---- filters of the language
+
+
+def key_range(filter_: plan.Expr | None, path: Path) -> KeyRange:
+    """The range of the key at a path outside of which a filter is never true."""
+    match filter_:
+        case plan.Binary("and", left, right):
+            return _both(key_range(left, path), key_range(right, path))
+        case plan.Binary("or", left, right):
+            return _either(key_range(left, path), key_range(right, path))
+        case plan.Binary(op, plan.This(found), plan.Literal(value)) if found == path and op in _FLIPPED:
+            return _compared(op, value)
+        case plan.Binary(op, plan.Literal(value), plan.This(found)) if found == path and op in _FLIPPED:
+            return _compared(_FLIPPED[op], value)
+    return EVERYTHING
+
+
+def field_ranges(filter_: plan.Expr | None) -> list[FieldRange]:
+    """Fields that have to be in a range for a filter to be true: those of its comparisons with literals."""
+    match filter_:
+        case plan.Binary("and", left, right):
+            return [*field_ranges(left), *field_ranges(right)]
+        case plan.Binary(op, plan.This(path), plan.Literal(value)) if path and op in _FLIPPED:
+            found = _compared(op, value)
+        case plan.Binary(op, plan.Literal(value), plan.This(path)) if path and op in _FLIPPED:
+            found = _compared(_FLIPPED[op], value)
+        case _:
+            return []
+    return [] if found == EVERYTHING else [FieldRange(path, found)]
+
+
+def _compared(op: str, value: Value) -> KeyRange:
+    """The range of `key op value`. Only kinds of values that compare in filters as they do in sorts are of use."""
+    typ = value.type.under
+    if value.data is None or value.data != value.data or not (t.is_number(typ) or typ in (t.STRING, t.IP)):
+        return EVERYTHING
+    bound = Bound(value, op not in ("<", ">"))
+    return KeyRange(bound if op in (">", ">=", "==") else None, bound if op in ("<", "<=", "==") else None)
+
+
+def _both(a: KeyRange, b: KeyRange) -> KeyRange:
+    return KeyRange(_inner(a.lower, b.lower, 1), _inner(a.upper, b.upper, -1))
+
+
+def _inner(a: Bound | None, b: Bound | None, side: int) -> Bound | None:
+    """The stricter bound; any one of two that do not compare."""
+    if a is None or b is None:
+        return a or b
+    if not _alike(a.value, b.value):
+        return a
+    c = compare_values(a.value, b.value) * side
+    if c == 0:
+        return a if not a.inclusive else b
+    return a if c > 0 else b
+
+
+def _either(a: KeyRange, b: KeyRange) -> KeyRange:
+    return KeyRange(_outer(a.lower, b.lower, 1), _outer(a.upper, b.upper, -1))
+
+
+def _outer(a: Bound | None, b: Bound | None, side: int) -> Bound | None:
+    """The looser bound; none if one side has none, or if they do not compare."""
+    if a is None or b is None or not _alike(a.value, b.value):
+        return None
+    c = compare_values(a.value, b.value) * side
+    if c == 0:
+        return a if a.inclusive else b
+    return a if c < 0 else b
+
+
+def _alike(a: Value, b: Value) -> bool:
+    x, y = a.type.under, b.type.under
+    return x is y or (t.is_number(x) and t.is_number(y))
+
+
+# ---- conditions of SQL
+#
+# They have to be true of all rows that SQL would find. So what SQL compares in its own way is left out: a NaN is the
+# greatest of all floats there, and narrow floats are compared with the rounded constant.
+
+
+def condition_of(form: TableForm, conditions: Iterable[Condition]) -> plan.Expr | None:
+    """A filter that is true of all records whose rows meet conditions, as far as they say something of fields."""
+    made = [expr for condition in conditions for expr in _fields(form, condition)]
+    return reduce(lambda a, b: plan.Binary("and", a, b), made) if made else None
+
+
+def _fields(form: TableForm, condition: Condition) -> Sequence[plan.Expr]:
+    leaf = form.leaf_at(condition.column)
+    if leaf is None or not leaf.path:
+        return ()
+    op = condition.op
+    if (leaf.type is t.FLOAT64 and op in (">", ">=")) or (leaf.type is t.IP and op != "="):
+        return ()
+    constants = condition.value if isinstance(condition.value, tuple) else (condition.value,)
+    found = [_bounds(leaf.type, constant, form.style.times == "integers") for constant in constants]
+    bounds = [each for each in found if each is not None]
+    if len(bounds) < len(found):
+        return ()
+    low = min((each[0] for each in bounds), key=lambda value: value.data)
+    high = max((each[1] for each in bounds), key=lambda value: value.data)
+    this = plan.This(leaf.path)
+    strict = op if op in ("<", ">") and low == high else ""
+    below = [plan.Binary(strict or "<=", this, plan.Literal(high))] if op not in (">", ">=") else []
+    above = [plan.Binary(strict or ">=", this, plan.Literal(low))] if op not in ("<", "<=") else []
+    return [*above, *below]
+
+
+def _bounds(typ: t.Type, value: Constant, is_integer: bool) -> Bounds | None:
+    """What is surely not above, and not below, a constant when it is compared with values of a type."""
+    if typ is t.TIME and isinstance(value, str) and not is_integer:
+        return _time_bounds(value)
+    if typ in _INTEGERS or (typ is t.TIME and is_integer):
+        return None if isinstance(value, str) else _number_bounds(value, is_whole=True)
+    if typ is t.FLOAT64:
+        return None if isinstance(value, str) else _number_bounds(value, is_whole=False)
+    if not isinstance(value, str):
+        return None
+    if typ is t.STRING:
+        return Value(t.STRING, value), Value(t.STRING, value)
+    return _address_bounds(value) if typ is t.IP else None
+
+
+def _number_bounds(value: float, is_whole: bool) -> Bounds | None:
+    if not abs(value) < _EXACT:
+        return None
+    number = float(value)
+    if number.is_integer():
+        return Value(t.INT64, int(value)), Value(t.INT64, int(value))
+    low, high = math.nextafter(number, -math.inf), math.nextafter(number, math.inf)
+    if is_whole:
+        return Value(t.INT64, math.floor(low)), Value(t.INT64, math.ceil(high))
+    return Value(t.FLOAT64, low), Value(t.FLOAT64, high)
+
+
+def _time_bounds(text: str) -> Bounds | None:
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        seconds = datetime.fromisoformat(f"{found[1]}T{found[2] or '00:00:00'}").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+    # An engine may drop the digits below the microsecond on either side of a comparison.
+    time = int(seconds) * 10**9 + int((found[3] or "").ljust(9, "0"))
+    if not -(2**63) + _MICROSECOND < time < 2**63 - _MICROSECOND:
+        return None
+    return Value(t.TIME, time - _MICROSECOND), Value(t.TIME, time + _MICROSECOND)
+
+
+def _address_bounds(text: str) -> Bounds | None:
+    try:
+        address = Value(t.IP, parse_ip(text))
+    except InvalidInput:
+        return None
+    return address, address

@@ -1,0 +1,57 @@
+"""Engine choice: one table of thresholds decides for scans, statements and changes alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal.errors import InvalidInput
+from shoal.lake.workers import HERE
+from shoal.planner import engine_choice
+from shoal.planner.engine_choice import THRESHOLDS, choose_workers, for_scan, for_statement, named_engine, wants_spark
+
+
+@pytest.mark.parametrize(
+    ("size", "first", "engine"),
+    [
+        (0, None, "interp"),
+        (THRESHOLDS.small, None, "interp"),
+        (THRESHOLDS.small + 1, None, "duckdb"),
+        (THRESHOLDS.small + 1, THRESHOLDS.few, "interp"),
+        (THRESHOLDS.small + 1, THRESHOLDS.few + 1, "duckdb"),
+        (THRESHOLDS.large, None, "duckdb"),
+        (THRESHOLDS.large + 1, None, "spark"),
+    ],
+)
+def test_the_amount_of_data_chooses_the_engine_of_a_scan(size: int, first: int | None, engine: str) -> None:
+    assert for_scan("auto", size, first).engine == engine
+
+
+@pytest.mark.parametrize("engine", ["interp", "duckdb", "spark"])
+def test_an_engine_that_is_named_is_taken(engine: engine_choice.Engine) -> None:
+    for size in (0, THRESHOLDS.large + 1):
+        assert for_scan(engine, size, None) == (engine, "as asked")
+
+
+def test_statements_and_changes_go_to_spark_above_the_same_threshold() -> None:
+    for size, is_large in ((THRESHOLDS.large, False), (THRESHOLDS.large + 1, True)):
+        assert for_statement("auto", size, False) == ("spark" if is_large else "duckdb")
+        assert wants_spark("auto", size) == is_large
+    assert choose_workers("auto")(THRESHOLDS.large) is HERE
+    assert for_statement("spark", THRESHOLDS.large + 1, True) == "duckdb"
+
+
+def test_unknown_engines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInput, match=r"unknown engine 'x' \(one of auto, interp, duckdb, spark\)"):
+        named_engine("x")
+    monkeypatch.setenv("SHOAL_ENGINE", "duckdb")
+    assert named_engine(None) == "duckdb"
+
+
+def test_without_pyspark_the_message_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*modules: object) -> None:
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql")
+
+    monkeypatch.setattr(engine_choice, "load", fail)
+    with pytest.raises(InvalidInput) as raised:
+        choose_workers("spark")(0)
+    assert str(raised.value) == "PySpark is not installed (pip install pyspark)"
