@@ -117,7 +117,7 @@ def _in_tasks(lake: Lake, question: Question, program: plan.Program, style: Styl
     if compiled.rest:
         form = _found_form(lake, question, program, style)
     else:
-        form = TableForm(tuple(dict.fromkeys(s for layout in compiled.layouts for s in layout.shapes)), style)
+        form = TableForm(tuple(dict.fromkeys(s for _, flat in compiled.frames for s in flat.layout.shapes)), style)
     tasks = (RunFragment(form, _unordered(p), source, ops, program.funcs) for p in _packs(sources, count))
     return SparkPlan(form, tuple(tasks))
 

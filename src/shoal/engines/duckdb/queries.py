@@ -86,7 +86,7 @@ class Group:
         self.frame = scan_frame(table, self.layout, present, with_nulls=not self.is_file, order=order)
 
 
-Held = dict[int, tuple[Group, list[Source]]]
+Tables = dict[int, tuple[Group, list[Source]]]
 """The tables that a query may read, by their numbers: groups, and those of their sources that are wanted."""
 
 
@@ -109,13 +109,13 @@ def text_of(
         return query.transform(filled).sql(_DIALECT)
 
 
-def query_batches(query: exp.Select, held: Held) -> Iterator[pa.RecordBatch]:
+def query_batches(query: exp.Select, tables: Tables) -> Iterator[pa.RecordBatch]:
     """The batches that a query gives, as they come."""
     con, stop = connection(), current()
     functions = Functions(con)
     try:
         with stop.cancelling(con.interrupt):
-            text = _statement(con, query, held, functions)
+            text = _statement(con, query, tables, functions)
             stop.check()
             yield from stop.checked(con.sql(text).to_arrow_reader(_BATCH_ROWS))
     except Exception as e:
@@ -140,20 +140,20 @@ class _Known:
 _KNOWN, _MOST_TEXTS = "known", 4
 
 
-def _statement(con: duckdb.DuckDBPyConnection, query: exp.Select, held: Held, functions: Functions) -> str:
+def _statement(con: duckdb.DuckDBPyConnection, query: exp.Select, tables: Tables, functions: Functions) -> str:
     """The text of a query over some sources."""
     known = query.meta.get(_KNOWN)
     if known is None:
         read = sorted({int(table.name[1:]) for table in query.find_all(exp.Table) if table.name})
-        is_fixed = query.find(Computed) is None and all(held[n][0].is_file for n in read)
+        is_fixed = query.find(Computed) is None and all(tables[n][0].is_file for n in read)
         known = query.meta[_KNOWN] = _Known(tuple(read), is_fixed)
     # Files are asked for each time, since whoever is asked checks them.
-    files = tuple(tuple(s.file() for s in held[n][1] if s.file is not None) for n in known.read)
+    files = tuple(tuple(s.file() for s in tables[n][1] if s.file is not None) for n in known.read)
     if known.is_fixed and files in known.texts:
         return str(known.texts[files])
-    tables = {f"t{n}": _source(con, n, *held[n], paths) for n, paths in zip(known.read, files, strict=True)}
-    places = {f"{_PLACE}{n}": partial(_place, held[n][1]) for n in known.read}
-    text = text_of(query, tables, places, functions.name)
+    exprs = {f"t{n}": _source(con, n, *tables[n], paths) for n, paths in zip(known.read, files, strict=True)}
+    places = {f"{_PLACE}{n}": partial(_place, tables[n][1]) for n in known.read}
+    text = text_of(query, exprs, places, functions.name)
     if known.is_fixed and len(known.texts) < _MOST_TEXTS:
         known.texts[files] = text
     return text

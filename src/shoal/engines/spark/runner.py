@@ -8,9 +8,10 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cmp_to_key, partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, assert_never
 
 from shoal.engines.duckdb.queries import use_threads
 from shoal.engines.duckdb.runner import Compiled, Scans, compare_by, first_values
@@ -21,7 +22,9 @@ from shoal.engines.spark.jobs import run_tasks, task_count
 from shoal.engines.spark.joins import JOINING, Joined, Side, by_key, check_join, sorted_by
 from shoal.engines.spark.tails import NO_TAIL, Tail, before_join, finished, is_for_join, tail_of
 from shoal.engines.spark.values import decoded, encoded
+from shoal.engines.sql.algebra import Fuse, Groups, Last, Limit, RowOrder, Rows
 from shoal.engines.sql.nodes import NotColumnar
+from shoal.engines.sql.orders import ITEMS_WHEN_SPLIT
 from shoal.engines.units import Scan, Source
 from shoal.lang import plan
 from shoal.lang.walk import legs_of
@@ -103,19 +106,22 @@ class OnSpark:
         self._ops = _for_tasks(ops)
         self._whole = Compiled(scan, source, self._ops, funcs, is_split=True)
         rest = self._whole.rest
-        # Of a filter a part may be done, which does no harm if it is done twice.
-        self._spared = len(rest) - (bool(rest) and isinstance(rest[0], plan.Filter))
+        # A filter may be done in part, and it does no harm to apply that part twice.
+        self._keep_last = len(rest) - (bool(rest) and isinstance(rest[0], plan.Filter))
         left = (*rest, *ops[len(self._ops) :])
-        self._tail = NO_TAIL if self._gives_few else tail_of(left, self._funcs)
+        self._tail = tail_of(left, self._funcs) if self._has_all_rows else NO_TAIL
         self.rest = left[self._tail.length :]
         """The operators that are left to the interpreter of the driver."""
         self.is_reduced = self._whole.is_reduced or self._tail.is_reduced
-        """Whether groups come out, or the first rows."""
+        """Whether it returns less than it reads: groups, or the first or last rows."""
 
     @property
-    def _gives_few(self) -> bool:
-        whole = self._whole
-        return whole.aggregation is not None or whole.is_sorted or whole.limit is not None
+    def _has_all_rows(self) -> bool:
+        """Whether the fragments of the tasks return all rows, in the order of the pool."""
+        match self._whole.output:
+            case Rows(order=order):
+                return order is not RowOrder.SORTED
+        return False
 
     def explain(self) -> tuple[str, ...]:
         """The SQL of the fragments, a text for each layout."""
@@ -123,29 +129,42 @@ class OnSpark:
 
     def run(self, context: Run) -> Iterator[Value]:
         """The values that come out."""
-        if self._whole.aggregation is not None:
-            is_ordered = self._whole.needs_order
-            packs = self._stretches() if is_ordered else self._any_packs()
-            partials = self._stream("partials", packs, at_once=not is_ordered)
-            return finished(self._whole.aggregation, partials, self._funcs, context)
-        if self._whole.is_sorted:
-            return self._merged()
-        if isinstance(self._tail.last, plan.Sort):
-            order = Ranked(self._tail.last, self._funcs)
+        match self._whole.output:
+            case Groups(op) as groups:
+                packs = self._stretches() if groups.is_ordered else self._any_packs()
+                tasks = [PartialGroups(work) for work in self._work(packs)]
+                partials = _decoded(run_tasks(_run, tasks, at_once=not groups.is_ordered))
+                return finished(op, partials, self._funcs, context)
+            case Limit(rows) as first if rows.order is RowOrder.SORTED:
+                return self._first_sorted(first)
+            case Limit(_, count):
+                return first_values(self._rows(), count)
+            case Last(_, count):
+                return iter(deque(self._rows(), maxlen=count))
+            case Rows():
+                return self._with_tail(context)
+            case Fuse():
+                raise AssertionError("tasks do not fuse rows: `_for_tasks` ends before it")
+        assert_never(self._whole.output)
+
+    def _with_tail(self, context: Run) -> Iterator[Value]:
+        """All rows, after what tasks do with them by the interpreter."""
+        last = self._tail.last
+        if isinstance(last, plan.Sort):
+            order = Ranked(last, self._funcs)
             return sorted_by_tasks(self._sorted(self._tail, order), order)
-        rows = self._stream("values", self._stretches())
-        if self._tail.last is not None:
-            return finished(self._tail.last, rows, self._funcs, context)
-        if self._whole.is_backwards:
-            return iter(deque(rows, maxlen=self._whole.limit))
-        return rows if self._whole.limit is None else first_values(rows, self._whole.limit)
+        return self._rows() if last is None else finished(last, self._rows(), self._funcs, context)
+
+    def _rows(self) -> Iterator[Value]:
+        tasks = [ReadRows(work, self._tail) for work in self._work(self._stretches())]
+        return _decoded(run_tasks(_run, tasks))
 
     # ---- as a side of a join
 
     @property
     def can_be_joined(self) -> bool:
         """Whether tasks have all rows, of which each can be sorted by a key."""
-        return not self.rest and not self._gives_few and is_for_join(self._tail)
+        return not self.rest and self._has_all_rows and is_for_join(self._tail)
 
     def runs(self, key: plan.Expr, order: plan.Order, run: Run, keeping: ExitStack) -> tuple[Any, Ranked]:
         """The rows that have a key, as runs of tasks, and how these are sorted."""
@@ -154,20 +173,19 @@ class OnSpark:
 
     def _sorted(self, tail: Tail, order: Ranked) -> Any:
         """The rows of all tasks, sorted, as runs that are cut by an order."""
-        payloads = [task._replace(tail=tail) for task in self._payloads("values", self._stretches())]
-        return stage_of(_sort_rows, [(task, order) for task in payloads])
+        return stage_of(_run, [SortRows(work, tail, order) for work in self._work(self._stretches())])
 
-    def _merged(self) -> Iterator[Value]:
+    def _first_sorted(self, first: Limit) -> Iterator[Value]:
         """The first rows of a sort, from those of each task; equal ones in the order of the tasks, that of the pool."""
-        count, limit = self._whole.sort_items, self._whole.limit
-        found = [
-            list(zip((o[:count] for o in order), decoded(data), strict=True))
-            for order, data in run_tasks(_run_fragment, self._payloads("ordered", self._stretches()), at_once=True)
+        count = ITEMS_WHEN_SPLIT * first.sort_keys
+        tasks = [FirstRows(work, first.count) for work in self._work(self._stretches())]
+        streams = [
+            list(zip((items[:count] for items in order), decoded(data), strict=True))
+            for order, data in run_tasks(_run, tasks, at_once=True)
         ]
         rank = cmp_to_key(partial(compare_by, self._whole.directions[:count]))
-        merged = heapq.merge(*found, key=lambda pair: rank(pair[0]))
-        assert limit is not None
-        return first_values((value for _, value in merged), limit)
+        merged = heapq.merge(*streams, key=lambda pair: rank(pair[0]))
+        return first_values((value for _, value in merged), first.count)
 
     # ---- jobs
 
@@ -179,13 +197,13 @@ class OnSpark:
         rows = sum(map(_rows, self._scan.runs))
         return _stretches(self._scan.runs, max(task_count(), -(-rows // MOST_ROWS)))
 
-    def _stream(self, what: str, packs: list[Pack], at_once: bool = False) -> Iterator[Value]:
-        for data in run_tasks(_run_fragment, self._payloads(what, packs), at_once):
-            yield from decoded(data)
-
-    def _payloads(self, what: str, packs: list[Pack]) -> list[Task]:
+    def _work(self, packs: list[Pack]) -> list[Work]:
         scans = [Scan(pack, self._scan.key, self._scan.is_descending) for pack in packs]
-        return [Task(what, scan, self._source, self._ops, self._spared, self._tail, self._funcs) for scan in scans]
+        return [Work(scan, self._source, self._ops, self._keep_last, self._funcs) for scan in scans]
+
+
+def _decoded(results: Iterator[bytes]) -> Iterator[Value]:
+    return (value for data in results for value in decoded(data))
 
 
 def _for_tasks(ops: plan.Seq) -> plan.Seq:
@@ -228,45 +246,74 @@ def _rows(run: tuple[Source, ...]) -> int:
 # ---- in tasks
 
 
-class Task(NamedTuple):
-    """What a task is told."""
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The fragment of a task."""
 
-    what: str
     scan: Scan
     source: plan.PoolScan
     ops: plan.Seq
-    spared: int
+    keep_last: int
     """How many of these have no SQL for all rows of the pool, though they may have for those of the task."""
-    tail: Tail
     funcs: tuple[plan.Func, ...]
 
+    def compiled(self) -> Compiled:
+        """The SQL of the fragment."""
+        use_threads(1)
+        return Compiled(self.scan, self.source, self.ops, self.funcs, is_split=True, keep_last=self.keep_last)
 
-def _run_fragment(task: Task) -> Iterator[Any]:
-    """What a task does."""
-    compiled = _compiled(task)
-    if task.what == "ordered":
-        pairs = list(compiled.ordered())
+    def rows(self, tail: Tail) -> Iterator[Value]:
+        """The rows of the fragment, after what the interpreter does with them."""
+        compiled = self.compiled()
+        unfinished = compiled.rest[: len(compiled.rest) - self.keep_last]
+        ops, rows = (*unfinished, *tail.in_tasks()), compiled.run(Run())
+        return run_program(plan.Program((plan.DefaultScan(), *ops), self.funcs), rows, Run()) if ops else rows
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """Returns the rows."""
+
+    work: Work
+    tail: Tail
+
+    def run(self) -> Iterator[bytes]:
+        return encoded(self.work.rows(self.tail))
+
+
+@dataclass(frozen=True, slots=True)
+class SortRows:
+    """Returns the rows as sorted runs."""
+
+    work: Work
+    tail: Tail
+    order: Ranked
+
+    def run(self) -> Iterator[SortedRun]:
+        return sorted_runs(self.work.rows(self.tail), self.order)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRows:
+    """Returns the first rows of a sort, with what they are sorted by."""
+
+    work: Work
+    count: int
+
+    def run(self) -> Iterator[tuple[list[Any], bytes]]:
+        pairs = list(self.work.compiled().ordered(self.count))
         yield [order for order, _ in pairs], b"".join(encoded(value for _, value in pairs))
-    elif task.what == "partials":
-        yield from encoded(compiled.partials(Run()))
-    else:
-        yield from encoded(_after(task, compiled))
 
 
-def _sort_rows(given: tuple[Task, Ranked]) -> Iterator[SortedRun]:
-    """The rows of a task, sorted."""
-    task, order = given
-    return sorted_runs(_after(task, _compiled(task)), order)
+@dataclass(frozen=True, slots=True)
+class PartialGroups:
+    """Returns partial results of an aggregation."""
+
+    work: Work
+
+    def run(self) -> Iterator[bytes]:
+        return encoded(self.work.compiled().partials(Run()))
 
 
-def _compiled(task: Task) -> Compiled:
-    use_threads(1)
-    return Compiled(task.scan, task.source, task.ops, task.funcs, is_split=True, spared=task.spared)
-
-
-def _after(task: Task, compiled: Compiled) -> Iterator[Value]:
-    """What the interpreter makes of rows in a task."""
-    unfinished = compiled.rest[: len(compiled.rest) - task.spared]
-    ops = (*unfinished, *task.tail.in_tasks())
-    rows = compiled.run(Run())
-    return run_program(plan.Program((plan.DefaultScan(), *ops), task.funcs), rows, Run()) if ops else rows
+def _run(task: ReadRows | SortRows | FirstRows | PartialGroups) -> Iterator[Any]:
+    return task.run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shoal.engines.sql.algebra import Fragment, Fuse, Groups, Last, Limit, RowOrder, Rows
 from shoal.engines.sql.expansions import unrolled, yielded
 from shoal.engines.sql.frames import Flat, Frame, Order, flatten
 from shoal.engines.sql.groups import grouped
@@ -15,8 +16,8 @@ from shoal.engines.sql.neighbours import uniq
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import apply, filtered, projected
 from shoal.engines.sql.orders import key_order, sort_order
-from shoal.engines.sql.reductions import ALL, Reduction, halves, reductions, row_types
-from shoal.engines.sql.summaries import Summary, summarize
+from shoal.engines.sql.reductions import ALL, halves, reductions, row_types
+from shoal.engines.sql.summaries import summarize
 from shoal.engines.sql.tables import MOST_UNITED, first_rows, united
 from shoal.lang import plan
 from shoal.lang.rules.project_fields import used_fields
@@ -24,65 +25,22 @@ from shoal.lang.walk import has_aggregate, legs_of
 
 
 @dataclass(frozen=True, slots=True)
-class Partials:
-    """Partial results of an aggregation, for each frame."""
-
-    op: plan.Summarize
-    plain: plan.Summarize
-    """What SQL computes of it."""
-    groups: tuple[Summary, ...]
-    kept: tuple[plan.Summarize, ...]
-    """How the interpreter aggregates the rows of each aggregate that keeps values."""
-    reductions: tuple[tuple[Reduction, ...], ...]
-    is_known: bool
-    """Whether the groups are but counts by what follows from shapes, which the metadata tells."""
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether results depend on the order of rows."""
-        return any(reduction.order for frames in self.reductions for reduction in frames)
-
-
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """The SQL of the first operators of a sequence."""
-
-    rest: plan.Seq
-    """The operators that are left to the interpreter."""
-    rows: tuple[tuple[Frame, Flat], ...] = ()
-    partials: Partials | None = None
-    """What comes out in place of rows."""
-    limit: int | None = None
-    """How many rows are wanted."""
-    is_plain: bool = True
-    """Whether there is a frame for each table, whose rows are wanted in the order in which they lie there."""
-    is_sorted: bool = False
-    """Whether rows are in another order than that of the pool."""
-    sort_keys: int = 0
-    """By how many keys the first rows were sorted."""
-    is_backwards: bool = False
-    """Whether rows come from the last one on."""
-    is_reduced: bool = False
-    """Whether groups come out, or the first rows."""
-    fused: tuple[Reduction, ...] | None = None
-    """The types of rows, if these are wanted in the one that all fuse to."""
-    joined: tuple[int, ...] = ()
-    """Which of the other scans its joins read, by their places."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows on their way."""
+    """Rows between two operators."""
 
     frames: tuple[Frame, ...]
-    is_plain: bool = True
-    is_sorted: bool = False
-    is_grouped: bool = False
+    order: RowOrder = RowOrder.STORED
+    are_groups: bool = False
+
+    def merged(self, frames: Sequence[Frame]) -> _Rows:
+        """Rows of other frames, which do not have to be one for each table."""
+        order = RowOrder.POOL if self.order is RowOrder.STORED else self.order
+        return replace(self, frames=tuple(frames), order=order)
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """The rows of a scan, as they come."""
+class ScanRows:
+    """The rows of a scan."""
 
     scan: plan.PoolScan
     frames: Sequence[Frame]
@@ -95,32 +53,32 @@ class _Program:
     """What operators may refer to."""
 
     funcs: Sequence[plan.Func]
-    others: Sequence[Begun | None]
+    others: Sequence[ScanRows | None]
     """The scans that sides of joins begin with, as far as they are known."""
     is_split: bool
 
 
 def compile_fragment(
-    begun: Begun,
+    begun: ScanRows,
     ops: plan.Seq,
     funcs: Sequence[plan.Func],
-    others: Sequence[Begun | None] = (),
+    others: Sequence[ScanRows | None] = (),
     is_split: bool = False,
-    spared: int = 0,
+    keep_last: int = 0,
 ) -> Fragment:
     """The fragment of a scan and what follows it; `others` are the scans that sides of joins begin with.
 
-    Where the work is split, each part with some of the rows, groups are partial and nothing can follow them. So many of
-    the last operators as are `spared` are left even if they have SQL: those who have other rows may have to leave them.
+    Where the work is split among tasks, groups are partial and no operator can follow them. The last `keep_last`
+    operators are always left to the interpreter: other tasks may have no SQL for them.
     """
     program = _Program(funcs, [b and replace(b, scan=inlined(b.scan, funcs)) for b in others], is_split)
     used: list[int] = []
-    rows, rest = _advanced(*_beginning(begun, ops, funcs), program, used, spared)
-    made = _ended(rows, rest, program) if len(rest) > spared else _fragment(rows, rest)
-    return replace(made, joined=tuple(used))
+    rows, rest = _advanced(*_beginning(begun, ops, funcs), program, used, keep_last)
+    fragment = _ended(rows, rest, program) if len(rest) > keep_last else Fragment(_output(rows, rest), rest)
+    return replace(fragment, joined=tuple(used))
 
 
-def _beginning(begun: Begun, ops: plan.Seq, funcs: Sequence[plan.Func]) -> tuple[_Rows, plan.Seq]:
+def _beginning(begun: ScanRows, ops: plan.Seq, funcs: Sequence[plan.Func]) -> tuple[_Rows, plan.Seq]:
     """The rows of a scan, and all that is to be done with them."""
     before = () if begun.scan.filter is None else (plan.Filter(begun.scan.filter),)
     return _Rows(_in_order_of(begun.key, begun.frames)), tuple(inlined(op, funcs) for op in (*before, *ops))
@@ -132,33 +90,35 @@ def _ended(rows: _Rows, left: plan.Seq, program: _Program) -> Fragment:
     try:
         match op:
             case plan.Head(count):
-                return _fragment(rows, rest, count)
+                return Fragment(Limit(_output(rows, rest), count), rest)
             case plan.Fuse():
-                return replace(_fragment(rows, rest), rows=_flat(rows.frames), fused=row_types(rows.frames))
+                return Fragment(
+                    Fuse(Rows(_flat(rows.frames), rows.order, rows.are_groups), row_types(rows.frames)), rest
+                )
             case plan.Tail(count):
-                return replace(_fragment(_backwards(rows), rest, count), is_backwards=True)
+                return Fragment(Last(_output(_backwards(rows), rest), count), rest)
             case plan.TopK(count) | plan.Top(count):
                 sort = _sort_of(op)
-                made = _fragment(_sorted(sort, rows, program.funcs, program.is_split), rest, count)
-                return replace(made, sort_keys=len(sort.keys))
+                first = _output(_sorted(sort, rows, program.funcs, program.is_split), rest)
+                return Fragment(Limit(first, count, len(sort.keys)), rest)
             case plan.Summarize():
-                found = _summarized(op, rows, program.is_split)
-                if isinstance(found, Partials):
-                    return Fragment(rest, partials=found, is_reduced=True)
+                groups = _summarized(op, rows, program.is_split)
+                if isinstance(groups, Groups):
+                    return Fragment(groups, rest)
     except NotColumnar:
         pass
-    return _fragment(rows, left)
+    return Fragment(_output(rows, left), left)
 
 
 def _advanced(
-    rows: _Rows, ops: plan.Seq, program: _Program, used: list[int], spared: int = 0
+    rows: _Rows, ops: plan.Seq, program: _Program, used: list[int], keep_last: int = 0
 ) -> tuple[_Rows, plan.Seq]:
     """Rows after as many operators as make rows of rows, and the operators from there on.
 
     The scans that joins have brought in are noted by their places.
     """
     left = list(ops)
-    while len(left) > spared:
+    while len(left) > keep_last:
         op, following = left[0], left[1] if len(left) > 1 else None
         remains: plan.Op | None = None
         try:
@@ -172,7 +132,7 @@ def _advanced(
                 left.pop(0)
             elif isinstance(op, plan.Summarize):
                 groups = _summarized(op, rows, program.is_split)
-                if isinstance(groups, Partials):
+                if isinstance(groups, Groups):
                     break
                 rows = groups
             else:
@@ -197,7 +157,7 @@ def _joined(split: plan.Fork | plan.Switch, op: plan.Join, rows: _Rows, program:
         raise NotColumnar("a join of other than two sides")
     frames = joined(op, *sides)
     _flat(frames)
-    return _Rows(tuple(frames), is_plain=False, is_sorted=True), used
+    return _Rows(tuple(frames), RowOrder.SORTED), used
 
 
 def _side(leg: plan.Seq, rows: _Rows, program: _Program, used: list[int]) -> Sequence[Frame]:
@@ -229,11 +189,9 @@ def _in_order_of(key: plan.SortKey | None, frames: Sequence[Frame]) -> tuple[Fra
     return tuple(replace(f, order=(*order, *f.order)) for f, order in zip(frames, orders, strict=True))
 
 
-def _fragment(rows: _Rows, rest: plan.Seq, limit: int | None = None) -> Fragment:
-    """The end of a fragment: of its rows just what is looked at from there on."""
-    flat = _flat(_used_by(rest, rows.frames))
-    is_reduced = rows.is_grouped or limit is not None
-    return Fragment(rest, flat, None, limit, rows.is_plain, rows.is_sorted, is_reduced=is_reduced)
+def _output(rows: _Rows, rest: plan.Seq) -> Rows:
+    """The end of a fragment: rows with just the fields that the operators after it use."""
+    return Rows(_flat(_used_by(rest, rows.frames)), rows.order, rows.are_groups)
 
 
 def _used_by(ops: plan.Seq, frames: Sequence[Frame]) -> Sequence[Frame]:
@@ -248,13 +206,13 @@ def _step(op: plan.Op, rows: _Rows, funcs: Sequence[plan.Func]) -> tuple[_Rows, 
         case plan.Sort():
             return _sorted(op, rows, funcs), None
         case plan.Uniq(count):
-            return replace(rows, frames=(uniq(rows.frames, count),), is_plain=False), None
+            return rows.merged([uniq(rows.frames, count)]), None
     several = _several(op, rows.frames, funcs)
     if several is not None:
         if len(several) > max(MOST_UNITED, len(rows.frames)):
             raise NotColumnar("too many frames")
         _flat(several)
-        return replace(rows, frames=tuple(several), is_plain=False), None
+        return rows.merged(several), None
     frames, remains = _apply(op, list(rows.frames), funcs)
     return replace(rows, frames=tuple(frames)), remains
 
@@ -301,7 +259,7 @@ def _sorted(op: plan.Sort, rows: _Rows, funcs: Sequence[plan.Func], is_split: bo
         raise NotColumnar("an aggregate that runs along")
     orders = sort_order(op, rows.frames, is_split)
     frames = (replace(f, order=(*order, *f.order)) for f, order in zip(rows.frames, orders, strict=True))
-    return replace(rows, frames=tuple(frames), is_plain=False, is_sorted=True)
+    return replace(rows, frames=tuple(frames), order=RowOrder.SORTED)
 
 
 def _backwards(rows: _Rows) -> _Rows:
@@ -315,24 +273,25 @@ def _turned(order: Order) -> Order:
     return tuple(replace(item, is_descending=not item.is_descending) for item in order)
 
 
-def _summarized(op: plan.Summarize, rows: _Rows, is_split: bool) -> Partials | _Rows:
+def _summarized(op: plan.Summarize, rows: _Rows, is_split: bool) -> Groups | _Rows:
     """Groups as rows if SQL makes them whole, else partial results."""
     if not is_split and op.aggs and all(agg.name in ALL for _, agg in op.aggs):
         raise NotColumnar("aggregates that take all rows, in order: nothing is gained")
     plain, kept = halves(op)
-    groups = tuple(summarize(plain, frame) for frame in rows.frames)
+    summaries = tuple(summarize(plain, frame) for frame in rows.frames)
     is_count = all(a.name == "count" and a.expr is None and a.where is None for _, a in plain.aggs)
-    is_known = rows.is_plain and is_count and all(summary.by_shape is not None for summary in groups)
-    partials = Partials(op, plain, groups, kept, reductions(op, rows.frames), is_known)
-    if is_split or kept or partials.is_known or not rows.frames:
-        return partials
+    is_stored = rows.order is RowOrder.STORED
+    is_known = is_stored and is_count and all(summary.by_shape is not None for summary in summaries)
+    groups = Groups(op, plain, summaries, kept, reductions(op, rows.frames), is_known)
+    if is_split or kept or is_known or not rows.frames:
+        return groups
     try:
-        whole = partials.groups[0] if len(rows.frames) == 1 else summarize(op, united(_used_by((op,), rows.frames)))
+        whole = summaries[0] if len(rows.frames) == 1 else summarize(op, united(_used_by((op,), rows.frames)))
         if whole.is_final:
-            return _Rows((grouped(op, whole),), is_plain=False, is_sorted=True, is_grouped=True)
+            return _Rows((grouped(op, whole),), RowOrder.SORTED, are_groups=True)
     except NotColumnar:
         pass
-    return partials
+    return groups
 
 
 def _flat(frames: Sequence[Frame]) -> tuple[tuple[Frame, Flat], ...]:

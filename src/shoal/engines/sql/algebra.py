@@ -1,0 +1,107 @@
+"""The physical algebra: what a fragment in SQL returns. Node types say it, no flags do.
+
+Rows     rows of frames, in one of three orders
+Limit    the first rows
+Last     the last rows
+Fuse     rows in the one type that all of them fuse to
+Groups   partial results of an aggregation
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from shoal.engines.sql.frames import Flat, Frame
+from shoal.engines.sql.reductions import Reduction
+from shoal.engines.sql.summaries import Summary
+from shoal.lang import plan
+
+
+class RowOrder(Enum):
+    """The order of the rows of several frames."""
+
+    STORED = "as they lie in each table, of which each has its frame"
+    POOL = "that of the pool, by the order items of the frames"
+    SORTED = "any other, by the order items of the frames"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of frames."""
+
+    frames: tuple[tuple[Frame, Flat], ...]
+    order: RowOrder
+    are_groups: bool = False
+    """Whether they are the groups of an aggregation, so that they are few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The first rows."""
+
+    rows: Rows
+    count: int
+    sort_keys: int = 0
+    """By how many keys they were sorted; 0 if they are the first of the pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """The last rows. The frames give them from the last one on."""
+
+    rows: Rows
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fuse:
+    """Rows in the type that all of them fuse to, with the queries for the types that they have."""
+
+    rows: Rows
+    types: tuple[Reduction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Partial results of an aggregation, for each frame."""
+
+    op: plan.Summarize
+    plain: plan.Summarize
+    """The aggregates of it that SQL computes."""
+    summaries: tuple[Summary, ...]
+    kept: tuple[plan.Summarize, ...]
+    """For each aggregate that keeps values: how the interpreter aggregates the rows that SQL leaves."""
+    reductions: tuple[tuple[Reduction, ...], ...]
+    is_known: bool
+    """Whether the groups are but counts by what follows from shapes, which the metadata has."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether results depend on the order of rows."""
+        return any(reduction.order for frames in self.reductions for reduction in frames)
+
+
+Output: TypeAlias = Rows | Limit | Last | Fuse | Groups
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """The SQL of the first operators of a sequence."""
+
+    output: Output
+    rest: plan.Seq
+    """The operators that are left to the interpreter."""
+    joined: tuple[int, ...] = ()
+    """Which of the other scans its joins read, by their indexes."""
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether it returns less than it reads: groups, or the first or last rows."""
+        match self.output:
+            case Rows() as rows:
+                return rows.are_groups
+            case Fuse(rows):
+                return rows.are_groups
+        return True
