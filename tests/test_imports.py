@@ -8,7 +8,7 @@ from pathlib import Path
 
 import shoal
 
-LEGACY = ("engines/", "lake/")
+LEGACY = ("lake/",)
 """Packages that still have some."""
 ROOT = Path(shoal.__file__).parent
 

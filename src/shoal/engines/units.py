@@ -26,6 +26,13 @@ class Source:
     """Where it is, as a file in column form; called when it is about to be read."""
     table: Callable[[], pa.Table] | None = None
     """What is in it, as a table in the layout, if there is no such file."""
+    size: int = 0
+    """Bytes of its values as they are stored."""
+
+    @property
+    def count(self) -> int:
+        """How many values it has."""
+        return sum(self.counts)
 
     @property
     def present(self) -> tuple[int, ...]:

@@ -85,7 +85,7 @@ def _compile(lake: Lake, source: Source, question: Question) -> tuple[plan.Progr
 
 def prepare(lake: Lake, question: Question) -> Dispatched:
     """The physical plan of a query, from the plan cache if it is there."""
-    engine = "interp" if question.statistics else named_engine(question.engine)
+    engine = named_engine(question.engine)
     source = _source(question)
     key = plan_cache.Key(tuple(part.text for part in source.parts), question.head, engine)
     # A transaction sees its own commits, and learns what is read while the query is planned.
@@ -103,7 +103,7 @@ def prepare(lake: Lake, question: Question) -> Dispatched:
 
 def run_compiled(lake: Lake, question: Question, compiled: plan.Program) -> Results:
     """The results of a query that is compiled already."""
-    engine = "interp" if question.statistics else named_engine(question.engine)
+    engine = named_engine(question.engine)
     return run_dispatched(lake, question, dispatch(lake, compiled, engine, question.on_warning, question.on_read))
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from shoal.engines.duckdb import sandbox
     from shoal.engines.tables import answers, plain, statements
+    from shoal.engines.units import Source
     from shoal.planner import scan_units, spark_dataframes
 else:
     sandbox = lazy("shoal.engines.duckdb.sandbox")
@@ -59,9 +60,10 @@ def _dataframe(lake: Lake, question: Question, times: str) -> DataFrame:
 
 def ask_sql(lake: Lake, text: str, engine: str | None, warn: Warn | None, stop: Stop = NEVER) -> Results:
     """The results of an SQL statement."""
+    statistics = Statistics()
     with stopped_by(stop):
-        values = _answer(lake, statements.Statement(text), engine, warn)
-    return Results(text, results_stopped_by(stop, values), Statistics())
+        values = _answer(lake, statements.Statement(text), engine, warn, statistics)
+    return Results(text, results_stopped_by(stop, values), statistics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +76,26 @@ class _Read:
     pruned: Pruned
 
 
-def _answer(lake: Lake, statement: statements.Statement, name: str | None, warn: Warn | None) -> Iterator[Value]:
+def _answer(
+    lake: Lake, statement: statements.Statement, name: str | None, warn: Warn | None, statistics: Statistics
+) -> Iterator[Value]:
     reads = _reads(lake, statement)
     engine = for_statement(name, sum(read.pruned.size for read in reads), statement.is_description)
     style = plain.SPARK if engine == "spark" else plain.DUCKDB
     tables = [scan_units.PoolTable(read.pool, read.commit, style) for read in reads]
     sources = [table.sources(read.pruned, warn) for table, read in zip(tables, reads, strict=True)]
+    _count(statistics, sources)
     run_statement = spark_dataframes.run_statement if engine == "spark" else sandbox.run_statement
     return answers.values_of(run_statement(statement, [(t.form, s) for t, s in zip(tables, sources, strict=True)]))
+
+
+def _count(statistics: Statistics, tables: list[list[Source]]) -> None:
+    """Count the data objects of all tables. What a statement makes of their rows is its own: all of them match."""
+    for source in (source for sources in tables for source in sources):
+        statistics.records_read += source.count
+        statistics.records_matched += source.count
+        statistics.bytes_read += source.size
+        statistics.bytes_matched += source.size
 
 
 def _reads(lake: Lake, statement: statements.Statement) -> list[_Read]:

@@ -97,9 +97,10 @@ def make_source(pool: Pool, o: DataObject, place: int = 0) -> Source:
     types = tuple(shape for shape, _ in shapes)
     counts = tuple(count for _, count in shapes)
     if o.form is Form.COLUMNS and column_form.has_files(pool.store):
-        return Source(place, types, counts, file=ObjectReader(pool.store, pool.prefix, o, column_form.checked_file))
+        file = ObjectReader(pool.store, pool.prefix, o, column_form.checked_file)
+        return Source(place, types, counts, file=file, size=o.size)
     read = column_form.read_table if o.form is Form.COLUMNS else _rows_as_table
-    return Source(place, types, counts, table=ObjectReader(pool.store, pool.prefix, o, read))
+    return Source(place, types, counts, table=ObjectReader(pool.store, pool.prefix, o, read), size=o.size)
 
 
 class ObjectReader:

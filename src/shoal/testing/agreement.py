@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from shoal.api.options import Statistics
+from shoal.api.protocol import Lake
 from shoal.errors import ShoalError
 from shoal.lang.aggregates import AGGREGATES
 from shoal.model.parse import parse_value
@@ -320,3 +322,46 @@ def is_close(a: Any, b: Any) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(is_close, a, b))
     return bool(a == b)
+
+
+# ---- statistics
+
+
+COUNTED = [
+    ("from p", 30, 30),
+    ("from p | where s == 'a'", 30, 15),
+    ("from p | where s == 'a' | count()", 30, 15),
+    ("from p | count() by s", 30, 30),
+    ("from p | where grok('%{WORD:x}', s).x == 'b' | count()", 30, 15),
+    ("from p | where s == 'a' | sort -r n | head 3", 30, 15),
+    ("from p | fuse", 30, 30),
+    ("from p | collect(n)", 30, 30),
+    ("from p | where n > 1000", 0, 0),
+    ("from p | where s == 'a' | join (from q) on n=n right:=m | count()", 35, 20),
+    ("from p | fork (=> where s == 'a' | count() => count())", 60, 45),
+]
+"""Programs over the pools of `load_counted`, and how many records they read and match."""
+
+
+def load_counted(lake: Lake) -> None:
+    """Two pools: one of several objects that do not overlap, and one."""
+    pool = lake.create("p", key="n")
+    for start in (0, 10, 20):
+        pool.load([{"n": i, "s": "ab"[i % 2]} for i in range(start, start + 10)])
+    lake.create("q", key="n").load([{"n": i, "m": i * i} for i in range(5)])
+
+
+def statistics_of(lake: Lake, program: str, engine: str) -> Statistics:
+    """What an engine counts."""
+    return lake.query(program, engine=engine, statistics=True).hold().statistics
+
+
+def check_statistics(lake: Lake, program: str, read: int, matched: int, engine: str) -> None:
+    """An engine counts what is expected, and so does the interpreter."""
+    counted, right = statistics_of(lake, program, engine), statistics_of(lake, program, "interp")
+    assert (counted.records_read, counted.records_matched) == (read, matched), program
+    if "fork" not in program:  # the interpreter reads once for all legs
+        assert (right.records_read, right.records_matched) == (read, matched), program
+    assert (counted.bytes_read > 0) == (read > 0)
+    assert (counted.bytes_matched > 0) == (matched > 0)
+    assert counted.bytes_matched <= counted.bytes_read

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.engines.aggregates import AGGREGATES
 from shoal.engines.interp.aggregates.contract import Aggregate, Limits, feed
 from shoal.engines.interp.aggregates.packing import PACKED, pack, unpack
-from shoal.engines.interp.aggregates.table import AGGREGATES
 from shoal.lang import aggregates as lang
 from shoal.model import types as t
 from shoal.model.parse import parse_value
@@ -20,7 +20,7 @@ from shoal.testing.tiers import examples
 
 
 def fed(name: str, given_: list[Value], limits: Limits = Limits()) -> Aggregate:
-    aggregate = AGGREGATES[name](limits)
+    aggregate = AGGREGATES[name].state(limits)
     for value in given_:
         feed(aggregate, value)
     return aggregate
@@ -150,7 +150,7 @@ def test_results(name: str, given_: str, expected: str) -> None:
 
 @pytest.mark.parametrize("name, given_, expected", [c for c in CASES if c[0] not in ("sum", "min", "max")])
 def test_results_of_partials_merged_value_by_value(name: str, given_: str, expected: str) -> None:
-    whole = AGGREGATES[name](Limits())
+    whole = AGGREGATES[name].state(Limits())
     for value in read(given_):
         whole.merge(fed(name, [value]).partial())
     assert format_value(whole.result()) == expected
@@ -196,7 +196,7 @@ def test_a_value_that_nests_to_the_limit_raises_nothing(name: str) -> None:
     while typ.depth < t.MAX_DEPTH:
         typ = t.array(typ) if name != "collect_map" or typ.depth < t.MAX_DEPTH - 1 else t.map_of(t.IP, typ)
     aggregate = fed(name, [int64(1), Value(typ, ())])
-    fresh = AGGREGATES[name](Limits())
+    fresh = AGGREGATES[name].state(Limits())
     fresh.merge(aggregate.partial())
     assert fresh.result() == aggregate.result()
 
@@ -243,7 +243,7 @@ def carried(partial: Value) -> Value:
 
 
 def check_split(name: str, given_: list[Value], at: int) -> None:
-    first, second = fed(name, given_[:at]), AGGREGATES[name](Limits())
+    first, second = fed(name, given_[:at]), AGGREGATES[name].state(Limits())
     second.merge(carried(first.partial()))
     second.merge(carried(fed(name, given_[at:]).partial()))
     assert second.result() == fed(name, given_).result()

@@ -11,7 +11,16 @@ import pytest
 import shoal
 from shoal.errors import CorruptData, Unsupported
 from shoal.local.lake import LocalLake
-from shoal.testing.agreement import Questions, Rows, difference, is_ordered, outcome
+from shoal.testing.agreement import (
+    COUNTED,
+    Questions,
+    Rows,
+    check_statistics,
+    difference,
+    is_ordered,
+    load_counted,
+    outcome,
+)
 from shoal.testing.tiers import IS_LONG
 
 POOLS, QUESTIONS = (12, 60) if IS_LONG else (2, 10)
@@ -93,6 +102,11 @@ def check_all(tmp_path: Path) -> None:
     for program in ("from ties | sort s | head 6", "from ties | top 5 s"):
         right, found = list(lake.query(program, engine="interp")), list(lake.query(program, engine="spark"))
         assert difference(right, found, ordered=True) is None, program
+
+    counted = shoal.create(tmp_path / "counted")
+    load_counted(counted)
+    for program, read, matched in COUNTED:
+        check_statistics(counted, program, read, matched, "spark")
 
     pool = lake.create("damaged", key="k")
     pool.load([{"k": i, "v": "x"} for i in range(100)])

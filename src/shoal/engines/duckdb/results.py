@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shoal.engines.interp.aggregates.numeric import partial_number
+from shoal.engines.aggregates import Outcome
+from shoal.engines.interp.aggregates.numeric import MEAN, partial_number
 from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.sql.frames import Flat
 from shoal.engines.sql.summaries import GROUP, Result, Summary
@@ -19,8 +20,6 @@ from shoal.formats.columns.physical import arrow_type
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import NULL, Value
-
-_MEAN = t.record((("sum", t.FLOAT64), ("count", t.UINT64)))
 
 
 class FlatColumns:
@@ -83,16 +82,17 @@ def fields_of(value: Value) -> list[Value]:
 
 
 def _partial(result: Result, columns: dict[str, list[Any]], row: int) -> Value:
-    if result.kind == "nothing":
-        return partial_number(NULL)
-    if result.kind == "mean":
-        total, count = (columns[name][row] for name in result.columns) if result.columns else (0.0, 0)
-        return Value(_MEAN, (total or 0.0, count))
-    if result.kind == "no bool":
-        return Value(t.BOOL, None)
-    if result.kind == "count":
-        return Value(t.UINT64, columns[result.columns[0]][row] if result.columns else 0)
-    if result.kind == "bool":
-        return Value(t.BOOL, columns[result.columns[0]][row])
-    is_fed = not result.consumed or columns[result.consumed][row]
-    return partial_number(Value(result.type, columns[result.columns[0]][row]) if is_fed else NULL)
+    """The partial result of one aggregate; without columns, of one that was fed nothing."""
+    cells = [columns[name][row] for name in result.columns]
+    match result.outcome:
+        case Outcome.COUNT:
+            return Value(t.UINT64, cells[0] if cells else 0)
+        case Outcome.MEAN:
+            total, count = cells or (0.0, 0)
+            return Value(MEAN, (total or 0.0, count))
+        case Outcome.BOOL:
+            return Value(t.BOOL, cells[0] if cells else None)
+        case Outcome.NUMBER:
+            is_fed = cells and (not result.consumed or columns[result.consumed][row])
+            return partial_number(Value(result.type, cells[0]) if is_fed else NULL)
+    assert_never(result.outcome)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from functools import cmp_to_key, partial
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any, assert_never
 
 import pyarrow as pa
 from sqlglot import exp
 
+from shoal.api.options import Statistics
 from shoal.engines.duckdb.queries import Group, Tables, query_batches, text_of
 from shoal.engines.duckdb.results import decode_groups, decode_rows, fields_of
 from shoal.engines.interp.engine import run_program
@@ -93,20 +94,44 @@ class Compiled:
 
     def run(self, context: Run) -> Iterator[Value]:
         """The values that come out."""
+        opened: list[Source] = []
+        values = self._run(context, opened)
+        return self._measured(values, opened, context.statistics) if context.measure else values
+
+    def _run(self, context: Run, opened: list[Source]) -> Iterator[Value]:
         match self.output:
             case Groups(op):
+                opened.extend(self._scan.sources)
                 _, final = split_aggregates(op)
                 program = plan.Program((plan.DefaultScan(), final))
                 return run_program(program, self.partials(context), Run(memory=context.memory))
             case Rows() as rows:
-                return self._values(rows)
+                return self._values(rows, opened)
             case Limit(rows, count):
-                return first_values(self._values(rows, count), count)
+                return islice(self._values(rows, opened, count), count)
             case Last(rows, count):
-                return reversed(list(first_values(self._values(rows, count, is_backwards=True), count)))
+                return reversed(list(islice(self._values(rows, opened, count, is_backwards=True), count)))
             case Fuse(rows, types):
+                opened.extend(self._scan.sources)
                 return self._fused(rows, types)
         assert_never(self.output)
+
+    def _measured(self, values: Iterator[Value], opened: list[Source], statistics: Statistics) -> Iterator[Value]:
+        """The values; after the last one, or when no more are taken, it is counted what was read for them."""
+        try:
+            yield from values
+        except GeneratorExit:
+            self._measure(opened, statistics)
+            raise
+        self._measure(opened, statistics)
+
+    def _measure(self, opened: Sequence[Source], statistics: Statistics) -> None:
+        _, source, _, funcs, others, *_ = self._args
+        count_scan(statistics, opened, matched_rows(source, opened, funcs))
+        for index in self.joined:
+            other, scan = others[index]
+            assert scan is not None
+            count_scan(statistics, scan.sources, matched_rows(other, scan.sources, funcs))
 
     @property
     def is_row_wise(self) -> bool:
@@ -173,7 +198,7 @@ class Compiled:
         state = FuseState()
         for row in self._reduced(types):
             state.observe(fields_of(row)[0])
-        return map(state.convert, self._values(rows))
+        return map(state.convert, self._values(rows, []))
 
     # ---- groups
 
@@ -214,9 +239,12 @@ class Compiled:
 
     # ---- rows
 
-    def _values(self, rows: Rows, limit: int | None = None, is_backwards: bool = False) -> Iterator[Value]:
-        """Rows in their order; each query gives the first `limit`."""
+    def _values(
+        self, rows: Rows, opened: list[Source], limit: int | None = None, is_backwards: bool = False
+    ) -> Iterator[Value]:
+        """Rows in their order; each query gives the first `limit`. The sources that are read are added to `opened`."""
         if rows.order is not RowOrder.STORED:
+            opened.extend(self._scan.sources)
             yield from (value for _, value in self._merged(rows.frames, self._tables, limit))
             return
         queries = dict(zip((g.number for g in self._groups), rows.frames, strict=True))
@@ -227,6 +255,7 @@ class Compiled:
 
         runs = self._scan.runs[::-1] if is_backwards else self._scan.runs
         for sources in _sections(runs, group_of, is_lazy=limit is not None):
+            opened.extend(sources)
             tables: Tables = {}
             for source in sources:
                 group = group_of(source)
@@ -309,14 +338,6 @@ def _compare(a: Any, b: Any) -> int:
     return int(a > b) - int(a < b)
 
 
-def first_values(values: Iterator[Value], count: int) -> Iterator[Value]:
-    """The first `count` values."""
-    for number, value in enumerate(values):
-        if number >= count:
-            return
-        yield value
-
-
 def _scan_rows(source: plan.PoolScan, scan: Scan, groups: Sequence[Group]) -> ScanRows:
     needs_merge = any(len(run) > 1 for run in scan.runs)
     key = plan.SortKey(plan.This(scan.key), "desc" if scan.is_descending else "asc") if needs_merge else None
@@ -356,3 +377,35 @@ def _sections(
             yield list(run)
     if held:
         yield held
+
+
+# ---- statistics
+
+
+def count_scan(statistics: Statistics, read: Sequence[Source], matched: int) -> None:
+    """Count data objects that were read, of which some rows meet the filter of the scan.
+
+    Objects count as a whole: the engine does not say which row groups it skipped. Bytes are those of the objects as
+    they are stored; those that match are the same share of them as of the rows.
+    """
+    records, size = sum(each.count for each in read), sum(each.size for each in read)
+    statistics.records_read += records
+    statistics.bytes_read += size
+    statistics.records_matched += matched
+    statistics.bytes_matched += size * matched // records if records else 0
+
+
+def matched_rows(source: plan.PoolScan, read: Sequence[Source], funcs: Sequence[plan.Func]) -> int:
+    """How many rows of data objects meet the filter of a scan: a query of its own."""
+    if source.filter is None:
+        return sum(each.count for each in read)
+    count = plan.Summarize((((_COUNT,), plan.Agg("count", None)),), ())
+    compiled = Compiled(Scan(tuple((each,) for each in read), ()), source, (count,), funcs)
+    values = compiled.run(Run())
+    if compiled.rest:
+        values = run_program(plan.Program((plan.DefaultScan(), *compiled.rest), tuple(funcs)), values, Run())
+    counts = (value.field(_COUNT) for value in values)
+    return sum(count.data for count in counts if count is not None)
+
+
+_COUNT = "count"

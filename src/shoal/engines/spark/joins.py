@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from shoal.api.options import Statistics
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.interp.type_names import needs_names
@@ -58,6 +59,9 @@ class InTasks(Protocol):
     def runs(self, key: plan.Expr, order: plan.Order, run: Run, keeping: ExitStack) -> tuple[Any, Ranked]:
         """The rows that have a key, as runs of tasks, and how these are sorted."""
 
+    def measure(self, statistics: Statistics) -> None:
+        """Count what tasks read."""
+
 
 class Side(NamedTuple):
     """One side of a join."""
@@ -102,6 +106,8 @@ class Joined:
 
     def run(self, context: Run) -> Iterator[Value]:
         """The values that come out."""
+        if context.measure:
+            self.measure(context.statistics)
         last = self._tail.last
         with ExitStack() as keeping:
             if isinstance(last, plan.Sort):
@@ -111,6 +117,11 @@ class Joined:
             made = stream(self._stage(self._tail, None, context, keeping))
             rows = (value for data in made for value in decoded(data))
             yield from rows if last is None else finished(last, rows, self._funcs, context)
+
+    def measure(self, statistics: Statistics) -> None:
+        """Count what both sides read."""
+        for side in self._sides:
+            side.part.measure(statistics)
 
     # ---- as a side of another join
 
@@ -155,7 +166,7 @@ class Joined:
             return part.runs(key, order, run, keeping)
         tail = before_join(NO_TAIL, key, order)
         program = plan.Program((plan.DefaultScan(), *part.rest, *tail.in_tasks()), self._funcs)
-        values = run_program(program, part.run(run), Run(memory=run.memory))
+        values = run_program(program, part.run(Run(memory=run.memory)), Run(memory=run.memory))
         runs = list(sorted_runs(values, by_key(key, order, self._funcs)))
         return stage_of(_given, runs), sorted_by(tail, self._funcs)
 

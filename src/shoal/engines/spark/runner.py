@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cmp_to_key, partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, assert_never
 
+from shoal.api.options import Statistics
 from shoal.engines.duckdb.queries import use_threads
-from shoal.engines.duckdb.runner import Compiled, Scans, compare_by, first_values
+from shoal.engines.duckdb.runner import Compiled, Scans, compare_by, count_scan, matched_rows
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.spark.exchange import Ranked, SortedRun, sorted_by_tasks, sorted_runs, stage_of
@@ -129,6 +130,8 @@ class OnSpark:
 
     def run(self, context: Run) -> Iterator[Value]:
         """The values that come out."""
+        if context.measure:
+            self.measure(context.statistics)
         match self._whole.output:
             case Groups(op) as groups:
                 packs = self._stretches() if groups.is_ordered else self._any_packs()
@@ -138,7 +141,7 @@ class OnSpark:
             case Limit(rows) as first if rows.order is RowOrder.SORTED:
                 return self._first_sorted(first)
             case Limit(_, count):
-                return first_values(self._rows(), count)
+                return islice(self._rows(), count)
             case Last(_, count):
                 return iter(deque(self._rows(), maxlen=count))
             case Rows():
@@ -146,6 +149,15 @@ class OnSpark:
             case Fuse():
                 raise AssertionError("tasks do not fuse rows: `_for_tasks` ends before it")
         assert_never(self._whole.output)
+
+    def measure(self, statistics: Statistics) -> None:
+        """Count all that tasks read; with a filter, by tasks that count what meets it."""
+        matched = sum(source.count for source in self._scan.sources)
+        if self._source.filter is not None:
+            packs = (tuple(source for run in pack for source in run) for pack in self._any_packs())
+            tasks = [CountRows(self._source, pack, self._funcs) for pack in packs]
+            matched = sum(run_tasks(_run, tasks, at_once=True))
+        count_scan(statistics, self._scan.sources, matched)
 
     def _with_tail(self, context: Run) -> Iterator[Value]:
         """All rows, after what tasks do with them by the interpreter."""
@@ -185,7 +197,7 @@ class OnSpark:
         ]
         rank = cmp_to_key(partial(compare_by, self._whole.directions[:count]))
         merged = heapq.merge(*streams, key=lambda pair: rank(pair[0]))
-        return first_values((value for _, value in merged), first.count)
+        return islice((value for _, value in merged), first.count)
 
     # ---- jobs
 
@@ -240,7 +252,7 @@ def _stretches(runs: Sequence[tuple[Source, ...]], count: int) -> list[Pack]:
 
 
 def _rows(run: tuple[Source, ...]) -> int:
-    return sum(sum(source.counts) for source in run)
+    return sum(source.count for source in run)
 
 
 # ---- in tasks
@@ -315,5 +327,18 @@ class PartialGroups:
         return encoded(self.work.compiled().partials(Run()))
 
 
-def _run(task: ReadRows | SortRows | FirstRows | PartialGroups) -> Iterator[Any]:
+@dataclass(frozen=True, slots=True)
+class CountRows:
+    """Returns how many rows meet the filter of a scan."""
+
+    source: plan.PoolScan
+    read: tuple[Source, ...]
+    funcs: tuple[plan.Func, ...]
+
+    def run(self) -> Iterator[int]:
+        use_threads(1)
+        yield matched_rows(self.source, self.read, self.funcs)
+
+
+def _run(task: ReadRows | SortRows | FirstRows | PartialGroups | CountRows) -> Iterator[Any]:
     return task.run()

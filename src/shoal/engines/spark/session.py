@@ -18,9 +18,14 @@ from shoal.engines.spark.java import find_java
 from shoal.engines.spark.places import remove_scratch_directory
 from shoal.engines.spark.settings import Reach, configuration, is_remote, reach_of
 from shoal.errors import Unsupported
+from shoal.lazy import lazy, load
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from shoal.engines.spark import opening
+else:
+    opening = lazy("shoal.engines.spark.opening")
 
 _ABOUT_PANDAS = "PySpark does not yet fully support pandas"
 """A warning of all that goes through Python, `mapInArrow` included, where no pandas is at work."""
@@ -72,8 +77,7 @@ def _start(master: str | None) -> SparkSession:
     try:
         conf = configuration(master)
         booting = _boot(master, conf)
-        from shoal.engines.spark import opening  # noqa: PLC0415 - pyspark is imported while the JVM boots
-
+        load(opening)  # and with it pyspark, while the JVM boots
         if master and is_remote(master):
             return opening.open_remote(master, conf)
         return opening.open_session(master, conf, booting)

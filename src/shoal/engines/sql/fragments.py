@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shoal.engines.aggregates import Kept, rows_kept
 from shoal.engines.sql.algebra import Fragment, Fuse, Groups, Last, Limit, RowOrder, Rows
 from shoal.engines.sql.expansions import unrolled, yielded
 from shoal.engines.sql.frames import Flat, Frame, Order, flatten
@@ -16,7 +17,7 @@ from shoal.engines.sql.neighbours import uniq
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import apply, filtered, projected
 from shoal.engines.sql.orders import key_order, sort_order
-from shoal.engines.sql.reductions import ALL, halves, reductions, row_types
+from shoal.engines.sql.reductions import halves, reductions, row_types
 from shoal.engines.sql.summaries import summarize
 from shoal.engines.sql.tables import MOST_UNITED, first_rows, united
 from shoal.lang import plan
@@ -275,7 +276,7 @@ def _turned(order: Order) -> Order:
 
 def _summarized(op: plan.Summarize, rows: _Rows, is_split: bool) -> Groups | _Rows:
     """Groups as rows if SQL makes them whole, else partial results."""
-    if not is_split and op.aggs and all(agg.name in ALL for _, agg in op.aggs):
+    if not is_split and op.aggs and all(rows_kept(agg.name) is Kept.ALL for _, agg in op.aggs):
         raise NotColumnar("aggregates that take all rows, in order: nothing is gained")
     plain, kept = halves(op)
     summaries = tuple(summarize(plain, frame) for frame in rows.frames)

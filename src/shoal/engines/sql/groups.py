@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
-from shoal.engines.sql import build
+from shoal.engines.aggregates import Outcome
+from shoal.engines.sql import build, nodes
 from shoal.engines.sql.build import Cond
 from shoal.engines.sql.expressions import combined, record_node
 from shoal.engines.sql.frames import Case, Frame
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, Outcomes, always, const, fields_of
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, always, const, fields_of
 from shoal.engines.sql.operators import MOST_CASES
 from shoal.engines.sql.summaries import GROUP, Result, Summary
 from shoal.engines.sql.tables import flat_node
@@ -59,23 +60,23 @@ def _record_of(tree: dict[str, Any]) -> Node:
 def _outcomes(result: Result) -> Outcomes:
     """What one aggregate is in a group."""
     columns = [build.column(name) for name in result.columns]
-    match result.kind:
-        case "nothing":
-            return const(NULL)
-        case "no bool":
-            return const(Value(t.BOOL, None))
-        case "count":
-            if not columns:
-                return const(Value(t.UINT64, 0))
-            return always(Leaf(t.UINT64, build.cast(columns[0], "UBIGINT")))
-        case "mean":
+    match result.outcome:
+        case Outcome.COUNT:
+            return always(Leaf(t.UINT64, build.cast(columns[0], "UBIGINT"))) if columns else const(Value(t.UINT64, 0))
+        case Outcome.MEAN:
             if not columns:
                 return const(Value(t.FLOAT64, None))
             total, count = columns
             divisor = build.call("nullif", build.cast(count, "DOUBLE"), build.integer(0))
             return always(Leaf(t.FLOAT64, build.divided(total, divisor)))
-    found = Leaf(result.type, columns[0])
-    if result.kind == "bool" or not result.consumed:
-        return always(found)
-    fed = build.binary(">", build.column(result.consumed), build.integer(0))
-    return Outcome(fed, found), Outcome(build.negated(fed), Const(NULL))
+        case Outcome.BOOL:
+            return always(Leaf(t.BOOL, columns[0])) if columns else const(Value(t.BOOL, None))
+        case Outcome.NUMBER:
+            if not columns:
+                return const(NULL)
+            number = Leaf(result.type, columns[0])
+            if not result.consumed:
+                return always(number)
+            is_fed = build.binary(">", build.column(result.consumed), build.integer(0))
+            return nodes.Outcome(is_fed, number), nodes.Outcome(build.negated(is_fed), Const(NULL))
+    assert_never(result.outcome)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from sqlglot import exp
 
+from shoal.engines.aggregates import Kept, rows_kept
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
 from shoal.engines.sql.comparisons import is_null
@@ -34,12 +36,6 @@ from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import MISSING, QUIET, Value
 
-DISTINCT = frozenset({"dcount", "union"})
-FIRST = frozenset({"any", "fuse"})
-ALL = frozenset({"collect", "collect_map"})
-KEPT = DISTINCT | FIRST | ALL
-"""The aggregates that keep values."""
-
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
@@ -57,20 +53,23 @@ class Reduction:
 
 def halves(op: plan.Summarize) -> tuple[plan.Summarize, tuple[plan.Summarize, ...]]:
     """What SQL computes of an aggregation; and for each aggregate that keeps values how its rows are aggregated."""
-    plain = plan.Summarize(tuple(a for a in op.aggs if a[1].name not in KEPT), op.keys, op.limit)
+    plain = plan.Summarize(tuple(a for a in op.aggs if rows_kept(a[1].name) is None), op.keys, op.limit)
     keys = tuple((path, plan.This((f"k{i}",))) for i, (path, _) in enumerate(op.keys))
     kept = tuple(
         plan.Summarize(((path, plan.Agg(agg.name, plan.This(("v",)))),), keys, partials_out=True)
         for path, agg in op.aggs
-        if agg.name in KEPT
+        if rows_kept(agg.name) is not None
     )
     return plain, kept
 
 
 def reductions(op: plan.Summarize, frames: Sequence[Frame]) -> tuple[tuple[Reduction, ...], ...]:
     """For each aggregate that keeps values the rows of each frame that matter to it."""
-    wanted = [agg for _, agg in op.aggs if agg.name in KEPT]
-    return tuple(tuple(_reduced(op, agg, frame) for frame in frames) for agg in wanted)
+    return tuple(
+        tuple(_reduced(op, agg, kept, frame) for frame in frames)
+        for _, agg in op.aggs
+        if (kept := rows_kept(agg.name)) is not None
+    )
 
 
 def row_types(frames: Sequence[Frame]) -> tuple[Reduction, ...]:
@@ -80,25 +79,28 @@ def row_types(frames: Sequence[Frame]) -> tuple[Reduction, ...]:
     )
 
 
-def _reduced(op: plan.Summarize, agg: plan.Agg, frame: Frame) -> Reduction:
+def _reduced(op: plan.Summarize, agg: plan.Agg, kept: Kept, frame: Frame) -> Reduction:
     if agg.where is not None:
         frame = filtered(frame, agg.where)
-    frame = changed(frame, lambda node: _row(op, agg, node))
-    if agg.name in DISTINCT:
-        return _distinct(frame)
-    if agg.name in FIRST:
-        return _first(frame)
-    flat = flatten(frame.cases)
-    return Reduction(frame.select([*flat.columns(), *frame.order_columns()]), flat, frame.order)
+    frame = changed(frame, lambda node: _row(op, agg, kept, node))
+    match kept:
+        case Kept.DISTINCT:
+            return _distinct(frame)
+        case Kept.FIRST:
+            return _first(frame)
+        case Kept.ALL:
+            flat = flatten(frame.cases)
+            return Reduction(frame.select([*flat.columns(), *frame.order_columns()]), flat, frame.order)
+    assert_never(kept)
 
 
-def _row(op: plan.Summarize, agg: plan.Agg, node: Node) -> Outcomes:
+def _row(op: plan.Summarize, agg: plan.Agg, kept: Kept, node: Node) -> Outcomes:
     """The keys and the value of a row; what is missing is left out."""
     if agg.expr is None:
         raise NotColumnar("an aggregate of nothing")
     made: list[Outcome] = []
     for o in value(agg.expr, node):
-        if (agg.name in FIRST or isinstance(o.node, Const)) and is_known_error(o.node, MISSING):
+        if (kept is Kept.FIRST or isinstance(o.node, Const)) and is_known_error(o.node, MISSING):
             made.append(Outcome(o.when, Const(QUIET)))
             continue
         # A fusion looks at nothing but types.

@@ -7,13 +7,13 @@ put together afterwards by the interpreter, from partial results.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from sqlglot import exp
 
+from shoal.engines.aggregates import Outcome, SqlFunction, sql_function
 from shoal.engines.interp.aggregates.numeric import KINDS
 from shoal.engines.sql import build
 from shoal.engines.sql.arithmetic import wrapped
@@ -36,10 +36,11 @@ ONLY_SHAPE = -1
 class Result:
     """How one aggregate comes out of a combination: columns of SQL, and the partial result that they make."""
 
-    kind: str
-    """What the columns are: see `results`."""
+    outcome: Outcome
+    """What the columns mean."""
     type: t.Type
     columns: tuple[str, ...] = ()
+    """None, if the aggregate is fed nothing."""
     consumed: str = ""
     """The column that counts what was fed to it; "" if all rows of the group were."""
 
@@ -101,7 +102,7 @@ def summarize(op: plan.Summarize, frame: Frame) -> Summary:
     if op.partials_in or op.partials_out or op.limit:
         raise NotColumnar("partial results")
     for _, agg in op.aggs:
-        if agg.name not in AGGREGATES:
+        if sql_function(agg.name) is None:
             raise NotColumnar(f"the aggregate {agg.name}")
     wheres = [None if agg.where is None else agg.where for _, agg in op.aggs]
     found: dict[_Types, _Gathered] = {}
@@ -167,42 +168,38 @@ def _fed(agg: plan.Agg, node: Node | None) -> tuple[Node | None, t.Type | Value 
     """What an aggregate is fed, and the kind in which it computes it. What it ignores is as good as missing."""
     if node is None:
         return None, None
-    kind = _KINDS[agg.name](node.type.under)
+    kind = _kind_of(_function(agg).outcome, node.type.under)
     if kind is None or (agg.name == "count" and _is_missing(node)):
         return Const(MISSING), MISSING
     return node, kind
 
 
-def _kind_of_mean(typ: t.Type) -> t.Type | None:
-    if typ is t.STRING:
-        raise NotColumnar("a mean of texts")
-    return t.FLOAT64 if t.is_number(_no_union(typ)) else None
+def _function(agg: plan.Agg) -> SqlFunction:
+    function = sql_function(agg.name)
+    assert function is not None  # `summarize` has looked
+    return function
+
+
+def _kind_of(outcome: Outcome, typ: t.Type) -> t.Type | None:
+    """The kind in which an aggregate computes values of a type; None if it ignores them."""
+    match outcome:
+        case Outcome.COUNT:
+            return t.NULL
+        case Outcome.BOOL:
+            return t.BOOL if typ is t.BOOL else None
+        case Outcome.NUMBER:
+            return KINDS.get(_no_union(typ))
+        case Outcome.MEAN:
+            if typ is t.STRING:
+                raise NotColumnar("a mean of texts")
+            return t.FLOAT64 if t.is_number(_no_union(typ)) else None
+    assert_never(outcome)
 
 
 def _no_union(typ: t.Type) -> t.Type:
     if isinstance(typ, t.Union):
         raise NotColumnar("an aggregate of unions")
     return typ
-
-
-def _kind_of_number(typ: t.Type) -> t.Type | None:
-    return KINDS.get(_no_union(typ))
-
-
-def _kind_of_bool(typ: t.Type) -> t.Type | None:
-    return t.BOOL if typ is t.BOOL else None
-
-
-_KINDS: dict[str, Callable[[t.Type], t.Type | None]] = {
-    "and": _kind_of_bool,
-    "avg": _kind_of_mean,
-    "count": lambda typ: t.NULL,
-    "max": _kind_of_number,
-    "min": _kind_of_number,
-    "or": _kind_of_bool,
-    "sum": _kind_of_number,
-}
-"""The kind in which an aggregate computes values of a type; None if it ignores them."""
 
 
 def _is_missing(node: Node) -> bool:
@@ -276,8 +273,8 @@ class _Maker:
     def _result(self, code: int, combination: _Gathered, i: int, taken: Sql | None) -> Result:
         agg = self._op.aggs[i][1]
         if agg.expr is not None and not combination.fed(i):
-            return Result(_UNFED.get(agg.name, "nothing"), t.NULL)
-        return AGGREGATES[agg.name](_Argument(self, i, combination, taken))
+            return Result(_function(agg).outcome, t.NULL)
+        return _computed(_function(agg), _Argument(self, i, combination, taken))
 
     def argument(self, i: int, combination: _Gathered, kind: str) -> Sql:
         """The column with the arguments of one aggregate in one combination."""
@@ -355,70 +352,53 @@ class _Argument:
         """How many values there are, nulls among them."""
         return _count() if self.taken is None else exp.Filter(this=_count(), expression=exp.Where(this=self.taken))
 
-    def result(self, kind: str, typ: t.Type, *columns: Sql) -> Result:
+    def result(self, outcome: Outcome, typ: t.Type, *columns: Sql) -> Result:
         """How results come out."""
         names = tuple(self.maker.output(sql) for sql in columns)
         consumed = "" if self.taken is None else self.maker.output(self.count())
-        return Result(kind, typ, names, consumed)
+        return Result(outcome, typ, names, consumed)
 
 
 def _count() -> Sql:
     return exp.Count(this=exp.Star())
 
 
-def _counted(arg: _Argument) -> Result:
-    return arg.result("count", t.UINT64, arg.count())
+def _computed(function: SqlFunction, arg: _Argument) -> Result:
+    """The SQL of an aggregate."""
+    outcome = function.outcome
+    match outcome:
+        case Outcome.COUNT:
+            return arg.result(outcome, t.UINT64, arg.count())
+        case Outcome.BOOL:
+            return arg.result(outcome, t.BOOL, build.call(function.name, arg.column("BOOLEAN")))
+        case Outcome.MEAN:
+            column = arg.column("DOUBLE")
+            return arg.result(outcome, t.FLOAT64, build.call("sum", column), build.call("count", column))
+        case Outcome.NUMBER:
+            number = _sum(arg) if function.name == "sum" else _extreme(function.name, arg)
+            return arg.result(outcome, arg.kind, number)
+    assert_never(outcome)
 
 
-def _summed(arg: _Argument) -> Result:
-    kind = arg.kind
-    if kind is t.FLOAT64:
-        return arg.result("value", kind, build.call("sum", arg.column("DOUBLE")))
-    column = arg.column("UBIGINT" if kind is t.UINT64 else "BIGINT")
-    return arg.result("value", kind, wrapped_sum(build.call("sum", column), kind))
+def _sum(arg: _Argument) -> Sql:
+    if arg.kind is t.FLOAT64:
+        return build.call("sum", arg.column("DOUBLE"))
+    return wrapped_sum(build.call("sum", arg.column(_whole(arg.kind))), arg.kind)
+
+
+def _whole(kind: t.Type) -> str:
+    return "UBIGINT" if kind is t.UINT64 else "BIGINT"
 
 
 def wrapped_sum(sql: Sql, kind: t.Type) -> Sql:
-    """A sum, which the engine makes of 128 bits, as a number of 64."""
+    """A sum, which the engine computes in 128 bits, as a number of 64."""
     return wrapped(build.cast(sql, "HUGEINT"), kind)
 
 
-def _extreme(name: str) -> Callable[[_Argument], Result]:
-    def compute(arg: _Argument) -> Result:
-        kind = arg.kind
-        if kind is not t.FLOAT64:
-            column = arg.column("UBIGINT" if kind is t.UINT64 else "BIGINT")
-            return arg.result("value", kind, build.call(name, column))
-        # A NaN counts only if there is nothing else.
-        column = arg.column("DOUBLE")
-        number = build.choose([(build.negated(build.is_nan(column)), column)])
-        found = exp.Coalesce(this=build.call(name, number), expressions=[build.call("min", column)])
-        return arg.result("value", kind, found)
-
-    return compute
-
-
-def _mean(arg: _Argument) -> Result:
+def _extreme(name: str, arg: _Argument) -> Sql:
+    if arg.kind is not t.FLOAT64:
+        return build.call(name, arg.column(_whole(arg.kind)))
+    # A NaN counts only if there is nothing else.
     column = arg.column("DOUBLE")
-    return arg.result("mean", t.FLOAT64, build.call("sum", column), build.call("count", column))
-
-
-def _logical(name: str) -> Callable[[_Argument], Result]:
-    def compute(arg: _Argument) -> Result:
-        return arg.result("bool", t.BOOL, build.call(name, arg.column("BOOLEAN")))
-
-    return compute
-
-
-_UNFED = {"and": "no bool", "avg": "mean", "count": "count", "or": "no bool"}
-"""What comes of aggregates that are fed nothing, if it is not null."""
-
-AGGREGATES: dict[str, Callable[[_Argument], Result]] = {
-    "and": _logical("bool_and"),
-    "avg": _mean,
-    "count": _counted,
-    "max": _extreme("max"),
-    "min": _extreme("min"),
-    "or": _logical("bool_or"),
-    "sum": _summed,
-}
+    number = build.choose([(build.negated(build.is_nan(column)), column)])
+    return exp.Coalesce(this=build.call(name, number), expressions=[build.call("min", column)])

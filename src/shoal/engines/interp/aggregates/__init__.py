@@ -1,1 +1,1 @@
-"""The aggregate functions, one class each; `table` has them by name."""
+"""The states of aggregates in the interpreter, one class each; `shoal.engines.aggregates` has them by name."""

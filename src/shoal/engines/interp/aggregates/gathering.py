@@ -170,7 +170,8 @@ def _out_of_union(typ: t.Type, data: Data) -> Value:
     return value.under() if isinstance(typ.under, t.Union) else value
 
 
-_TYPES = t.array(t.TYPE)
+TYPES = t.array(t.TYPE)
+"""The partial result of a fusion."""
 
 
 class Fuse:
@@ -188,7 +189,7 @@ class Fuse:
         return contained(lambda: Value(t.TYPE, self._fusion.type))
 
     def partial(self) -> Value:
-        return Value(_TYPES, self._fusion.types)
+        return Value(TYPES, self._fusion.types)
 
     def merge(self, partial: Value) -> None:
         for typ in partial.data:

@@ -37,7 +37,8 @@ def _in_kind(kind: t.Primitive, amount: Any) -> Any:
 
 _PLACES: dict[t.Type, int] = {t.UINT64: 0, t.INT64: 1, t.DURATION: 1, t.TIME: 1, t.FLOAT64: 2}
 """Where numbers of each kind are kept."""
-_NAMES = ("unsigned", "signed", "float")
+NUMBERS = ("unsigned", "signed", "float")
+"""The fields of a partial result: a number of each kind that was seen."""
 
 
 class _Reducer:
@@ -100,10 +101,10 @@ class _Reducer:
             NULL if kind is None else Value(kind, None if amount is None else _in_kind(kind, amount))
             for kind, amount in zip(self._kinds, self._amounts, strict=True)
         ]
-        return record(zip(_NAMES, parts, strict=True))
+        return record(zip(NUMBERS, parts, strict=True))
 
     def merge(self, partial: Value) -> None:
-        for name in _NAMES:
+        for name in NUMBERS:
             found = partial.field(name)
             if found is not None:
                 self.consume(found)
@@ -162,7 +163,8 @@ class Max(_Reducer):
         return data if data > amount or amount != amount else amount
 
 
-_MEAN = t.record((("sum", t.FLOAT64), ("count", t.UINT64)))
+MEAN = t.record((("sum", t.FLOAT64), ("count", t.UINT64)))
+"""The partial result of a mean."""
 
 
 class Average:
@@ -184,7 +186,7 @@ class Average:
         return Value(t.FLOAT64, self._sum / self._count if self._count else None)
 
     def partial(self) -> Value:
-        return Value(_MEAN, (self._sum, self._count))
+        return Value(MEAN, (self._sum, self._count))
 
     def merge(self, partial: Value) -> None:
         total, count = partial.data
@@ -204,4 +206,4 @@ def _float_of(value: Value) -> float | None:
 def partial_number(value: Value) -> Value:
     """The partial result of `sum`, `min` or `max` that holds one number, or the null of its kind."""
     parts = [value if place == _PLACES.get(value.type) else NULL for place in range(3)]
-    return record(zip(_NAMES, parts, strict=True))
+    return record(zip(NUMBERS, parts, strict=True))

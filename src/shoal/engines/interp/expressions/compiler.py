@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from shoal.engines.interp.aggregates.table import AGGREGATES
+from shoal.engines.aggregates import AGGREGATES
 from shoal.engines.interp.environment import Eval
 from shoal.engines.interp.expressions import access, arithmetic, calls, compare, construct, logic, search
 from shoal.engines.interp.expressions.calls import Stream
@@ -118,7 +118,8 @@ class ExpressionCompiler:
 
     def _running(self, expr: plan.Agg) -> Eval:
         self._slots += 1
-        return calls.running(self._slots, AGGREGATES[expr.name], self.optional(expr.expr), self.optional(expr.where))
+        state = AGGREGATES[expr.name].state
+        return calls.running(self._slots, state, self.optional(expr.expr), self.optional(expr.where))
 
     def _body(self, index: int) -> list[Eval]:
         """The body of a function. One that counts has its own state at each place it is called from."""

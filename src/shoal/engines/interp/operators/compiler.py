@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from shoal.engines.interp.aggregates.table import AGGREGATES, GROWING
+from shoal.engines.aggregates import AGGREGATES
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.engines.interp.expressions.compiler import ExpressionCompiler
 from shoal.engines.interp.operators import flow, ordering, records, simple
 from shoal.engines.interp.operators.flow import Split
 from shoal.engines.interp.operators.join import Side, join
-from shoal.engines.interp.operators.scan import default_scan, opened_scan
+from shoal.engines.interp.operators.scan import default_scan, opened_scan, physical_scan
 from shoal.engines.interp.operators.summarize import Aggregation, summarized
 from shoal.errors import InvalidInput
 from shoal.lang import plan
@@ -83,7 +83,7 @@ class Compiler:
             case plan.FileScan() | plan.HttpScan() | plan.PoolScan():
                 return opened_scan(op, self._keep(op.filter))
             case plan.Physical():
-                return opened_scan(op, simple.passed)
+                return physical_scan(op)
             case plan.MetaScan():
                 # The filter of a tap is about the data: it says which objects to list, it does not test them.
                 return opened_scan(op, self._keep(None))
@@ -178,7 +178,8 @@ class Compiler:
 
     def _aggregation(self, path: plan.Path, agg: plan.Agg) -> Aggregation:
         expr, where = self.exprs.optional(agg.expr), self.exprs.optional(agg.where)
-        return Aggregation(path, AGGREGATES[agg.name], expr, where, agg.name in GROWING)
+        spec = AGGREGATES[agg.name]
+        return Aggregation(path, spec.state, expr, where, spec.grows)
 
 
 def chained(stages: list[Stream]) -> Stream:

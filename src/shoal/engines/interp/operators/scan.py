@@ -22,6 +22,11 @@ def opened_scan(scan: plan.Scan, keep: Stream) -> Stream:
     return lambda values, env: measured(env.run.open_scan(scan), keep, env)
 
 
+def physical_scan(scan: plan.Physical) -> Stream:
+    """The output of another engine, which counts what it reads by itself."""
+    return lambda values, env: env.run.stop.checked(env.run.open_scan(scan))
+
+
 def measured(values: Iterator[Value], keep: Stream, env: Env) -> Iterator[Value]:
     """What the filter keeps of values; both sides of it are counted if the run wants to know."""
     values = env.run.stop.checked(values)
