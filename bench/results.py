@@ -12,7 +12,7 @@ from pathlib import Path
 from tools.java import java_version
 
 from bench.tables import Table
-from shoal.engines.spark.java import find_java
+from shoal.engines.spark.installation import find_java
 
 FILE = Path(__file__).parent / "RESULTS.md"
 SERVICE_FILE = Path(__file__).parent / "SERVICE.md"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.engines.duckdb.sandbox import run_statement
-from shoal.engines.spark.tasks import RunFragment
+from shoal.engines.spark.table_tasks import RunFragment
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.plain import DUCKDB, SPARK, SPARK_INTEGERS
 from shoal.engines.tables.statements import Condition, Statement

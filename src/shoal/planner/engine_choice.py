@@ -15,10 +15,10 @@ from shoal.lake.workers import HERE, Choose, Workers
 from shoal.lazy import lazy, load
 
 if TYPE_CHECKING:
-    from shoal.engines.spark import jobs, piles
+    from shoal.engines.spark import jobs, shuffle
 else:
     jobs = lazy("shoal.engines.spark.jobs")
-    piles = lazy("shoal.engines.spark.piles")
+    shuffle = lazy("shoal.engines.spark.shuffle")
 
 Engine = Literal["auto", "interp", "duckdb", "spark"]
 ENGINES: tuple[Engine, ...] = ("auto", "interp", "duckdb", "spark")
@@ -112,8 +112,8 @@ def choose_workers(name: str | None) -> Choose:
 def spark_workers() -> Workers:
     """Spark tasks, a few for each core."""
     try:
-        load(jobs, piles)
-        return Workers(jobs.run_tasks, piles.regroup, jobs.task_count(), is_elsewhere=True)
+        load(jobs, shuffle)
+        return Workers(jobs.run_tasks, shuffle.regroup, jobs.task_count(), is_elsewhere=True)
     except ModuleNotFoundError as e:
         if e.name is None or e.name.split(".")[0] not in _PYSPARK:
             raise

@@ -21,12 +21,12 @@ from shoal.planner.prune import key_range, prune
 if TYPE_CHECKING:
     import numpy
 
-    from shoal.engines.duckdb import matching
+    from shoal.engines.duckdb import queries
     from shoal.formats.columns.batches import Rows
     from shoal.planner import scan_units
 else:
     numpy = lazy("numpy")
-    matching = lazy("shoal.engines.duckdb.matching")
+    queries = lazy("shoal.engines.duckdb.queries")
     scan_units = lazy("shoal.planner.scan_units")
 
 
@@ -48,7 +48,7 @@ class Predicate:
     def rows(self, pool: Pool, o: DataObject) -> Rows:
         """The numbers of the rows that the filter is true for; it is not for false, null and errors."""
         if not is_small(o.size) and o.shapes is not None:
-            rows = matching.matching_rows(scan_units.make_source(pool, o), self.condition, self.program.funcs)
+            rows = queries.matching_rows(scan_units.make_source(pool, o), self.condition, self.program.funcs)
             if rows is not None:
                 return rows
         return self._interpreted_rows(pool, o)

@@ -19,7 +19,7 @@ from shoal.access.view import policy_of
 from shoal.engines.duckdb.runner import Compiled
 from shoal.engines.interp.type_names import needs_names
 from shoal.engines.spark.runner import packed
-from shoal.engines.spark.tasks import ReadObjects, RunFragment, Task, rows_in_form
+from shoal.engines.spark.table_tasks import ReadObjects, RunFragment, Task, rows_in_form
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.plain import SPARK, SPARK_INTEGERS, Style

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from shoal.engines.spark.jobs import cores, run_tasks
-from shoal.engines.spark.piles import regroup
+from shoal.engines.spark.shuffle import regroup
 from shoal.lake.workers import Workers
 
 Victim = Literal["task", "executor"]

@@ -9,7 +9,7 @@ import pytest
 from tests.engines.spark.conftest import Bench
 
 from shoal.engines.spark import archive
-from shoal.engines.spark.java import find_java
+from shoal.engines.spark.installation import find_java
 from shoal.testing.tiers import IS_LONG
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
-from shoal.engines.spark.java import find_java
+from shoal.engines.spark.installation import find_java, spark_jars
 from shoal.engines.spark.jvm import OPTIONS
-from shoal.engines.spark.places import spark_jars
 
 LEFT_OUT = {"--add-modules=jdk.incubator.vector", "-Dderby.connection.requireAuthentication=false", "-Xmx1g"}
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from tests.engines.spark.conftest import Bench
 
-from shoal.engines.spark.java import find_java
-from shoal.engines.spark.places import spark_jars
+from shoal.engines.spark.installation import find_java, spark_jars
 from shoal.engines.spark.session import spark_session
 from shoal.errors import InvalidInput, ShoalError, Unsupported
 from shoal.testing.tiers import IS_LONG

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.engines.spark.places import remove_scratch_directory
+from shoal.engines.spark.installation import remove_scratch_directory
 from shoal.engines.spark.settings import SETTINGS, Reach, configuration
 
 

@@ -1,12 +1,22 @@
-"""Queries over the files and tables of data objects, by DuckDB."""
+"""Queries over the files and tables of data objects, by DuckDB.
+
+Measured with DuckDB 2.0, by sorting, grouping and joining three million rows: `memory_limit` and
+`max_temp_directory_size` hold, and belong to a database, not to a connection. `operator_memory_limit`, which belongs to
+a connection, limits nothing. So a query with a memory limit has a database of its own. State that cannot go to disk,
+such as that of `list`, fails beyond the limit.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
+from pathlib import Path
+from tempfile import gettempdir
 from weakref import WeakKeyDictionary, finalize
 
 import duckdb
@@ -15,14 +25,43 @@ import pyarrow as pa
 from sqlglot import exp
 
 from shoal.engines.duckdb.formulas import Functions
-from shoal.engines.duckdb.memory import memory_settings, out_of_memory
 from shoal.engines.sql import build
 from shoal.engines.sql.formulas import Computed
 from shoal.engines.sql.frames import Item, scan_frame
+from shoal.engines.sql.nodes import NotColumnar
+from shoal.engines.sql.operators import filtered
 from shoal.engines.stopping import Stop, current
 from shoal.engines.units import Source
+from shoal.errors import ShoalError, StorageFailure
+from shoal.formats.columns.batches import Rows
 from shoal.formats.columns.layouts import layout_of
+from shoal.lang import plan
 from shoal.lang.frames import deep_frames
+from shoal.lang.walk import has_aggregate
+
+DISK_PER_MEMORY = 16
+"""How much more may go to disk than is held in memory."""
+_OUT_OF_MEMORY = "Out of Memory Error"
+_numbers = count()
+
+
+def memory_settings(memory: int | None) -> dict[str, str]:
+    """The configuration of a new database; None is all the memory that DuckDB takes by itself."""
+    # Two databases in one directory would write the same files, and without one they go where the user stands.
+    made = {"temp_directory": str(Path(gettempdir()) / f"shoal-{os.getpid()}-{next(_numbers)}")}
+    if memory is not None:
+        made |= {"memory_limit": f"{memory}B", "max_temp_directory_size": f"{DISK_PER_MEMORY * memory}B"}
+    return made
+
+
+def out_of_memory(stop: Stop, error: Exception) -> ShoalError | None:
+    """The error of a query that needs more memory than there is; None for another error."""
+    if not str(error).startswith(_OUT_OF_MEMORY):
+        return None
+    if stop.memory is not None:
+        return stop.out_of_memory()
+    return StorageFailure(f"DuckDB: {str(error).splitlines()[0]}")
+
 
 _BATCH_ROWS = 8192
 _DIALECT = "duckdb"
@@ -186,3 +225,20 @@ def _table(sources: list[Source]) -> pa.Table:
         table = table.append_column("file_index", pa.array(np.full(len(table), number, np.int64)))
         tables.append(table.append_column("file_row_number", pa.array(np.arange(len(table), dtype=np.int64))))
     return pa.concat_tables(tables)
+
+
+def matching_rows(source: Source, condition: plan.Expr, funcs: Sequence[plan.Func]) -> Rows | None:
+    """The numbers of the rows, ascending; None if the condition has no columnar form."""
+    if has_aggregate(condition, funcs):
+        return None
+    group = Group(0, [source])
+    try:
+        frame = filtered(group.frame, condition)
+    except NotColumnar:
+        return None
+    if not frame.cases:
+        return np.zeros(0, np.int64)
+    query = frame.select([("row", build.column("file_row_number"))])
+    batches = list(query_batches(query, {0: (group, [source])}))
+    rows: Rows = np.sort(pa.Table.from_batches(batches).column("row").to_numpy()) if batches else np.zeros(0, np.int64)
+    return rows.astype(np.int64)

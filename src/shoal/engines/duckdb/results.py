@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from shoal.engines.aggregates import Outcome
 from shoal.engines.interp.aggregates.numeric import MEAN, partial_number
 from shoal.engines.interp.operators.records import nested_record
+from shoal.engines.sql.aggregation import GROUP, Result, Summary
 from shoal.engines.sql.frames import Flat
-from shoal.engines.sql.summaries import GROUP, Result, Summary
 from shoal.formats.columns.fusion import to_batch
 from shoal.formats.columns.layouts import SHAPE, Leaf, Struct
 from shoal.formats.columns.physical import arrow_type

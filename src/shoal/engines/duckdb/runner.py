@@ -18,12 +18,12 @@ from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.interp.reshape import FuseState
+from shoal.engines.sql.aggregation import ONLY_SHAPE
 from shoal.engines.sql.algebra import Fuse, Groups, Last, Limit, RowOrder, Rows
 from shoal.engines.sql.fragments import ScanRows, compile_fragment
 from shoal.engines.sql.frames import Flat, Frame, ordered_by
+from shoal.engines.sql.kept_rows import Reduction
 from shoal.engines.sql.nodes import NotColumnar
-from shoal.engines.sql.reductions import Reduction
-from shoal.engines.sql.summaries import ONLY_SHAPE
 from shoal.engines.units import Scan, Source
 from shoal.lang import plan
 from shoal.lang.aggregates import split_aggregates

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import duckdb
 import pyarrow as pa
 
-from shoal.engines.duckdb.memory import memory_settings, out_of_memory
+from shoal.engines.duckdb.queries import memory_settings, out_of_memory
 from shoal.engines.duckdb.views import Views
 from shoal.engines.stopping import current
 from shoal.engines.tables.forms import TableForm

@@ -14,8 +14,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from shoal.engines.spark.java import find_java
-from shoal.engines.spark.places import cache_directory, spark_jars
+from shoal.engines.spark.installation import cache_directory, find_java, spark_jars
 from shoal.errors import Unsupported
 
 _PATIENCE = 900

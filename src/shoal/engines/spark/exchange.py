@@ -15,8 +15,7 @@ from functools import cmp_to_key, partial
 from typing import Any, NamedTuple, TypeVar
 
 from shoal.engines.interp.engine import sort_order
-from shoal.engines.spark.jobs import cores, framed, opened, stage, stream
-from shoal.engines.spark.values import decoded, encoded
+from shoal.engines.spark.jobs import cores, decoded, encoded, framed, opened, stage, stream
 from shoal.errors import ShoalError
 from shoal.lang import plan
 from shoal.model.values import Value

@@ -6,6 +6,7 @@ what they are, and at once; any other fails its task, which Spark tries again el
 
 from __future__ import annotations
 
+import io
 import pickle
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -19,7 +20,36 @@ from shoal.engines.progress import watcher
 from shoal.engines.spark.session import spark_session
 from shoal.engines.stopping import NEVER, current
 from shoal.errors import ShoalError, StorageFailure, Unsupported
+from shoal.formats.zng import stream as zng
 from shoal.ids import new, to_text
+from shoal.model.values import Value
+
+_CHUNK = 1 << 20
+"""Bytes of values that are handed over at a time."""
+
+
+def decoded(data: bytes) -> Iterator[Value]:
+    """The values of one or several streams."""
+    return zng.read(io.BytesIO(data))
+
+
+def encoded(values: Iterable[Value]) -> Iterator[bytes]:
+    """Values as ZNG streams of some size."""
+    out = io.BytesIO()
+    writer = zng.Writer(out)
+    has_any = False
+    for value in values:
+        writer.write(value)
+        has_any = True
+        if out.tell() >= _CHUNK:
+            writer.close()
+            yield out.getvalue()
+            out = io.BytesIO()
+            writer, has_any = zng.Writer(out), False
+    if has_any:
+        writer.close()
+        yield out.getvalue()
+
 
 P = TypeVar("P")
 R = TypeVar("R")

@@ -28,9 +28,8 @@ from shoal.engines.spark.exchange import (
     sorted_runs,
     stage_of,
 )
-from shoal.engines.spark.jobs import framed, stream
-from shoal.engines.spark.tails import NO_TAIL, Tail, before_join, finished, is_for_join, tail_of
-from shoal.engines.spark.values import decoded, encoded
+from shoal.engines.spark.jobs import decoded, encoded, framed, stream
+from shoal.engines.spark.task_operators import NO_TAIL, Tail, before_join, finished, is_for_join, tail_of
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.lang import plan
 from shoal.lang.walk import has_aggregate, operators

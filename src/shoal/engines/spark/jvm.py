@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.engines.spark import archive, logs
-from shoal.engines.spark.places import cluster_variables, scratch_directory, spark_jars
+from shoal.engines.spark.installation import cluster_variables, scratch_directory, spark_jars
 
 _PATIENCE = 60.0
 """Seconds for the JVM to open its gateway; it takes one, on a busy machine ten."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from shoal.engines.spark.places import scratch_directory
+from shoal.engines.spark.installation import scratch_directory
 from shoal.errors import InvalidInput
 
 _LEVELS = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")

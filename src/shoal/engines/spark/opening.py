@@ -19,10 +19,9 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from shoal.engines.spark import logs
+from shoal.engines.spark.installation import find_java, remove_scratch_directory, require_version, scratch_directory
 from shoal.engines.spark.interrupts import handled
-from shoal.engines.spark.java import find_java, require_version
 from shoal.engines.spark.jvm import DidNotStart, Jvm, is_needed, java_options, variables
-from shoal.engines.spark.places import remove_scratch_directory, scratch_directory
 from shoal.engines.spark.settings import Reach, reach_of
 from shoal.errors import Unsupported
 

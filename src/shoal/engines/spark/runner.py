@@ -19,13 +19,12 @@ from shoal.engines.duckdb.runner import Compiled, Scans, compare_by, count_scan,
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.spark.exchange import Ranked, SortedRun, sorted_by_tasks, sorted_runs, stage_of
-from shoal.engines.spark.jobs import run_tasks, task_count
+from shoal.engines.spark.jobs import decoded, encoded, run_tasks, task_count
 from shoal.engines.spark.joins import JOINING, Joined, Side, by_key, check_join, sorted_by
-from shoal.engines.spark.tails import NO_TAIL, Tail, before_join, finished, is_for_join, tail_of
-from shoal.engines.spark.values import decoded, encoded
+from shoal.engines.spark.task_operators import NO_TAIL, Tail, before_join, finished, is_for_join, tail_of
 from shoal.engines.sql.algebra import Fuse, Groups, Last, Limit, RowOrder, Rows
 from shoal.engines.sql.nodes import NotColumnar
-from shoal.engines.sql.orders import ITEMS_WHEN_SPLIT
+from shoal.engines.sql.sort_keys import ITEMS_WHEN_SPLIT
 from shoal.engines.units import Scan, Source
 from shoal.lang import plan
 from shoal.lang.walk import legs_of

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from warnings import filterwarnings
 
 from shoal.engines.spark import jvm
-from shoal.engines.spark.java import find_java
-from shoal.engines.spark.places import remove_scratch_directory
+from shoal.engines.spark.installation import find_java, remove_scratch_directory
 from shoal.engines.spark.settings import Reach, configuration, is_remote, reach_of
 from shoal.errors import Unsupported
 from shoal.lazy import lazy, load

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from shoal.engines.spark.places import cache_directory, scratch_directory
+from shoal.engines.spark.installation import cache_directory, scratch_directory
 from shoal.errors import InvalidInput
 
 _TASKS_PER_CORE = 3

@@ -13,9 +13,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from shoal.engines.spark import jvm
-from shoal.engines.spark.java import find_java
+from shoal.engines.spark.installation import find_java, scratch_directory
 from shoal.engines.spark.opening import open_session
-from shoal.engines.spark.places import scratch_directory
 from shoal.engines.spark.settings import configuration
 
 _MASTER = "local[2]"

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from shoal.engines.sql.aggregation import Summary
 from shoal.engines.sql.frames import Flat, Frame
-from shoal.engines.sql.reductions import Reduction
-from shoal.engines.sql.summaries import Summary
+from shoal.engines.sql.kept_rows import Reduction
 from shoal.lang import plan
 
 

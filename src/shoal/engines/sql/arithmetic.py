@@ -5,9 +5,8 @@ from __future__ import annotations
 from shoal.engines.interp.expressions.arithmetic import DIVIDE_BY_ZERO, FLOATS, _Refused, promote
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
-from shoal.engines.sql.failures import failure
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, Outcomes, Rec, always, const
-from shoal.engines.sql.types import physical, sql_type
+from shoal.engines.sql.types import failure, physical, sql_type
 from shoal.model import types as t
 from shoal.model.text import format_type
 from shoal.model.values import Value, text_error

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, Sql, both, either, negated
-from shoal.engines.sql.calls import called
-from shoal.engines.sql.failures import failure
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, Outcomes, always, is_error, on
-from shoal.engines.sql.types import sql_type
+from shoal.engines.sql.result_types import called
+from shoal.engines.sql.types import failure, sql_type
 from shoal.model import types as t
 from shoal.model.values import Value
 

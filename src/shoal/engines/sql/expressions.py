@@ -14,7 +14,6 @@ from shoal.engines.sql import build
 from shoal.engines.sql.arithmetic import arithmetic, minus
 from shoal.engines.sql.build import Cond, both, either, negated
 from shoal.engines.sql.comparisons import compare, compare_literal
-from shoal.engines.sql.failures import failure
 from shoal.engines.sql.formulas import computed, node_of
 from shoal.engines.sql.functions import FUNCTIONS
 from shoal.engines.sql.nodes import (
@@ -36,6 +35,7 @@ from shoal.engines.sql.nodes import (
 from shoal.engines.sql.result_types import FUNCTIONS as RESULTS
 from shoal.engines.sql.result_types import results_of
 from shoal.engines.sql.searches import find_regexp, find_text, matches_regexp
+from shoal.engines.sql.types import failure
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import FALSE, MISSING, TRUE, Value

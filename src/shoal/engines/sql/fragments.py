@@ -1,28 +1,48 @@
-"""How far a sequence of operators goes in SQL: the longest beginning that has a columnar form for all layouts."""
+"""Compiles the longest prefix of a pipeline that has a columnar form for all layouts into one fragment of SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from shoal.engines.aggregates import Kept, rows_kept
+from shoal.engines.sql.aggregation import grouped, summarize
 from shoal.engines.sql.algebra import Fragment, Fuse, Groups, Last, Limit, RowOrder, Rows
-from shoal.engines.sql.expansions import unrolled, yielded
+from shoal.engines.sql.fan_out import forked, switched, unrolled, yielded
+from shoal.engines.sql.flat_tables import MOST_UNITED, first_rows, uniq, united
 from shoal.engines.sql.frames import Flat, Frame, Order, flatten
-from shoal.engines.sql.groups import grouped
-from shoal.engines.sql.inlining import inlined
 from shoal.engines.sql.joins import joined
-from shoal.engines.sql.legs import forked, switched
-from shoal.engines.sql.neighbours import uniq
+from shoal.engines.sql.kept_rows import halves, reductions, row_types
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import apply, filtered, projected
-from shoal.engines.sql.orders import key_order, sort_order
-from shoal.engines.sql.reductions import halves, reductions, row_types
-from shoal.engines.sql.summaries import summarize
-from shoal.engines.sql.tables import MOST_UNITED, first_rows, united
+from shoal.engines.sql.sort_keys import key_order, sort_order
 from shoal.lang import plan
 from shoal.lang.rules.project_fields import used_fields
-from shoal.lang.walk import has_aggregate, legs_of
+from shoal.lang.walk import calls_itself, has_aggregate, legs_of, nodes, rewrite
+
+MOST_PARTS = 500
+"""How large an expression may become."""
+Part = TypeVar("Part", bound=plan.Op | plan.Expr)
+
+
+def inlined(part: Part, funcs: Sequence[plan.Func]) -> Part:
+    """A part of a plan without calls of functions, as far as these are plain expressions of their parameters."""
+    return rewrite(part, lambda node: _body(node, funcs) if isinstance(node, plan.UserCall) else node)
+
+
+def _body(call: plan.UserCall, funcs: Sequence[plan.Func]) -> plan.Expr:
+    if calls_itself(call.func, funcs):
+        return call
+    body = inlined(funcs[call.func].body, funcs)
+    if any(isinstance(part, _NOT_PLAIN) for part in nodes(body)):
+        return call
+    made: plan.Expr = rewrite(body, lambda node: call.args[node.slot] if isinstance(node, plan.Var) else node)
+    return made if sum(1 for _ in nodes(made)) <= MOST_PARTS else call
+
+
+_NOT_PLAIN = (plan.Agg, plan.MapCall, plan.Subquery, plan.This, plan.UserCall)
+"""What sees another current value, or keeps something between calls."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from shoal.engines.interp.functions import types as type_functions
 from shoal.engines.interp.functions.strings import SPACE
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, both, negated
-from shoal.engines.sql.calls import called
 from shoal.engines.sql.casts import cast
 from shoal.engines.sql.comparisons import is_null
 from shoal.engines.sql.nodes import (
@@ -24,6 +23,7 @@ from shoal.engines.sql.nodes import (
     is_error,
     is_known_error,
 )
+from shoal.engines.sql.result_types import called
 from shoal.engines.sql.types import literal
 from shoal.model import types as t
 from shoal.model.values import FALSE, MISSING, NULL, QUIET, TRUE, Value

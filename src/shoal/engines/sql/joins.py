@@ -14,12 +14,12 @@ from shoal.engines.interp.operators.join import spliced_names
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, Sql, both, either, negated
 from shoal.engines.sql.expressions import record_node, value
-from shoal.engines.sql.failures import failure
+from shoal.engines.sql.flat_tables import Table, table_of
 from shoal.engines.sql.frames import Case, Frame, Item, Order, passing
-from shoal.engines.sql.keys import Found, Keys, is_missing, keys_of
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, Rec, const, fields_of, narrowed
 from shoal.engines.sql.operators import MOST_CASES, cut
-from shoal.engines.sql.tables import Table, table_of
+from shoal.engines.sql.sort_keys import Found, Keys, is_missing, keys_of
+from shoal.engines.sql.types import failure
 from shoal.formats.columns.layouts import SHAPE
 from shoal.lang import plan
 from shoal.lang.rules.project_fields import joined as joined_paths

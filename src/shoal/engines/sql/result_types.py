@@ -16,9 +16,9 @@ from shoal.engines.interp.expressions.access import is_integer
 from shoal.engines.interp.functions.records import PATHS
 from shoal.engines.interp.functions.uris import URI
 from shoal.engines.sql import build
-from shoal.engines.sql.failures import failed
-from shoal.engines.sql.formulas import Result, is_text_error
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, is_error
+from shoal.engines.sql.formulas import Result, computed, is_text_error
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, Rec, always, is_error
+from shoal.engines.sql.types import failed
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model import values
@@ -382,3 +382,12 @@ FUNCTIONS: dict[str, Rule] = {
     "trim": _nothing_else,
     "upper": _nothing_else,
 }
+
+
+def called(name: str, *args: Node) -> Outcomes:
+    """What a function makes of values."""
+    fields = [(f"a{i}", arg) for i, arg in enumerate(args)]
+    this = Rec(t.record((field, arg.type) for field, arg in fields), args)
+    exprs = [plan.Literal(arg.value) if isinstance(arg, Const) else plan.This((field,)) for field, arg in fields]
+    expr = plan.Call(name, tuple(exprs))
+    return computed(expr, this, results_of(expr, [always(arg) for arg in args]))

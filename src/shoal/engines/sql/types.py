@@ -1,4 +1,4 @@
-"""Physical types in SQL: those of `formats.columns.physical`, by the names that DuckDB has for them."""
+"""Physical types in SQL: those of `formats.physical`, by the names that DuckDB has for them; errors around values."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
-from shoal.engines.sql.nodes import Const, Leaf, NotColumnar
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar
 from shoal.formats.columns.layouts import physical_names
 from shoal.model import types as t
-from shoal.model.values import Value
+from shoal.model.values import Value, structured_error
 from shoal.model.zcode import Data, encode_type
 
 _PRIMITIVES = {
@@ -115,3 +115,20 @@ def _bytes(typ: t.Type, data: object) -> bytes:
     if typ is t.IP:
         return (b"\4" if len(data) == 4 else b"\6") + data
     return data
+
+
+def failed(typ: t.Type) -> t.Type:
+    """The type of an error around a value of a type."""
+    if typ.depth > t.MAX_DEPTH - 2:
+        raise NotColumnar("a value that nests deep")
+    return t.error(t.record((("message", t.STRING), ("on", typ))))
+
+
+def failure(message: str, node: Node) -> Node:
+    """An error around a value."""
+    if isinstance(node, Const):
+        return Const(structured_error(message, node.value))
+    if not isinstance(node, Leaf):
+        raise NotColumnar("an error around a record")
+    typ = failed(node.type)
+    return Leaf(typ, build.cast(build.call("row", build.text(message), node.sql), sql_type(typ)))

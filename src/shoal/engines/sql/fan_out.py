@@ -1,18 +1,20 @@
-"""Operators that make several rows of one: `yield` of several expressions, and `over`.
+"""Operators that make several rows of one: `fork`, `switch`, `yield` of several expressions, and `over`.
 
-For each way in which a row is taken apart there is a frame of its own. What comes out of one row is told apart by two
-more items of order: the number of the expression, and the place inside of its value.
+Each leg, and each way in which a row is taken apart, has a frame of its own. The order of the legs means nothing. The
+rows that one row is taken apart into have two more order items: the number of the expression, and the index in its
+value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from shoal.engines.sql import build
-from shoal.engines.sql.build import Cond, Sql, both
-from shoal.engines.sql.expressions import record_node, value
-from shoal.engines.sql.frames import Case, Frame, Item, any_of
+from shoal.engines.sql.build import Cond, Sql, both, either, negated
+from shoal.engines.sql.comparisons import compare_literal
+from shoal.engines.sql.expressions import record_node, truth, value
+from shoal.engines.sql.frames import Case, Frame, Item, any_of, passing
 from shoal.engines.sql.nodes import (
     Const,
     Leaf,
@@ -25,6 +27,7 @@ from shoal.engines.sql.nodes import (
     bounded,
     const,
     fields_of,
+    is_error,
     is_known_error,
     is_valid,
     on,
@@ -34,6 +37,74 @@ from shoal.formats.columns.layouts import physical_names
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import MISSING, Value
+from shoal.model.values import is_error as is_error_value
+
+Run = Callable[[plan.Seq, Sequence[Frame]], Sequence[Frame]]
+"""Runs operators on rows."""
+
+
+def forked(op: plan.Fork, frames: Sequence[Frame], run: Run) -> list[Frame]:
+    """Every row into every leg."""
+    return _together([run(leg, frames) for leg in op.legs])
+
+
+def switched(op: plan.Switch, frames: Sequence[Frame], run: Run) -> list[Frame]:
+    """Every row into the first leg that it fits; one without a test takes what is left, wherever it stands."""
+    left = list(frames)
+    legs: list[Sequence[Frame]] = [()] * len(op.cases)
+    if op.expr is not None:
+        subject = op.expr
+        _, left = _parted(left, lambda node: _is_missing(subject, node))
+    for i, case in enumerate(op.cases):
+        if case.expr is not None:
+            taken, left = _parted(left, _test(op.expr, case.expr))
+            legs[i] = run(case.body, taken)
+    default = next((i for i, case in enumerate(op.cases) if case.expr is None), None)
+    if default is not None:
+        legs[default] = run(op.cases[default].body, left)
+    return _together(legs)
+
+
+def _test(subject: plan.Expr | None, wanted: plan.Expr) -> Callable[[Node], Cond]:
+    """Whether a row fits a leg."""
+    if subject is None:
+        return lambda node: truth(wanted, node)
+    if not isinstance(wanted, plan.Literal) or is_error_value(wanted.value):
+        raise NotColumnar("a case that is not a plain value")
+    return lambda node: either(
+        *(
+            both(o.when, compare_literal("==", o.node, wanted.value))
+            for o in value(subject, node)
+            if not is_error(o.node)
+        )
+    )
+
+
+def _is_missing(subject: plan.Expr, node: Node) -> Cond:
+    return either(*(o.when for o in value(subject, node) if is_known_error(o.node, MISSING)))
+
+
+def _parted(frames: Sequence[Frame], test: Callable[[Node], Cond]) -> tuple[list[Frame], list[Frame]]:
+    """The rows that pass a test, and all others, whatever the test makes of them."""
+    taken, left = [], []
+    for frame in frames:
+        verdicts = [test(case.node) for case in frame.cases]
+        taken.append(passing(frame, verdicts))
+        left.append(passing(frame, [negated(verdict) for verdict in verdicts]))
+    return taken, left
+
+
+def _together(legs: Sequence[Sequence[Frame]]) -> list[Frame]:
+    """The rows of all legs; what tells their places apart is brought to one length."""
+    made = [(number, frame) for number, leg in enumerate(legs) for frame in leg if frame.cases]
+    longest = max((len(frame.order) for _, frame in made), default=0)
+
+    def placed(number: int, frame: Frame) -> Frame:
+        numbers = [0] * (longest - len(frame.order)) + [number]
+        return replace(frame, order=(*frame.order, *(Item(build.integer(n)) for n in numbers)))
+
+    return [placed(number, frame) for number, frame in made]
+
 
 _KEY = t.array(t.STRING)
 _ELEMENT, _PLACE = "element", "place"

@@ -18,6 +18,7 @@ from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
 from shoal.engines.sql.comparisons import is_null
 from shoal.engines.sql.expressions import combined, record_node, value
+from shoal.engines.sql.flat_tables import told_apart
 from shoal.engines.sql.frames import Flat, Frame, Order, flatten, merged_column, ordered_by
 from shoal.engines.sql.nodes import (
     Const,
@@ -31,7 +32,6 @@ from shoal.engines.sql.nodes import (
     is_known_error,
 )
 from shoal.engines.sql.operators import changed, filtered
-from shoal.engines.sql.tables import told_apart
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import MISSING, QUIET, Value

@@ -1,4 +1,7 @@
-"""Flat columns as a source of rows again: what was selected becomes a table, and what comes after reads from it."""
+"""Flat columns as a source of rows again: a query of several frames becomes a table for the operators after it.
+
+`uniq` is one of these: each row of the table is compared, as a whole, with the one before it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from sqlglot import exp
 
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
+from shoal.engines.sql.expressions import record_node
 from shoal.engines.sql.frames import Case, Flat, Frame, Order, flatten, ordered_by, shapes_of, source_case
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec, is_valid
 from shoal.formats.columns.layouts import SHAPE, Form, RecordForm
@@ -125,3 +129,54 @@ def told_apart(flat: Flat, besides: str | None = None) -> list[Sql]:
         elif leaf.type.has_float:
             raise NotColumnar("fractions inside of values that are told apart")
     return made
+
+
+_IS_NEW, _NUMBER, _TOTAL, _COUNT = "is_new", "number", "total", "count"
+
+
+def uniq(frames: Sequence[Frame], with_count: bool) -> Frame:
+    """The first row of each run of equal ones, and how many they are if that is wanted."""
+    if not frames or not frames[0].order:
+        raise NotColumnar("neighbours of rows in no order")
+    table = table_of(frames)
+    row = build.call("row", *told_apart(table.flat))
+    is_new = exp.NullSafeNEQ(this=row, expression=_over(build.call("lag", row.copy()), table.order))
+    extra: list[tuple[str, Sql]] = [(_IS_NEW, is_new)]
+    if with_count:
+        extra += [(_NUMBER, _over(exp.RowNumber(), table.order)), (_TOTAL, _over(_all(), ()))]
+    rows = _select_with(table.query.subquery("flat", copy=False), table.columns(), extra)
+    count = [(_COUNT, _until_next())] if with_count else []
+    firsts = _select_with(rows.subquery("compared", copy=False), table.columns(), count)
+    firsts = firsts.where(build.column(_IS_NEW), copy=False)
+    made = Frame(firsts.subquery("firsts", copy=False), table.cases, order=table.order)
+    return _counted(made) if with_count else made
+
+
+def _select_with(source: Sql, names: Sequence[str], extra: Sequence[tuple[str, Sql]]) -> exp.Select:
+    added = [exp.alias_(sql, name, quoted=True, copy=False) for name, sql in extra]
+    return exp.select(*(build.column(name) for name in names), *added, copy=False).from_(source, copy=False)
+
+
+def _over(function: Sql, order: Order) -> Sql:
+    """A function of a window over all rows."""
+    items = [exp.Ordered(this=item.sql.copy(), desc=item.is_descending, nulls_first=False) for item in order]
+    return exp.Window(this=function, order=exp.Order(expressions=items) if items else None)
+
+
+def _all() -> Sql:
+    return exp.Count(this=exp.Star())
+
+
+def _until_next() -> Sql:
+    """How many rows there are from the first of a run to that of the next one, or to the end."""
+    number = build.column(_NUMBER)
+    by_number = exp.Order(expressions=[exp.Ordered(this=number.copy())])
+    following = exp.Window(this=build.call("lead", number.copy()), order=by_number)
+    end = build.binary("+", build.column(_TOTAL), build.integer(1))
+    return build.binary("-", build.or_zero(following, end), number)
+
+
+def _counted(frame: Frame) -> Frame:
+    count = Leaf(t.UINT64, build.cast(build.column(_COUNT), "UBIGINT"))
+    cases = (replace(case, node=record_node(["value", "count"], [case.node, count])) for case in frame.cases)
+    return replace(frame, cases=tuple(cases))

@@ -1,30 +1,33 @@
 """Aggregation in SQL, by keys and by the types of what is aggregated.
 
 Rows whose keys and arguments have the same types make one combination; an argument may be missing. Each group of SQL is
-of one combination, so each of its results has a known type. Groups of several combinations that have the same keys are
-put together afterwards by the interpreter, from partial results.
+of one combination, so each of its results has a known type. The interpreter merges groups of several combinations that
+have the same keys, from partial results; where there are none, groups are rows for the operators that follow.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from sqlglot import exp
 
 from shoal.engines.aggregates import Outcome, SqlFunction, sql_function
 from shoal.engines.interp.aggregates.numeric import KINDS
-from shoal.engines.sql import build
+from shoal.engines.sql import build, nodes
 from shoal.engines.sql.arithmetic import wrapped
 from shoal.engines.sql.build import Cond, Sql, both
-from shoal.engines.sql.expressions import record_node, truth, value
+from shoal.engines.sql.expressions import combined, record_node, truth, value
+from shoal.engines.sql.flat_tables import flat_node
 from shoal.engines.sql.frames import Case, Flat, Frame, any_of, flatten, shape_of
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, is_known_error
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, always, const, fields_of, is_known_error
+from shoal.engines.sql.operators import MOST_CASES
 from shoal.engines.sql.types import physical
 from shoal.lang import plan
 from shoal.model import types as t
-from shoal.model.values import MISSING, QUIET, Value
+from shoal.model.values import MISSING, NULL, QUIET, Value
 
 MOST_COMBINATIONS = 256
 GROUP = "$group"
@@ -402,3 +405,66 @@ def _extreme(name: str, arg: _Argument) -> Sql:
     column = arg.column("DOUBLE")
     number = build.choose([(build.negated(build.is_nan(column)), column)])
     return exp.Coalesce(this=build.call(name, number), expressions=[build.call("min", column)])
+
+
+def grouped(op: plan.Summarize, summary: Summary) -> Frame:
+    """The groups of a summary in which each is whole. They are in no order."""
+    cases: list[Case] = []
+    names = frozenset(selected.alias_or_name for selected in summary.query.selects)
+    for code, combination in enumerate(summary.combinations):
+        when: Cond = True
+        if len(summary.combinations) > 1:
+            when = build.binary("=", build.column(GROUP), build.integer(code))
+        place = summary.keys.layout.shapes.index(combination.keys)
+        guarded = {i for i, valid in enumerate(summary.keys.structs) if valid is not None}
+        keys = fields_of(flat_node(combination.keys, summary.keys.layout.forms[place], guarded))
+        columns = [*map(always, keys), *map(_outcomes, combination.results)]
+        places = [f"f{i}" for i in range(len(columns))]
+        paths = [path for path, _ in op.keys] + [path for path, _ in op.aggs]
+        for outcome in combined(places, columns):
+            node = _nested(list(zip(paths, fields_of(outcome.node), strict=True)))
+            cases.append(Case(build.both(when, outcome.when), node, names))
+    if len(cases) > MOST_CASES:
+        raise NotColumnar("too many cases")
+    return Frame(summary.query.subquery("groups", copy=False), tuple(cases))
+
+
+def _nested(fields: Sequence[tuple[plan.Path, Node]]) -> Node:
+    """A record of values at paths."""
+    tree: dict[str, Any] = {}
+    for path, node in fields:
+        level = tree
+        for name in path[:-1]:
+            level = level.setdefault(name, {})
+        level[path[-1]] = node
+    return _record_of(tree)
+
+
+def _record_of(tree: dict[str, Any]) -> Node:
+    made = [_record_of(item) if isinstance(item, dict) else item for item in tree.values()]
+    return record_node(list(tree), made)
+
+
+def _outcomes(result: Result) -> Outcomes:
+    """What one aggregate is in a group."""
+    columns = [build.column(name) for name in result.columns]
+    match result.outcome:
+        case Outcome.COUNT:
+            return always(Leaf(t.UINT64, build.cast(columns[0], "UBIGINT"))) if columns else const(Value(t.UINT64, 0))
+        case Outcome.MEAN:
+            if not columns:
+                return const(Value(t.FLOAT64, None))
+            total, count = columns
+            divisor = build.call("nullif", build.cast(count, "DOUBLE"), build.integer(0))
+            return always(Leaf(t.FLOAT64, build.divided(total, divisor)))
+        case Outcome.BOOL:
+            return always(Leaf(t.BOOL, columns[0])) if columns else const(Value(t.BOOL, None))
+        case Outcome.NUMBER:
+            if not columns:
+                return const(NULL)
+            number = Leaf(result.type, columns[0])
+            if not result.consumed:
+                return always(number)
+            is_fed = build.binary(">", build.column(result.consumed), build.integer(0))
+            return nodes.Outcome(is_fed, number), nodes.Outcome(build.negated(is_fed), Const(NULL))
+    assert_never(result.outcome)
