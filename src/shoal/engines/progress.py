@@ -1,4 +1,4 @@
-"""How far an engine has come with what it is asked, for whoever wants to know."""
+"""Progress of the jobs of an engine, for callers that show it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 Show = Callable[[int, int], None]
-"""Is told how many tasks of a job are done, and of how many; again and again, and at last with zeros."""
+"""Called with the number of tasks of a job that are done, and of all; repeatedly, and at last with zeros."""
 _watcher: ContextVar[Show | None] = ContextVar("watcher", default=None)
 
 
 @contextmanager
 def watching(show: Show) -> Iterator[None]:
-    """Jobs that are run inside of it tell how far they have come."""
+    """Jobs that run inside of it report their progress."""
     token = _watcher.set(show)
     try:
         yield
@@ -22,5 +22,5 @@ def watching(show: Show) -> Iterator[None]:
 
 
 def watcher() -> Show | None:
-    """Who wants to know."""
+    """The callback for progress; None if nothing shows it."""
     return _watcher.get()

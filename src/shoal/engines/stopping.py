@@ -1,4 +1,4 @@
-"""Stopping a query from another thread: a limit is reached, or whoever asked has gone.
+"""Stopping a query from another thread: a limit is reached, or the caller is gone.
 
 Work that is done here looks at `why` between two values, which costs next to nothing. Work that is done elsewhere, in
 the threads of DuckDB or the tasks of Spark, is cancelled. Engines find the stop of the query they work for by
@@ -28,7 +28,7 @@ class Stop:
 
     def __init__(self) -> None:
         self.why: ShoalError | None = None
-        """What whoever works is to fail with; None as long as it may go on."""
+        """The error that the work fails with; None while it may go on."""
         self.memory: int | None = None
         """How many bytes engines may hold for the work; None is as much as there is."""
         self._callbacks: list[Callable[[], None]] = []
@@ -48,14 +48,14 @@ class Stop:
             raise copy(self.why)  # of its own, since several threads may raise it
 
     def checked(self, values: Iterable[V]) -> Iterator[V]:
-        """The same values, up to the stop."""
+        """Values, up to the stop."""
         for value in values:
             if self.why is not None:
                 self.check()
             yield value
 
     def comparing(self, compare: Callable[[C, C], int]) -> Callable[[C, C], int]:
-        """The same comparison, up to the stop: for sorts, which are one call however long they take."""
+        """A comparison that fails after the stop: for sorts, which are one call however long they take."""
 
         def run(a: C, b: C) -> int:
             if self.why is not None:
@@ -146,7 +146,7 @@ def results_stopped_by(stop: Stop, values: Iterator[V]) -> Iterator[V]:
 def _stopped_by(stop: Stop, values: Iterator[V]) -> Generator[V, None, None]:
     try:
         while True:
-            # Whoever takes the values is no part of the work, so the variable is set back each time.
+            # The consumer of the values is not part of the work, so the variable is reset each time.
             token = _current.set(stop)
             try:
                 stop.check()

@@ -37,7 +37,7 @@ class Source:
     @property
     def present(self) -> tuple[int, ...]:
         """The places of the shapes that it has values of."""
-        return tuple(place for place, count in enumerate(self.counts) if count)
+        return tuple(index for index, count in enumerate(self.counts) if count)
 
 
 @dataclass(frozen=True, slots=True)

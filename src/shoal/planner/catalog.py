@@ -50,14 +50,14 @@ class LakeCatalog:
 
     def commit(self, pool: PoolInfo, commitish: str) -> str:
         name = commitish or MAIN
-        known = self._resolved.get((pool.id, name))
-        if known is None:
+        resolved = self._resolved.get((pool.id, name))
+        if resolved is None:
             handle = self._lake.pool(pool.id)
             self.positions.setdefault(pool.id, handle.journal.read().position)
             view = (handle.config.id, name)
             ident = self._views[view] if view in self._views else handle.resolve(name)
-            known = self._resolved[pool.id, name] = to_text(ident or NO_ID)
-        return known
+            resolved = self._resolved[pool.id, name] = to_text(ident or NO_ID)
+        return resolved
 
     def lake_metas(self) -> frozenset[str]:
         return frozenset(LAKE_METAS)
@@ -127,38 +127,38 @@ def _change(key: str, value: Value | None) -> Value:
     ])  # fmt: skip
 
 
-def _objects(pool: Pool, commit: Id | None, wanted: KeyRange) -> Iterator[Value]:
-    return map(show_object, pool.snapshot(commit).objects(wanted))
+def _objects(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
+    return map(show_object, pool.snapshot(commit).objects(keys))
 
 
-def _partitions(pool: Pool, commit: Id | None, wanted: KeyRange) -> Iterator[Value]:
-    for partition in partitions(pool.config.key, pool.snapshot(commit).objects(wanted)):
+def _partitions(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
+    for partition in partitions(pool.config.key, pool.snapshot(commit).objects(keys)):
         low, high = partition.bounds()
         objects = array(map(show_object, partition.objects))
         yield named("meta.Partition", ("min", low), ("max", high), ("objects", objects))
 
 
-def _log(pool: Pool, commit: Id | None, wanted: KeyRange) -> Iterator[Value]:
+def _log(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
     for ref in pool.refs().branches():
         yield named("lake.BranchTip", ("Name", string(ref.name)), ("Commit", id_value(ref.commit or NO_ID)))
     yield from map(show_commit, pool.log(commit))
 
 
-def _raw_log(pool: Pool, commit: Id | None, wanted: KeyRange) -> Iterator[Value]:
+def _raw_log(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
     for each in reversed(list(pool.log(commit))):
         yield from show_actions(each)
 
 
-def _shapes(pool: Pool, commit: Id | None, wanted: KeyRange) -> Iterator[Value]:
+def _shapes(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
     """The distinct types at a commit, the most frequent first, from metadata alone as far as it says."""
     counts: Counter[t.Type] = Counter()
-    for o in pool.snapshot(commit).objects(wanted):
+    for o in pool.snapshot(commit).objects(keys):
         counts.update(dict(object_shapes(pool.store, pool.prefix, pool.config.key, o)))
     for typ, count in counts.most_common():
         yield named("lake.Shape", ("shape", Value(t.TYPE, typ)), ("count", uint64(count)))
 
 
-def _nothing(pool: Pool, commit: Id | None, wanted: KeyRange) -> Iterator[Value]:
+def _nothing(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
     return iter(())
 
 

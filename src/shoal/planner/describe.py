@@ -22,13 +22,13 @@ def describe(lake: Lake, question: Question) -> Description:
     program = compile_question(lake, question)
     is_inferred = question.head is not None and not _has_source(question.program)
     pools = dict.fromkeys(node.pool for node in nodes(program.body) if isinstance(node, plan.PoolScan))
-    found = [lake.pool(name) for name in pools]
-    shown = tuple(ReadPool(pool.config.name, pool.prefix, is_inferred) for pool in found)
+    handles = [lake.pool(name) for name in pools]
+    shown = tuple(ReadPool(pool.config.name, pool.prefix, is_inferred) for pool in handles)
     combined: dict[str, Channel] = {}
     for channel, _ in _follow(program.body, Channel(_MAIN, None, None)):
-        known = combined.get(channel.name)
+        other = combined.get(channel.name)
         # Streams that meet in one channel come in no order.
-        combined[channel.name] = channel if known is None else replace(channel, order=None)
+        combined[channel.name] = channel if other is None else replace(channel, order=None)
     return Description(shown, tuple(combined.values()))
 
 
@@ -44,15 +44,15 @@ _End = tuple[Channel, bool]
 def _follow(ops: plan.Seq, before: Channel) -> Iterator[_End]:
     """The channels in which a sequence of operators ends."""
     at = before
-    for place, op in enumerate(ops):
+    for index, op in enumerate(ops):
         match op:
             case plan.Fork(legs):
                 ends = [each for leg in legs for each in _follow(leg, at)]
-                yield from _after_legs(ends, ops[place + 1 :], all(_begins_with_scan(leg) for leg in legs))
+                yield from _after_legs(ends, ops[index + 1 :], all(_begins_with_scan(leg) for leg in legs))
                 return
             case plan.Switch(_, cases):
                 ends = [each for case in cases for each in _follow(case.body, at)]
-                yield from _after_legs(ends, ops[place + 1 :], False)
+                yield from _after_legs(ends, ops[index + 1 :], False)
                 return
             case plan.Output(name):
                 yield replace(at, name=name), False
@@ -94,5 +94,5 @@ def _after(op: plan.Op, at: Channel) -> Channel:
 
 
 def _paths(keys: tuple[plan.SortKey, ...]) -> tuple[tuple[str, plan.Path], ...] | None:
-    found = tuple((key.order, key.expr.path) for key in keys if isinstance(key.expr, plan.This))
-    return found if found and len(found) == len(keys) else None
+    paths = tuple((key.order, key.expr.path) for key in keys if isinstance(key.expr, plan.This))
+    return paths if paths and len(paths) == len(keys) else None

@@ -70,7 +70,7 @@ def for_scan(engine: Engine, size: int, first: int | None) -> Choice:
 
 
 def for_statement(name: str | None, size: int, is_description: bool) -> Literal["duckdb", "spark"]:
-    """The engine of an SQL statement over tables of `size` bytes; DuckDB describes tables, whoever would read them."""
+    """The engine of an SQL statement over tables of `size` bytes. DuckDB always answers DESCRIBE."""
     if name == "interp":
         raise InvalidInput("the interpreter does not speak SQL (-engine duckdb, spark or auto)")
     engine = named_engine(name)

@@ -57,12 +57,12 @@ class Pruned:
 
 def prune(pool: Pool, commit: Id | None, condition: plan.Expr | None) -> Pruned:
     """Which objects may hold something that meets a condition."""
-    wanted = key_range(condition, pool.config.key.paths[0])
+    keys = key_range(condition, pool.config.key.paths[0])
     snapshot = pool.snapshot(commit)
-    by_key = list(snapshot.objects(wanted))
+    by_key = list(snapshot.objects(keys))
     conditions = field_ranges(condition)
     kept = tuple(o for o in by_key if all(may_match(o, each) for each in conditions))
-    total = snapshot.count() if wanted != EVERYTHING else len(by_key)
+    total = snapshot.count() if keys != EVERYTHING else len(by_key)
     return Pruned(kept, total, total - len(by_key), len(by_key) - len(kept))
 
 
@@ -76,9 +76,9 @@ def key_range(filter_: plan.Expr | None, path: Path) -> KeyRange:
             return _both(key_range(left, path), key_range(right, path))
         case plan.Binary("or", left, right):
             return _either(key_range(left, path), key_range(right, path))
-        case plan.Binary(op, plan.This(found), plan.Literal(value)) if found == path and op in _FLIPPED:
+        case plan.Binary(op, plan.This(field), plan.Literal(value)) if field == path and op in _FLIPPED:
             return _compared(op, value)
-        case plan.Binary(op, plan.Literal(value), plan.This(found)) if found == path and op in _FLIPPED:
+        case plan.Binary(op, plan.Literal(value), plan.This(field)) if field == path and op in _FLIPPED:
             return _compared(_FLIPPED[op], value)
     return EVERYTHING
 
@@ -89,12 +89,12 @@ def field_ranges(filter_: plan.Expr | None) -> list[FieldRange]:
         case plan.Binary("and", left, right):
             return [*field_ranges(left), *field_ranges(right)]
         case plan.Binary(op, plan.This(path), plan.Literal(value)) if path and op in _FLIPPED:
-            found = _compared(op, value)
+            values = _compared(op, value)
         case plan.Binary(op, plan.Literal(value), plan.This(path)) if path and op in _FLIPPED:
-            found = _compared(_FLIPPED[op], value)
+            values = _compared(_FLIPPED[op], value)
         case _:
             return []
-    return [] if found == EVERYTHING else [FieldRange(path, found)]
+    return [] if values == EVERYTHING else [FieldRange(path, values)]
 
 
 def _compared(op: str, value: Value) -> KeyRange:
@@ -149,8 +149,8 @@ def _alike(a: Value, b: Value) -> bool:
 
 def condition_of(form: TableForm, conditions: Iterable[Condition]) -> plan.Expr | None:
     """A filter that is true of all records whose rows meet conditions, as far as they say something of fields."""
-    made = [expr for condition in conditions for expr in _fields(form, condition)]
-    return reduce(lambda a, b: plan.Binary("and", a, b), made) if made else None
+    exprs = [expr for condition in conditions for expr in _fields(form, condition)]
+    return reduce(lambda a, b: plan.Binary("and", a, b), exprs) if exprs else None
 
 
 def _fields(form: TableForm, condition: Condition) -> Sequence[plan.Expr]:
@@ -161,9 +161,9 @@ def _fields(form: TableForm, condition: Condition) -> Sequence[plan.Expr]:
     if (leaf.type is t.FLOAT64 and op in (">", ">=")) or (leaf.type is t.IP and op != "="):
         return ()
     constants = condition.value if isinstance(condition.value, tuple) else (condition.value,)
-    found = [_bounds(leaf.type, constant, form.style.times == "integers") for constant in constants]
-    bounds = [each for each in found if each is not None]
-    if len(bounds) < len(found):
+    candidates = [_bounds(leaf.type, constant, form.style.times == "integers") for constant in constants]
+    bounds = [each for each in candidates if each is not None]
+    if len(bounds) < len(candidates):
         return ()
     low = min((each[0] for each in bounds), key=lambda value: value.data)
     high = max((each[1] for each in bounds), key=lambda value: value.data)
@@ -202,15 +202,15 @@ def _number_bounds(value: float, is_whole: bool) -> Bounds | None:
 
 
 def _time_bounds(text: str) -> Bounds | None:
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         return None
     try:
-        seconds = datetime.fromisoformat(f"{found[1]}T{found[2] or '00:00:00'}").replace(tzinfo=UTC).timestamp()
+        seconds = datetime.fromisoformat(f"{match[1]}T{match[2] or '00:00:00'}").replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None
     # An engine may drop the digits below the microsecond on either side of a comparison.
-    time = int(seconds) * 10**9 + int((found[3] or "").ljust(9, "0"))
+    time = int(seconds) * 10**9 + int((match[3] or "").ljust(9, "0"))
     if not -(2**63) + _MICROSECOND < time < 2**63 - _MICROSECOND:
         return None
     return Value(t.TIME, time - _MICROSECOND), Value(t.TIME, time + _MICROSECOND)

@@ -40,10 +40,10 @@ def lake_opener(
         match source:
             case plan.PoolScan(name, commit, _, condition):
                 pool = lake.pool(name)
-                wanted = key_range(condition, pool.config.key.paths[0])
+                keys = key_range(condition, pool.config.key.paths[0])
                 if on_read is not None:
-                    on_read(pool.config.id, wanted)
-                return _scan(pool, commit_of(commit), wanted, warn, watch)
+                    on_read(pool.config.id, keys)
+                return _scan(pool, commit_of(commit), keys, warn, watch)
             case plan.MetaScan():
                 return _open_meta(lake, source)
         return open_other(source)
@@ -51,14 +51,14 @@ def lake_opener(
     return open_scan
 
 
-def _scan(pool: Pool, commit: Id | None, wanted: KeyRange, warn: Warn | None, watch: Watch | None) -> Iterator[Value]:
+def _scan(pool: Pool, commit: Id | None, keys: KeyRange, warn: Warn | None, watch: Watch | None) -> Iterator[Value]:
     if watch is None:
-        return scan(pool, commit, wanted, warn)
-    objects = _Begun(pool.snapshot(commit).objects(wanted))
-    return watch(objects, scan_objects(pool, objects, wanted, warn))
+        return scan(pool, commit, keys, warn)
+    objects = _OpenedObjects(pool.snapshot(commit).objects(keys))
+    return watch(objects, scan_objects(pool, objects, keys, warn))
 
 
-class _Begun:
+class _OpenedObjects:
     """Data objects on their way into a scan, and how many bytes those have that it has begun with."""
 
     def __init__(self, objects: Iterable[DataObject]) -> None:
@@ -85,8 +85,8 @@ def _open_meta(lake: Lake, source: plan.MetaScan) -> Iterator[Value]:
         return LAKE_METAS[source.meta](lake)
     pool = lake.pool(source.pool)
     if source.meta in COMMIT_METAS:
-        wanted = key_range(source.filter, pool.config.key.paths[0])
-        return COMMIT_METAS[source.meta](pool, commit_of(source.commit), wanted)
+        keys = key_range(source.filter, pool.config.key.paths[0])
+        return COMMIT_METAS[source.meta](pool, commit_of(source.commit), keys)
     return POOL_METAS[source.meta](pool)
 
 

@@ -31,14 +31,14 @@ from shoal.storage.uris import reopen_store
 
 
 def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> Scan | None:
-    """What an engine reads; None if that cannot be told without reading it."""
+    """What an engine reads; None if the metadata does not list all shapes, or several keys have to be merged."""
     present = _present(pool, objects, warn)
     if any(o.shapes is None for o in present):
         return None
-    places = {o.id: i for i, o in enumerate(present)}
+    indexes = {o.id: i for i, o in enumerate(present)}
     key = pool.config.key
     runs = tuple(
-        tuple(make_source(pool, o, places[o.id]) for o in part.objects)
+        tuple(make_source(pool, o, indexes[o.id]) for o in part.objects)
         for part in partitions(key, present, touching=len(key.paths) > 1)
     )
     if len(key.paths) > 1 and any(len(run) > 1 for run in runs):
@@ -49,7 +49,7 @@ def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> S
 def sources_of(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> list[Source]:
     """What an engine reads where order does not matter."""
     present = with_shapes(pool, _present(pool, objects, warn))
-    return [make_source(pool, o, place) for place, o in enumerate(present)]
+    return [make_source(pool, o, index) for index, o in enumerate(present)]
 
 
 def with_shapes(pool: Pool, objects: Iterable[DataObject]) -> list[DataObject]:
@@ -91,16 +91,16 @@ def _present(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> li
     return [o for o in objects if o.id not in purged]
 
 
-def make_source(pool: Pool, o: DataObject, place: int = 0) -> Source:
+def make_source(pool: Pool, o: DataObject, index: int = 0) -> Source:
     """One object, of which the shapes are known."""
     shapes = o.shapes or ()
     types = tuple(shape for shape, _ in shapes)
     counts = tuple(count for _, count in shapes)
     if o.form is Form.COLUMNS and column_form.has_files(pool.store):
         file = ObjectReader(pool.store, pool.prefix, o, column_form.checked_file)
-        return Source(place, types, counts, file=file, size=o.size)
+        return Source(index, types, counts, file=file, size=o.size)
     read = column_form.read_table if o.form is Form.COLUMNS else _rows_as_table
-    return Source(place, types, counts, table=ObjectReader(pool.store, pool.prefix, o, read), size=o.size)
+    return Source(index, types, counts, table=ObjectReader(pool.store, pool.prefix, o, read), size=o.size)
 
 
 class ObjectReader:
@@ -130,9 +130,9 @@ def _rows_as_table(store: Any, prefix: str, o: DataObject) -> pa.Table:
     layout = layout_of(tuple(shape for shape, _ in o.shapes or ()))
     by_shape = {part.shape: part for part in batch.parts}
     parts = [by_shape[shape] for shape in layout.shapes]
-    places = np.empty(len(values), np.int64)
-    places[np.concatenate([part.rows for part in parts])] = np.arange(len(values))
-    return Fuser(layout, [pa.chunked_array([part.column]) for part in parts]).table(places)
+    order = np.empty(len(values), np.int64)
+    order[np.concatenate([part.rows for part in parts])] = np.arange(len(values))
+    return Fuser(layout, [pa.chunked_array([part.column]) for part in parts]).table(order)
 
 
 # ---- pools as tables

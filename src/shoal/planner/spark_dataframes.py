@@ -102,12 +102,12 @@ def frame_of_program(lake: Lake, question: Question, program: plan.Program, time
 def _tasks(spark: SparkSession) -> int:
     context = getattr(spark, "_sc", None)
     if context is None:
-        raise Unsupported("tables of a lake do not go over Spark Connect yet (use a master that is no sc://)")
+        raise Unsupported("tables of a lake cannot be read over Spark Connect yet (use a master other than sc://)")
     return TASKS_PER_CORE * int(context.defaultParallelism)
 
 
-def _frame(spark: SparkSession, made: SparkPlan) -> DataFrame:
-    return spark.read.format("shoal").option("plan", made.to_text()).load()
+def _frame(spark: SparkSession, table: SparkPlan) -> DataFrame:
+    return spark.read.format("shoal").option("plan", table.to_text()).load()
 
 
 # ---- statements
@@ -116,7 +116,7 @@ def _frame(spark: SparkSession, made: SparkPlan) -> DataFrame:
 def run_statement(
     statement: Statement, tables: Sequence[tuple[TableForm, Sequence[Source]]]
 ) -> Iterator[pa.RecordBatch]:
-    """What a statement gives; the tables are those of its uses. What is wrong with it is told at once."""
+    """The rows of a statement over the tables of its uses. An invalid statement fails here, not at the first row."""
     spark = spark_session().newSession()
     for name, value in _FOR_STATEMENTS.items():
         spark.conf.set(name, value)
@@ -126,8 +126,8 @@ def run_statement(
 
     def analyzed(columns: frozenset[str] | None) -> DataFrame:
         for name, (form, sources) in zip(names, tables, strict=True):
-            made = plan_sources(replace(form, names=columns), sources, _tasks(spark))
-            _frame(spark, made).createOrReplaceTempView(name)
+            table = plan_sources(replace(form, names=columns), sources, _tasks(spark))
+            _frame(spark, table).createOrReplaceTempView(name)
         return spark.sql(text)
 
     with _errors():
@@ -136,14 +136,14 @@ def run_statement(
         except Exception as e:
             if _class_of(e) is None:
                 raise
-            return _collected(analyzed(None))  # a name that is none of a column: say which there are
+            return _collected(analyzed(None))  # an unknown column: let the message list all of them
 
 
 def _collected(answer: DataFrame) -> Iterator[pa.RecordBatch]:
     with _errors():
         with stoppable():
-            found = answer.toArrow()
-        yield from current().checked(found.to_batches())
+            table = answer.toArrow()
+        yield from current().checked(table.to_batches())
 
 
 @contextmanager
@@ -160,9 +160,9 @@ def _errors() -> Iterator[None]:
 
 
 def _named(error: Exception) -> ShoalError:
-    found = _OURS.findall(str(error))
-    if found:
-        name, text = found[-1]
+    ours = _OURS.findall(str(error))
+    if ours:
+        name, text = ours[-1]
         kind: type[ShoalError] = getattr(errors, name, StorageFailure)
         return kind(text)
     if _class_of(error) is not None and type(error).__name__ not in _OF_THE_CLUSTER:
@@ -171,15 +171,15 @@ def _named(error: Exception) -> ShoalError:
 
 
 def _class_of(error: Exception) -> str | None:
-    """What Spark calls an error; None if it is none of Spark's."""
+    """The error class that Spark gives an error; None if the error is not from Spark."""
     ask = getattr(error, "getCondition", None)
-    found: str | None = None if ask is None else ask()
-    return found
+    condition: str | None = None if ask is None else ask()
+    return condition
 
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Errors are raised, and need not be told on the terminal as well."""
+    """Silences the logger of Spark: errors are raised, and need not be on the terminal as well."""
     logger: Any = pyspark_logger.PySparkLogger.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
     try:

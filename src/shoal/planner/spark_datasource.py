@@ -67,10 +67,10 @@ class ShoalSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> StructType:
         """The columns."""
-        made = self.plan()
+        plan = self.plan()
         if "query" in self.options:
-            self.made = made.to_text()
-        return from_arrow_schema(made.form.schema)
+            self.made = plan.to_text()
+        return from_arrow_schema(plan.form.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns that are asked for."""
@@ -97,11 +97,11 @@ class ShoalSource(DataSource):  # type: ignore[misc]
         return plan_pool(PoolTable(pool, commit_of(self.pinned), style), conditions, names, count)
 
     def _required(self, name: str) -> str:
-        found: str | None = self.options.get(name)
-        if not found:
+        option: str | None = self.options.get(name)
+        if not option:
             way = 'spark.read.format("shoal").option("lake", uri).load("pool")'
             raise InvalidInput(f"the source shoal has no option {name} (such as {way})")
-        return found
+        return option
 
 
 class _Reader(DataSourceReader):  # type: ignore[misc]
@@ -115,12 +115,12 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> Sequence[InputPartition]:
         """One for each task."""
         names = self._schema.names
-        made = self._source.plan(self._conditions, frozenset(name.lower() for name in names))
-        unknown = sorted(set(names) - set(made.form.schema.names))
+        plan = self._source.plan(self._conditions, frozenset(name.lower() for name in names))
+        unknown = sorted(set(names) - set(plan.form.schema.names))
         if unknown:
             raise InvalidInput(f"there is no column {unknown[0]} (without a schema, there are all columns)")
         # Spark goes by pickles of its own; ours hold types, which have to be interned where they arrive.
-        return [InputPartition(pickle.dumps(task)) for task in made.tasks]
+        return [InputPartition(pickle.dumps(task)) for task in plan.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
@@ -136,7 +136,7 @@ class _PruningReader(_Reader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name for it
         """Filters leave out data objects, not rows: Spark has to apply all of them."""
-        self._conditions = tuple(found for each in filters for found in _conditions(each))
+        self._conditions = tuple(condition for each in filters for condition in _conditions(each))
         return filters
 
 
@@ -148,9 +148,9 @@ def _conditions(each: Filter) -> Iterator[Condition]:
             yield Condition(tuple(each.attribute), op, value)
     elif isinstance(each, datasource.In):
         values = [_constant(value) for value in each.value if value is not None]
-        known = tuple(value for value in values if value is not None)
-        if known and len(known) == len(values):
-            yield Condition(tuple(each.attribute), "in", known)
+        constants = tuple(value for value in values if value is not None)
+        if constants and len(constants) == len(values):
+            yield Condition(tuple(each.attribute), "in", constants)
 
 
 def _constant(value: Any) -> Constant | None:

@@ -54,8 +54,8 @@ class SparkPlan:
     @staticmethod
     def from_text(text: str) -> SparkPlan:
         """The inverse of `to_text`."""
-        found: SparkPlan = pickle.loads(zlib.decompress(base64.b64decode(text)))  # noqa: S301 - of our own driver
-        return found
+        plan_: SparkPlan = pickle.loads(zlib.decompress(base64.b64decode(text)))  # noqa: S301 - of our own driver
+        return plan_
 
 
 def style_of(times: str) -> Style:
@@ -64,7 +64,7 @@ def style_of(times: str) -> Style:
     for name, style in styles.items():
         if name == times:
             return style
-    raise InvalidInput(f"times: {times!r} is none of {', '.join(styles)}")
+    raise InvalidInput(f"times: {times!r} is not one of {', '.join(styles)}")
 
 
 def plan_pool(
@@ -92,9 +92,9 @@ def plan_program(lake: Lake, question: Question, program: plan.Program, style: S
     """What a program gives."""
     if any(isinstance(node, plan.Load) for node in nodes(program)):
         raise InvalidInput("a program that loads cannot be a DataFrame, which may be computed any number of times")
-    made = _in_tasks(lake, question, program, style, count)
-    if made is not None:
-        return made
+    in_tasks = _in_tasks(lake, question, program, style, count)
+    if in_tasks is not None:
+        return in_tasks
     form = _found_form(lake, question, program, style)
     return SparkPlan(form, (RunProgram(form, lake.store.uri, program, question.policy or policy_of(lake)),))
 

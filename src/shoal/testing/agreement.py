@@ -288,7 +288,7 @@ def outcome(values: Callable[[], Iterable[Value]]) -> Outcome:
 
 
 def is_ordered(program: str) -> bool:
-    """Whether the values come in an order that means something: they are no groups."""
+    """Whether the values come in an order that means something: they are not groups."""
     ops = program.split(" | ")
     return ops[-1].split()[0] in _IN_ORDER and not any(map(_IN_NO_ORDER.match, ops))
 

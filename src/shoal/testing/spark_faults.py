@@ -1,4 +1,4 @@
-"""Tasks of Spark that die at the worst moment: when all is written, and nobody has been told."""
+"""Tasks of Spark that die at the worst moment: when all is written, and before the driver knows."""
 
 from __future__ import annotations
 

@@ -140,8 +140,8 @@ def test_a_wrong_master_is_one_line(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "variables, error, message",
     [
-        ({"SHOAL_SPARK_CONF": "b"}, InvalidInput, "SHOAL_SPARK_CONF: 'b' is no setting (write spark.key=value"),
-        ({"SHOAL_SPARK_LOG": "loud"}, InvalidInput, "SHOAL_SPARK_LOG: LOUD is no level (one of OFF, "),
+        ({"SHOAL_SPARK_CONF": "b"}, InvalidInput, "SHOAL_SPARK_CONF: 'b' is not a setting (write spark.key=value"),
+        ({"SHOAL_SPARK_LOG": "loud"}, InvalidInput, "SHOAL_SPARK_LOG: LOUD is not a log level (one of OFF, "),
         ({"PATH": "", "JAVA_HOME": ""}, Unsupported, "Spark needs Java, and there is none (install Java 17 "),
     ],
 )

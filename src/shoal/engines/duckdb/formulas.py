@@ -40,11 +40,11 @@ class Functions:
 
     def name(self, call: Computed) -> str:
         """The name under which a formula is called."""
-        found = self._names.get(call.formula)
-        if found is None:
-            found = self._names[call.formula] = f"{call.name}_{next(_numbers)}"
-            self._create(found, call.formula)
-        return found
+        name = self._names.get(call.formula)
+        if name is None:
+            name = self._names[call.formula] = f"{call.name}_{next(_numbers)}"
+            self._create(name, call.formula)
+        return name
 
     def _create(self, name: str, formula: Formula) -> None:
         compute = Evaluation(formula)

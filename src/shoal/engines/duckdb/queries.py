@@ -48,10 +48,10 @@ _numbers = count()
 def memory_settings(memory: int | None) -> dict[str, str]:
     """The configuration of a new database; None is all the memory that DuckDB takes by itself."""
     # Two databases in one directory would write the same files, and without one they go where the user stands.
-    made = {"temp_directory": str(Path(gettempdir()) / f"shoal-{os.getpid()}-{next(_numbers)}")}
+    settings = {"temp_directory": str(Path(gettempdir()) / f"shoal-{os.getpid()}-{next(_numbers)}")}
     if memory is not None:
-        made |= {"memory_limit": f"{memory}B", "max_temp_directory_size": f"{DISK_PER_MEMORY * memory}B"}
-    return made
+        settings |= {"memory_limit": f"{memory}B", "max_temp_directory_size": f"{DISK_PER_MEMORY * memory}B"}
+    return settings
 
 
 def out_of_memory(stop: Stop, error: Exception) -> ShoalError | None:
@@ -96,11 +96,11 @@ def _open(memory: int | None = None) -> duckdb.DuckDBPyConnection:
 def _limited(stop: Stop, memory: int) -> duckdb.DuckDBPyConnection:
     """The database of one query, which the next query with as much memory has after it."""
     idle = _idle.setdefault(memory, deque(maxlen=_MOST_IDLE))
-    found = _owned.get(stop)
-    if found is None:
-        found = _owned[stop] = idle.pop() if idle else _open(memory)
-        finalize(stop, idle.append, found).atexit = False
-    return found
+    database = _owned.get(stop)
+    if database is None:
+        database = _owned[stop] = idle.pop() if idle else _open(memory)
+        finalize(stop, idle.append, database).atexit = False
+    return database
 
 
 def use_threads(count: int) -> None:
@@ -186,7 +186,7 @@ def _statement(con: duckdb.DuckDBPyConnection, query: exp.Select, tables: Tables
         read = sorted({int(table.name[1:]) for table in query.find_all(exp.Table) if table.name})
         is_fixed = query.find(Computed) is None and all(tables[n][0].is_file for n in read)
         known = query.meta[_KNOWN] = _Known(tuple(read), is_fixed)
-    # Files are asked for each time, since whoever is asked checks them.
+    # Files are asked for each time, since asking verifies their checksums.
     files = tuple(tuple(s.file() for s in tables[n][1] if s.file is not None) for n in known.read)
     if known.is_fixed and files in known.texts:
         return str(known.texts[files])

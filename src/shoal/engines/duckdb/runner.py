@@ -328,7 +328,7 @@ def compare_by(directions: list[bool], a: tuple[Any, ...], b: tuple[Any, ...]) -
     """The order of two rows by what they are sorted by."""
     for x, y, is_descending in zip(a, b, directions, strict=True):
         if x is None or y is None:
-            continue  # an item before this one has told that it is null
+            continue  # an item before this one says that it is null
         if verdict := _compare(x, y):
             return -verdict if is_descending else verdict
     return 0
@@ -345,15 +345,15 @@ def _scan_rows(source: plan.PoolScan, scan: Scan, groups: Sequence[Group]) -> Sc
 
 
 def _grouped(sources: Sequence[Source], first: int) -> list[Group]:
-    held: dict[tuple[tuple[t.Type, ...], bool], list[Source]] = {}
+    by_layout: dict[tuple[tuple[t.Type, ...], bool], list[Source]] = {}
     for source in sources:
-        held.setdefault((source.shapes, source.file is not None), []).append(source)
-    return [Group(number, same) for number, same in enumerate(held.values(), first)]
+        by_layout.setdefault((source.shapes, source.file is not None), []).append(source)
+    return [Group(number, same) for number, same in enumerate(by_layout.values(), first)]
 
 
 def _overlap(sources: list[Source], runs: Sequence[tuple[Source, ...]]) -> bool:
-    held = {source.place for source in sources}
-    return any(len(run) > 1 and run[0].place in held for run in runs)
+    indexes = {source.place for source in sources}
+    return any(len(run) > 1 and run[0].place in indexes for run in runs)
 
 
 def _sections(
@@ -363,20 +363,20 @@ def _sections(
 
     With a limit, sections begin small, since what follows may never be needed.
     """
-    held: list[Source] = []
+    section: list[Source] = []
     most = 1 if is_lazy else 1 << 30
     for run in runs:
         is_alone = len(run) == 1
-        if held and not (is_alone and group_of(run[0]) is group_of(held[0]) and len(held) < most):
-            yield held
-            held = []
+        if section and not (is_alone and group_of(run[0]) is group_of(section[0]) and len(section) < most):
+            yield section
+            section = []
             most *= 2
         if is_alone:
-            held.append(run[0])
+            section.append(run[0])
         else:
             yield list(run)
-    if held:
-        yield held
+    if section:
+        yield section
 
 
 # ---- statistics

@@ -30,7 +30,7 @@ _LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
 def run_statement(
     statement: Statement, tables: Sequence[tuple[TableForm, Sequence[Source]]]
 ) -> Iterator[pa.RecordBatch]:
-    """What a statement gives, as it comes; the tables are those of its uses. What is wrong with it is told at once."""
+    """The rows of a statement over the tables of its uses. An invalid statement fails here, not at the first row."""
     con = duckdb.connect(":memory:", config={**_CONFIG, **memory_settings(current().memory)})
     views = Views(con)
     try:

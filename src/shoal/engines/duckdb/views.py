@@ -43,7 +43,7 @@ class Views:
             self._con.remove_function(name)
 
     def failure(self) -> InvalidInput | None:
-        """What went wrong in Python, which DuckDB tells in words of its own."""
+        """The error of a Python function, which DuckDB reports in its own words."""
         return self._failures[0] if self._failures else None
 
     def add(self, form: TableForm, sources: Sequence[Source]) -> str:
@@ -99,10 +99,10 @@ def _exact(values: pa.Array, typ: t.Type) -> pa.Array:
 
 
 def _alike(sources: Sequence[Source]) -> list[list[Source]]:
-    held: dict[tuple[tuple[t.Type, ...], bool], list[Source]] = {}
+    by_layout: dict[tuple[tuple[t.Type, ...], bool], list[Source]] = {}
     for source in sources:
-        held.setdefault((source.shapes, source.file is not None), []).append(source)
-    return list(held.values())
+        by_layout.setdefault((source.shapes, source.file is not None), []).append(source)
+    return list(by_layout.values())
 
 
 def _nothing(form: TableForm) -> exp.Select:

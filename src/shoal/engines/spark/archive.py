@@ -31,8 +31,8 @@ def options(java: Path) -> list[str]:
 def path(java: Path) -> Path:
     """Where the archive for a Java and the installed Spark is, or would be."""
     jars = spark_jars()
-    place, build = _digest([java.resolve(), jars[0].parent]), _digest([*_parts_of(java), *jars], stat=True)
-    return cache_directory() / f"spark-{place}-{build}.jsa"
+    install, build = _digest([java.resolve(), jars[0].parent]), _digest([*_parts_of(java), *jars], stat=True)
+    return cache_directory() / f"spark-{install}-{build}.jsa"
 
 
 def build() -> Path:

@@ -81,13 +81,13 @@ def kept(*stages: Any) -> Iterator[None]:
     """What tasks have made is kept on their disks meanwhile, since it is read more than once."""
     from pyspark import StorageLevel  # noqa: PLC0415 - loaded by now
 
-    for made in stages:
-        made.persist(StorageLevel.DISK_ONLY)
+    for rdd in stages:
+        rdd.persist(StorageLevel.DISK_ONLY)
     try:
         yield
     finally:
-        for made in stages:
-            made.unpersist()
+        for rdd in stages:
+            rdd.unpersist()
 
 
 def edges_of(stages: Sequence[Any], order: Ranked) -> list[list[Value]]:
@@ -109,7 +109,7 @@ def sorted_runs(values: Iterable[Value], order: Ranked) -> Iterator[SortedRun]:
 
 
 def _edges(firsts: list[list[Value]], order: Ranked, count: int) -> list[list[Value]]:
-    """Keys that cut the rows into about so many parts, as far as the first keys of runs tell."""
+    """Keys that cut the rows into about `count` partitions, estimated from the first keys of runs."""
     _, rank = order.rank()
     ranked = sorted(firsts, key=rank)
     picked = [ranked[len(ranked) * i // count] for i in range(1, count)] if ranked else []
@@ -127,7 +127,7 @@ def _firsts(rows: Iterable[bytes]) -> Iterator[bytes]:
     return framed(lambda: (opened(row).first for row in rows))
 
 
-def _parted(packed: bytes, place: int, rows: Iterable[bytes]) -> Iterator[tuple[int, Sent]]:
+def _parted(packed: bytes, task: int, rows: Iterable[bytes]) -> Iterator[tuple[int, Sent]]:
     """The runs of a task, cut at the edges, each with the part that it belongs to."""
     order, edges, side = pickle.loads(packed)  # noqa: S301 - from our driver
     keys_of, rank = order.rank()
@@ -137,14 +137,14 @@ def _parted(packed: bytes, place: int, rows: Iterable[bytes]) -> Iterator[tuple[
         try:
             run = opened(row)
         except ShoalError:
-            yield 0, Sent(side, place, number, row, is_error=True)
+            yield 0, Sent(side, task, number, row, is_error=True)
             return
         values = list(decoded(run.data))
         cuts = [bisect_left(values, edge, key=lambda v: rank(keys_of(v))) for edge in ranks]
         for part, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(values)], strict=True)):
             if start < end:
                 data = run.data if end - start == len(values) else b"".join(encoded(values[start:end]))
-                yield part, Sent(side, place, number, data)
+                yield part, Sent(side, task, number, data)
                 number += 1
 
 
@@ -163,9 +163,9 @@ def merged(sent: Iterable[Sent], order: Ranked) -> Iterator[Value]:
             opened(each.data)
         by_task.setdefault(each.task, []).append((each.number, each.data))
 
-    def values(place: int) -> Iterator[Value]:
-        for _, data in sorted(by_task[place]):
+    def values(task: int) -> Iterator[Value]:
+        for _, data in sorted(by_task[task]):
             yield from decoded(data)
 
-    streams = [values(place) for place in sorted(by_task)]
+    streams = [values(task) for task in sorted(by_task)]
     return heapq.merge(*streams, key=lambda value: rank(keys_of(value)))

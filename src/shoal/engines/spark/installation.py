@@ -77,8 +77,8 @@ def require_version(java: Path) -> None:
     """Unsupported if this Java is too old or does not run; asked only after a failure, for it costs a start."""
     version = _version(java)
     if version < NEEDED:
-        found = f"is Java {version}" if version else "does not run"
-        raise Unsupported(f"Spark needs Java {NEEDED} or newer, and {java} {found} ({_REMEDY})")
+        problem = f"is Java {version}" if version else "does not run"
+        raise Unsupported(f"Spark needs Java {NEEDED} or newer, and {java} {problem} ({_REMEDY})")
 
 
 def _version(java: Path) -> int:
@@ -86,5 +86,5 @@ def _version(java: Path) -> int:
         out = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return 0
-    found = re.search(r'version "(?:1\.)?(\d+)', out)
-    return int(found[1]) if found else 0
+    match = re.search(r'version "(?:1\.)?(\d+)', out)
+    return int(match[1]) if match else 0

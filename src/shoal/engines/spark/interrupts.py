@@ -1,7 +1,7 @@
 """Ctrl-C while a job runs cancels the job, and then does what it did before there was a session.
 
 The handler that pyspark installs talks to the JVM through the connection that waits for the job: that fails, the job
-goes on, and py4j tells of it at length.
+goes on, and py4j logs it at length.
 
 Nor may py4j clean up after an interrupt in its own way. It asks the JVM to shut down the socket of the call that was
 interrupted, by its two ports, and the JVM shuts down each connection with either of them: one of the two is the port
@@ -69,5 +69,5 @@ def _close(connection: ClientServerConnection, *_: int) -> None:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """py4j logs a lost connection as if the whole program did; who called it gets an exception anyway."""
+    """Drops what py4j logs of a lost connection; its caller gets an exception anyway."""
     return record.module != "java_gateway"

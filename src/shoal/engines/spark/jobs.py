@@ -84,7 +84,7 @@ def run_tasks(
 
 
 def stage(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Any:
-    """The same as an RDD, of which nothing has been computed yet."""
+    """The results as an RDD, of which nothing has been computed yet."""
     return stage_calls([(work, payload) for payload in payloads])
 
 
@@ -113,10 +113,10 @@ def stream(rows: Any, wave: int | None = None) -> Generator[Any, None, None]:
         waiting = ahead.submit(collect, waves[0])
         try:
             for following in (*waves[1:], None):
-                found = _named(waiting.result)
+                rows_ = _named(waiting.result)
                 if following is not None:
                     waiting = ahead.submit(collect, following)
-                yield from map(opened, found)
+                yield from map(opened, rows_)
         finally:
             if not waiting.done():
                 context.cancelJobGroup(group)
@@ -141,7 +141,7 @@ def stoppable() -> Iterator[None]:
 
 @contextmanager
 def shown(group: str, count: int) -> Iterator[None]:
-    """A job of so many tasks that somebody may watch."""
+    """A job of `count` tasks, of which the progress is shown."""
     show = watcher()
     if show is None:
         yield
@@ -182,7 +182,7 @@ def run_over(frame: Any, work: Callable[[P, Iterator[Any]], Iterable[R]], payloa
 def _context() -> Any:
     context = getattr(spark_session(), "_sc", None)
     if context is None:
-        raise Unsupported("Spark Connect cannot run this (use a master that is no sc://)")
+        raise Unsupported("Spark Connect cannot run this (use a master other than sc://)")
     return context
 
 
@@ -192,10 +192,10 @@ def _as_is(rows: Iterable[bytes]) -> Iterable[bytes]:
 
 def opened(row: bytes) -> Any:
     """What a task made; or the error that it made instead, raised."""
-    found = pickle.loads(row[1:])  # noqa: S301 - from a task of ours
+    result = pickle.loads(row[1:])  # noqa: S301 - from a task of ours
     if row[:1] == _FAILED:
-        raise found
-    return found
+        raise result
+    return result
 
 
 def _named(job: Callable[[], list[bytes]]) -> list[bytes]:
@@ -210,9 +210,9 @@ def _named(job: Callable[[], list[bytes]]) -> list[bytes]:
 
 
 def reason_of(error: Exception) -> str:
-    """The line that tells most: the last error that a traceback, in Python or in Java, ends with."""
-    found = re.findall(r"^(?:Caused by: )?[\w.$]*(?:Error|Exception|Failure): .+$", str(error), re.MULTILINE)
-    return (found[-1] if found else str(error).strip().partition("\n")[0] or type(error).__name__)[:300]
+    """The most useful line: the last error that a traceback, in Python or in Java, ends with."""
+    errors_ = re.findall(r"^(?:Caused by: )?[\w.$]*(?:Error|Exception|Failure): .+$", str(error), re.MULTILINE)
+    return (errors_[-1] if errors_ else str(error).strip().partition("\n")[0] or type(error).__name__)[:300]
 
 
 # ---- in tasks

@@ -50,7 +50,7 @@ class InTasks(Protocol):
         """Whether tasks have all rows, and can sort them by a key."""
 
     def explain(self) -> tuple[str, ...]:
-        """What tasks are told."""
+        """The queries of the tasks."""
 
     def run(self, context: Run) -> Iterator[Value]:
         """The values that come out."""
@@ -96,7 +96,7 @@ class Joined:
         """The operators that are left to the interpreter of the driver."""
         self.is_reduced = self._tail.is_reduced
         """Whether groups come out, or the first rows."""
-        self.joined = tuple(place for side in sides for place in (*side.scans, *side.part.joined))
+        self.joined = tuple(index for side in sides for index in (*side.scans, *side.part.joined))
         """The scans that are read beside the first one, by their places."""
 
     def explain(self) -> tuple[str, ...]:
@@ -113,8 +113,8 @@ class Joined:
                 order = Ranked(last, self._funcs)
                 yield from sorted_by_tasks(self._stage(self._tail, order, context, keeping), order)
                 return
-            made = stream(self._stage(self._tail, None, context, keeping))
-            rows = (value for data in made for value in decoded(data))
+            results = stream(self._stage(self._tail, None, context, keeping))
+            rows = (value for data in results for value in decoded(data))
             yield from rows if last is None else finished(last, rows, self._funcs, context)
 
     def measure(self, statistics: Statistics) -> None:
@@ -185,7 +185,7 @@ def by_key(key: plan.Expr, order: plan.Order, funcs: tuple[plan.Func, ...]) -> R
 
 
 class _Task(NamedTuple):
-    """What a task is told."""
+    """What a task gets."""
 
     join: plan.Join
     orders: tuple[Ranked, ...]

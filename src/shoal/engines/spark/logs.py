@@ -28,7 +28,7 @@ def java_options() -> list[str]:
     """The options that set Spark's log up; without them Spark talks of its own set-up, too."""
     level = (os.environ.get("SHOAL_SPARK_LOG") or "OFF").upper()
     if level not in _LEVELS:
-        raise InvalidInput(f"SHOAL_SPARK_LOG: {level} is no level (one of {', '.join(_LEVELS)})")
+        raise InvalidInput(f"SHOAL_SPARK_LOG: {level} is not a log level (one of {', '.join(_LEVELS)})")
     return [f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()}", f"-Dshoal.spark.log={level}"]
 
 
@@ -43,14 +43,14 @@ def output() -> Iterator[IO[bytes] | int]:
 
 
 def last_words() -> str | None:
-    """The line of the JVM's output that says why it ended, if it can be told."""
+    """The line of the JVM's output that says why it ended; None if there is none."""
     try:
         lines = [line.strip() for line in _file().read_text(errors="replace").splitlines()]
     except FileNotFoundError:
         return None
-    told = [line for line in lines if line and not line.startswith(("at ", "WARNING:", "Error:"))]
-    failures = [line for line in told if _FAILURE.search(line)]
-    return _SPEAKER.sub("", (failures or told)[0]) if told else None
+    messages = [line for line in lines if line and not line.startswith(("at ", "WARNING:", "Error:"))]
+    failures = [line for line in messages if _FAILURE.search(line)]
+    return _SPEAKER.sub("", (failures or messages)[0]) if messages else None
 
 
 def _file() -> Path:

@@ -64,7 +64,7 @@ def open_remote(url: str, conf: Mapping[str, str]) -> SparkSession:
 
 
 def _stop() -> None:
-    """Stop what was started half, so that the next session is started anew."""
+    """Stop a session that was started in part, so that the next one starts from the beginning."""
     with suppress(PySparkException, Py4JError):
         if context := SparkContext._active_spark_context:
             context.stop()
@@ -109,8 +109,8 @@ def _variables(master: str | None) -> dict[str, str]:
 
 
 def _spark_conf(master: str | None, conf: Mapping[str, str]) -> SparkConf:
-    made = SparkConf().setAll(list(conf.items()))
-    return made.setMaster(master) if master else made
+    settings = SparkConf().setAll(list(conf.items()))
+    return settings.setMaster(master) if master else settings
 
 
 @contextmanager

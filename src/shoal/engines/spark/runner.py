@@ -55,18 +55,18 @@ def _in_tasks(
 
     NotColumnar, if they can do nothing.
     """
-    made = begin(ops)
-    place = _join_place(made.rest)
-    if place is None:
-        return made
-    place += len(ops) - len(made.rest)
-    split, op = ops[place], ops[place + 1]
+    whole = begin(ops)
+    index = _join_place(whole.rest)
+    if index is None:
+        return whole
+    index += len(ops) - len(whole.rest)
+    split, op = ops[index], ops[index + 1]
     assert isinstance(split, plan.Fork | plan.Switch)
     assert isinstance(op, plan.Join)
 
     def side(leg: plan.Seq) -> Side:
         if not leg or not isinstance(leg[0], plan.PoolScan):
-            before = tuple(o for o in (*ops[:place], *leg) if not isinstance(o, plan.Pass))
+            before = tuple(o for o in (*ops[:index], *leg) if not isinstance(o, plan.Pass))
             return Side(_in_tasks(begin, before, funcs, others), ())
         number, scan = next(((i, scan) for i, (source, scan) in enumerate(others) if source == leg[0]), (0, None))
         if scan is None:
@@ -78,14 +78,14 @@ def _in_tasks(
         sides = tuple(map(side, legs_of(split)))
         check_join(op, sides, funcs)
     except NotColumnar:
-        return made
-    return _in_tasks(partial(Joined, op, sides, funcs=funcs), ops[place + 2 :], funcs, others)
+        return whole
+    return _in_tasks(partial(Joined, op, sides, funcs=funcs), ops[index + 2 :], funcs, others)
 
 
 def _join_place(ops: plan.Seq) -> int | None:
     """Where the first join is, with the legs before it."""
-    found = (i for i, (a, b) in enumerate(pairwise(ops)) if isinstance(b, plan.Join) and a.traits.splits)
-    return next(found, None)
+    joins = (i for i, (a, b) in enumerate(pairwise(ops)) if isinstance(b, plan.Join) and a.traits.splits)
+    return next(joins, None)
 
 
 class OnSpark:
@@ -219,25 +219,25 @@ def _decoded(results: Iterator[bytes]) -> Iterator[Value]:
 
 def _for_tasks(ops: plan.Seq) -> plan.Seq:
     """The operators that tasks may begin with: a sort of everything is not theirs, its first rows are."""
-    for place, op in enumerate(ops):
+    for index, op in enumerate(ops):
         if isinstance(op, plan.Sort | plan.Uniq | plan.Fuse):
-            return ops[:place]
+            return ops[:index]
     return ops
 
 
 def packed(runs: list[tuple[Source, ...]], count: int) -> list[Pack]:
-    """Runs in so many packs of about as many rows, in no order."""
+    """Runs in `count` packs of about as many rows, in no order."""
     packs: list[list[tuple[Source, ...]]] = [[] for _ in range(min(count, len(runs)))]
     sizes = [0] * len(packs)
     for run in sorted(runs, key=_rows, reverse=True):
-        place = sizes.index(min(sizes))
-        packs[place].append(run)
-        sizes[place] += _rows(run)
+        smallest = sizes.index(min(sizes))
+        packs[smallest].append(run)
+        sizes[smallest] += _rows(run)
     return [tuple(pack) for pack in packs]
 
 
 def _stretches(runs: Sequence[tuple[Source, ...]], count: int) -> list[Pack]:
-    """Runs in about so many packs, in their order."""
+    """Runs in about `count` packs, in their order."""
     share = sum(map(_rows, runs)) / max(1, count)
     packs: list[list[tuple[Source, ...]]] = []
     size = 0

@@ -49,7 +49,7 @@ SETTINGS = (
         "spark.sql.execution.arrow.maxRecordsPerBatch", "65536", Reach.SESSION, "fewer crossings between JVM and Python"
     ),
     Setting("spark.sql.python.filterPushdown.enabled", "true", Reach.SESSION, "Python sources see the filters"),
-    Setting("spark.app.name", "shoal", Reach.DRIVER, "who it is, in the lists of a cluster"),
+    Setting("spark.app.name", "shoal", Reach.DRIVER, "its name in the lists of a cluster"),
     Setting("spark.ui.enabled", "false", Reach.DRIVER, "no web server and no port for a library"),
     Setting("spark.ui.showConsoleProgress", "false", Reach.DRIVER, "nothing on the terminal but Shoal's own words"),
     Setting(
@@ -116,7 +116,9 @@ def _added(environment: Mapping[str, str]) -> dict[str, str]:
     for pair in re.split(r",\s*(?=spark\.)", environment.get("SHOAL_SPARK_CONF", "").strip(" ,")):
         key, equals, value = pair.partition("=")
         if pair and not (equals and key.startswith("spark.")):
-            raise InvalidInput(f"SHOAL_SPARK_CONF: {pair!r} is no setting (write spark.key=value, with commas between)")
+            raise InvalidInput(
+                f"SHOAL_SPARK_CONF: {pair!r} is not a setting (write spark.key=value, with commas between)"
+            )
         if pair:
             added[key.strip()] = value.strip()
     return added

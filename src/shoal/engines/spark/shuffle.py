@@ -32,9 +32,9 @@ def regroup(
     piles: Sequence[Q],
 ) -> Generator[R, None, None]:
     """What `join` makes of each pile and the pieces that `part` made for it, in the order of the piles."""
-    # The piles go the way of the pieces, and first: so a task is told of its own, and of no other.
-    told: list[tuple[int, Any]] = list(enumerate((join, pile) for pile in piles))
-    calls: list[tuple[Any, Any]] = [(_as_it_is, told), *((part, payload) for payload in payloads)]
+    # Each bucket is sent like a piece, and first: so a task gets its own, and no other.
+    joins: list[tuple[int, Any]] = list(enumerate((join, pile) for pile in piles))
+    calls: list[tuple[Any, Any]] = [(_as_it_is, joins), *((part, payload) for payload in payloads)]
     pieces = stage_calls(calls)
     sent = pieces.mapPartitionsWithIndex(partial(_sent, len(piles))).partitionBy(len(piles), int)
     yield from stream(sent.mapPartitions(_joined))
@@ -51,20 +51,20 @@ def _sent(count: int, task: int, rows: Iterable[bytes]) -> Iterator[tuple[int, S
     """The pieces of a task, each with its place. An error has all places, so that nothing is made of any pile."""
     for number, row in enumerate(rows):
         try:
-            places: Iterable[int] = (opened(row)[0],)
+            buckets: Iterable[int] = (opened(row)[0],)
         except ShoalError:
-            places = range(count)
-        for place in places:
-            yield place, Sent(task, number, row)
+            buckets = range(count)
+        for bucket in buckets:
+            yield bucket, Sent(task, number, row)
 
 
 def _joined(pile: Iterable[tuple[int, Sent]]) -> Iterator[bytes]:
     """What is made of a pile, whose pieces come as they like."""
-    found = deque(sorted(sent for _, sent in pile))
-    join, payload = opened(found.popleft().row)[1]
+    pieces_ = deque(sorted(sent for _, sent in pile))
+    join, payload = opened(pieces_.popleft().row)[1]
 
     def pieces() -> Iterator[Any]:
-        while found:
-            yield opened(found.popleft().row)[1]
+        while pieces_:
+            yield opened(pieces_.popleft().row)[1]
 
     return framed(lambda: join(payload, pieces()))

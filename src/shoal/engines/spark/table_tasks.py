@@ -39,9 +39,9 @@ class ReadObjects:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         for source in self.sources:
-            made = Projection(self.form, layout_of(source.shapes))
-            for table in _tables(source, [SHAPE, *made.top_columns()]):
-                yield made.batch(TableColumns(table))
+            projection = Projection(self.form, layout_of(source.shapes))
+            for table in _tables(source, [SHAPE, *projection.top_columns()]):
+                yield projection.batch(TableColumns(table))
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,8 +88,8 @@ def _is_by_row(op: plan.Op, funcs: Sequence[plan.Func]) -> bool:
             return True
         case plan.Filter(expr):
             exprs = (expr,)
-        case plan.Yield(found) | plan.Explode(found) | plan.Over(found):
-            exprs = found
+        case plan.Yield(args_) | plan.Explode(args_) | plan.Over(args_):
+            exprs = args_
         case plan.Cut(args) | plan.Put(args) | plan.Rename(args):
             exprs = tuple(x for arg in args for x in (arg.target, arg.expr))
         case _:
@@ -104,7 +104,7 @@ def _is_shared(op: plan.Op | None, funcs: Sequence[plan.Func]) -> bool:
         case plan.Head():
             return True
         case plan.Sort(keys) | plan.TopK(_, plan.Sort(keys)):
-            # Without keys, the very first row tells what to sort by.
+            # Without keys, the very first row decides what to sort by.
             return bool(keys) and not any(has_aggregate(key.expr, funcs) for key in keys)
         case plan.Top(_, keys, flush):
             return not flush and not any(has_aggregate(key, funcs) for key in keys)

@@ -18,7 +18,7 @@ _BITS = {
 
 
 def arithmetic(op: str, a: Node, b: Node) -> Outcomes:
-    """`a op b` of values that are no errors."""
+    """`a op b` of values that are not errors."""
     if isinstance(a.type.under, t.Union | t.Enum) or isinstance(b.type.under, t.Union | t.Enum):
         raise NotColumnar("arithmetic with a union or an enum")
     typ = _common(a, b)

@@ -53,7 +53,7 @@ def cast(sql: Sql, kind: str) -> Sql:
 
 
 def try_cast(sql: Sql, kind: str) -> Sql:
-    """A value as another type, or NULL if it is none."""
+    """A value as another type, or NULL if it cannot be cast."""
     return exp.TryCast(this=sql, to=exp.DataType.build(kind, dialect="duckdb"))
 
 
@@ -128,7 +128,7 @@ def is_present(sql: Sql) -> Sql:
 
 
 def is_nan(sql: Sql) -> Sql:
-    """Whether a float is no number. DuckDB's own `isnan` believes what files tell of least and greatest: never NaNs."""
+    """Whether a float is NaN. DuckDB's own `isnan` trusts the statistics of files, which ignore NaN."""
     parts = (binary("=", call(name, sql), FALSE.copy()) for name in ("isfinite", "isinf"))
     return exp.and_(*parts, copy=False)
 

@@ -40,7 +40,7 @@ def cast(node: Node, to: Node) -> Outcomes:
         return always(Leaf(wanted, build.cast(node.sql, "DOUBLE")))
     if b is t.BOOL:
         return always(Leaf(wanted, _to_bool(node)))
-    raise NotColumnar("a cast to fractions of few bits, or to what is no number")
+    raise NotColumnar("a cast to narrow floats, or to a type that is not a number")
 
 
 def _to_whole(node: Leaf, wanted: t.Type) -> Outcomes:

@@ -196,7 +196,7 @@ def _element(node: Node, key: Value) -> Outcomes:
     if not isinstance(under, t.Array | t.Set) or not isinstance(node, Leaf) or isinstance(under.elem, t.Union):
         raise NotColumnar("an element of something else, or of a union")
     if not isinstance(at, t.Primitive) or not is_integer(at):
-        raise NotColumnar("a place that is no number")
+        raise NotColumnar("an index that is not a number")
     place: int = key.data or 0
     is_there = build.binary(">=", build.call("len", node.sql), build.integer(place + 1 if place >= 0 else -place))
     found = build.call("list_extract", node.sql, build.integer(place + 1 if place >= 0 else place))

@@ -95,7 +95,7 @@ def _parted(frames: Sequence[Frame], test: Callable[[Node], Cond]) -> tuple[list
 
 
 def _together(legs: Sequence[Sequence[Frame]]) -> list[Frame]:
-    """The rows of all legs; what tells their places apart is brought to one length."""
+    """The rows of all legs; their order items are padded to one length."""
     made = [(number, frame) for number, leg in enumerate(legs) for frame in leg if frame.cases]
     longest = max((len(frame.order) for _, frame in made), default=0)
 

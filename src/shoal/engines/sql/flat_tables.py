@@ -48,7 +48,7 @@ def united(frames: Sequence[Frame]) -> Frame:
 
 
 def first_rows(frames: Sequence[Frame], count: int) -> Frame:
-    """So many of the rows of all frames, from the first one on."""
+    """The first `count` rows of all frames."""
     if not all(frame.order for frame in frames):
         raise NotColumnar("the first of rows in no order")
     table = table_of(frames)
@@ -116,7 +116,7 @@ def flat_node(shape: t.Type, form: Form, guarded: set[int], prefix: str = "") ->
 
 
 def told_apart(flat: Flat, besides: str | None = None) -> list[Sql]:
-    """What tells rows apart; with a name, what tells apart all but the field of that name."""
+    """What distinguishes rows; with a name, without the field of that name."""
     leaves = [leaf for leaf in flat.layout.leaves if leaf.path[:1] != (besides,)]
     structs = [s for s in flat.layout.structs if flat.structs[s.index] is not None and s.path[:1] != (besides,)]
     made = [build.column(SHAPE), *(build.column(f"v{struct.index}") for struct in structs)]
@@ -127,7 +127,7 @@ def told_apart(flat: Flat, besides: str | None = None) -> list[Sql]:
             # Zeros of either sign are one to the engine.
             made.append(build.call("signbit", column.copy()))
         elif leaf.type.has_float:
-            raise NotColumnar("fractions inside of values that are told apart")
+            raise NotColumnar("floats inside of values that are compared")
     return made
 
 

@@ -24,7 +24,7 @@ from shoal.model import types as t
 from shoal.model.values import Value
 
 CODE = "code"
-"""The part of a result that tells which of several it is; the others are named by their places."""
+"""The part of a result that says which of several it is; the others are named by their indexes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Record:
     type: t.Type
     fields: tuple[Input, ...]
     valid: int | None
-    """The argument that tells whether it is not null; None if it never is."""
+    """The argument that says whether it is not null; None if it never is null."""
 
 
 Input: TypeAlias = Column | Record | Const

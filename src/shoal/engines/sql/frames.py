@@ -56,7 +56,7 @@ class Frame:
     cases: tuple[Case, ...]
     where: Cond = True
     order: Order = ()
-    """What tells the place of a row among all; empty if they are in no order."""
+    """The position of a row among all; empty if they are in no order."""
 
     def having(self, condition: Cond) -> Frame:
         """Those rows that meet a condition."""

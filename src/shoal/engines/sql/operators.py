@@ -76,7 +76,7 @@ def changed(frame: Frame, change: Callable[[Node], Outcomes]) -> Frame:
 def _name(target: plan.Expr) -> str:
     if isinstance(target, plan.This) and len(target.path) == 1:
         return target.path[0]
-    raise NotColumnar("a target that is no field at the top")
+    raise NotColumnar("a target that is not a top-level field")
 
 
 def cut(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
@@ -110,7 +110,7 @@ def _put(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
     if not isinstance(under, t.Record):
         if is_error(node):
             return always(node)
-        raise NotColumnar("put into what is no record")
+        raise NotColumnar("put into a value that is not a record")
     names = [_name(a.target) for a in args]
     if len(set(names)) < len(names):
         raise NotColumnar("a field that is put twice")

@@ -1,4 +1,4 @@
-"""What an expression may come to: all types of its results, and known values among them, told from its operands.
+"""What an expression may come to: all types of its results, and known values among them, inferred from its operands.
 
 Most functions tell by the types of their arguments. So the interpreter is asked what it makes of a few values of these
 types, the null first; a table adds what other values may come to. What is not in the table is not known.
@@ -267,7 +267,7 @@ def _log(arg: Node) -> Iterable[Result]:
 def _extreme(first: Node, *others: Node) -> Iterable[Result]:
     under = first.type.under
     kind = t.UINT64 if under in t.UNSIGNED else t.INT64 if under in t.INT_RANGES else t.FLOAT64
-    # A negative number is none of the unsigned ones.
+    # A negative number has no unsigned type.
     return (kind, *_failures(others)) if kind is t.UINT64 else _numeric(kind)(*others)
 
 

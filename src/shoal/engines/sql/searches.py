@@ -87,7 +87,7 @@ _DOUBTFUL = frozenset("iks")
 
 
 def _contains(sql: Sql, term: str) -> Cond:
-    """Whether a string contains a term, in upper or lower case, as `is_within` tells.
+    """Whether a string contains a term, in upper or lower case, as `is_within` does.
 
     `ILIKE`, which is fast, compares in lower case, and so finds too much where other letters become those of the term;
     the exact test looks at what it found.

@@ -132,7 +132,7 @@ def _columns_for(numbers: set[t.Type]) -> tuple[str, ...]:
     if numbers <= t.FLOATS:
         return ("DOUBLE",)
     if numbers & t.FLOATS:
-        # Numbers that are one as fractions are told apart by what is whole of them.
+        # Integers that are equal as floats are distinguished by their exact values.
         return ("DOUBLE", _WHOLE)
     if t.UINT64 not in numbers:
         return ("BIGINT",)

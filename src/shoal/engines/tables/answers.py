@@ -18,7 +18,7 @@ from shoal.formats.arrow.scalars import SCALES
 from shoal.model.values import Value
 
 _MOST_DIGITS = 15
-"""Every decimal with so many digits is the shortest text of some float64."""
+"""Every decimal with this many digits is the shortest text of some float64."""
 _WHOLE = ((pa.int64(), -(2**63), 2**63), (pa.uint64(), 0, 2**64))
 
 

@@ -46,11 +46,11 @@ class TableForm:
     @cached_property
     def schema(self) -> pa.Schema:
         """Names and types."""
-        made = [field for slot in self.slots() for field in self._fields(slot) if self.is_wanted(field.name)]
-        return pa.schema(made or [pa.field(VALUE, pa.bool_())])
+        fields = [field for slot in self.slots() for field in self._fields(slot) if self.is_wanted(field.name)]
+        return pa.schema(fields or [pa.field(VALUE, pa.bool_())])
 
     def slots(self) -> list[Slot]:
-        """Those at the top: the fields of records, and what is no record."""
+        """Those at the top: the fields of records, and values that are not records."""
         root = self.layout.root
         inner = [] if root.struct is None else list(root.struct.fields.values())
         return [*inner, Slot(None, root.leaves)]

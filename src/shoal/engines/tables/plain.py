@@ -1,4 +1,4 @@
-"""The plain types of a table: what each Zed type is to those who ask in SQL.
+"""The plain types of a table: what each Zed type is in SQL.
 
     ints, floats, bool, string, bytes     themselves (float16 as float32)
     time                                  timestamp, or int64 of nanoseconds where that is asked for
@@ -6,7 +6,7 @@
     ip, net, type                         text, as ZSON shows them
     enum                                  text, the symbol
     array, set, record                    list, list in canonical order, struct
-    map                                   map; ZSON, if its keys are no plain values
+    map                                   map; ZSON, if its keys are not plain values
     union, error                          ZSON, of a union that of the value in it
     {}                                    bool: true where it is not null
     null                                  bool, which is always null

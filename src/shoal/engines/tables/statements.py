@@ -1,6 +1,6 @@
 """Statements in SQL: which tables they name, and which conditions the rows of each have to meet.
 
-They are read in the dialect of DuckDB, and written anew for the engine that runs them: what was looked at is what
+They are read in the dialect of DuckDB, and written again for the engine that runs them: what was looked at is what
 runs. Only queries are let through.
 """
 
@@ -63,7 +63,7 @@ class Statement:
     """A query."""
 
     def __init__(self, text: str) -> None:
-        """InvalidInput, if it is none."""
+        """InvalidInput, if it is not a query over pools."""
         self._tree = _parse(text)
         try:
             _check(self._tree)
@@ -122,7 +122,7 @@ def _parse(text: str) -> exp.Expr:
 
 
 def _require_shallow(tree: exp.Expr) -> None:
-    """Refuse what nests so deep that whoever looks at it, or writes it anew, would run out of frames."""
+    """Refuse a statement that nests so deep that reading or writing it would run out of stack frames."""
     level: list[exp.Expr] = [tree]
     for _ in range(_MOST_LEVELS):
         level = [child for node in level for child in node.iter_expressions()]
@@ -150,7 +150,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _check(tree: exp.Expr) -> None:
-    """Refuse all that is no query."""
+    """Refuse everything but queries."""
     is_query = isinstance(tree, exp.Query | exp.Values | exp.Pivot)
     is_description = isinstance(tree, exp.Describe) and isinstance(tree.this, exp.Table | exp.Query)
     changing = tree.find(exp.Into, *_CHANGING)
@@ -171,11 +171,11 @@ def _uses(tree: exp.Expr) -> Iterator[Use]:
         if not isinstance(name, exp.Identifier):
             if not isinstance(name, _FUNCTIONS):
                 shown = name.name if isinstance(name, exp.Anonymous) else name.sql_name() if name else ""
-                raise InvalidInput(f"sql: {shown.lower()} is no pool (only pools can be read)")
+                raise InvalidInput(f"sql: {shown.lower()} is not a pool (only pools can be read)")
             continue
         if node.db or node.catalog:
             name_of = node.sql(DIALECT)
-            raise InvalidInput(f'sql: {name_of} is no pool (pools have no schemas; quote a name with dots: "a.b")')
+            raise InvalidInput(f'sql: {name_of} is not a pool (pools have no schemas; quote a name with dots: "a.b")')
         if not _is_common(node, name.name):
             yield Use(place, name.name, bool(name.args.get("quoted")), tuple(_conditions(node)))
 
