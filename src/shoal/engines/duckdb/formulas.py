@@ -92,39 +92,39 @@ class Evaluation:
     def __call__(self, columns: Sequence[pa.ChunkedArray]) -> pa.Array:
         """The results for the rows of some columns."""
         arrays = [column.combine_chunks() for column in columns]
-        distinct, places = _distinct(arrays)
-        found = self._computed(_data(self._this, distinct, len(distinct[0])))
-        return self._packed(found).take(places)
+        distinct, inverse = _distinct(arrays)
+        results = self._computed(_data(self._this, distinct, len(distinct[0])))
+        return self._packed(results).take(inverse)
 
     def _computed(self, data: list[Data]) -> list[Value]:
-        typ, compute, env, known = self._this.type, self._compute, self._env, self._known
+        typ, compute, env, cache = self._this.type, self._compute, self._env, self._known
         if typ.has_float:
             # Zeros of either sign are one to Python.
             return [compute(Value(typ, d), env) for d in env.run.stop.checked(data)]
-        found = []
+        results = []
         for d in env.run.stop.checked(data):
-            value = known.get(d)
+            value = cache.get(d)
             if value is None:
-                value = known[d] = compute(Value(typ, d), env)
-            found.append(value)
-        if len(known) > MOST_KNOWN:
-            known.clear()
-        return found
+                value = cache[d] = compute(Value(typ, d), env)
+            results.append(value)
+        if len(cache) > MOST_KNOWN:
+            cache.clear()
+        return results
 
-    def _packed(self, found: list[Value]) -> pa.Array:
+    def _packed(self, results: list[Value]) -> pa.Array:
         """Results as a column: of their type, or of a struct if they may have several."""
-        codes = [self._code(value) for value in found]
+        codes = [self._code(value) for value in results]
         if len(self._types) == 1:
-            return to_arrow(self._types[0], [value.data for value in found])
-        parts = [self._part(code, found, codes) for code in range(len(self._types))]
+            return to_arrow(self._types[0], [value.data for value in results])
+        parts = [self._part(code, results, codes) for code in range(len(self._types))]
         return pa.StructArray.from_arrays([pa.array(codes, pa.int8()), *parts], fields=list(self.type))
 
-    def _part(self, wanted: int, found: list[Value], codes: list[int]) -> pa.Array:
+    def _part(self, code_: int, results: list[Value], codes: list[int]) -> pa.Array:
         """The column of one of several results."""
-        typ = self._types[wanted]
-        if typ is t.NULL or wanted not in codes:
-            return pa.nulls(len(found), arrow_type(typ))
-        return to_arrow(typ, [v.data if code == wanted else None for v, code in zip(found, codes, strict=True)])
+        typ = self._types[code_]
+        if typ is t.NULL or code_ not in codes:
+            return pa.nulls(len(results), arrow_type(typ))
+        return to_arrow(typ, [v.data if code == code_ else None for v, code in zip(results, codes, strict=True)])
 
     def _code(self, value: Value) -> int:
         code = self._codes.get(value.type)
@@ -143,17 +143,17 @@ def _type_of(result: Result) -> t.Type:
 def _physical_type(types: Sequence[t.Type]) -> pa.DataType:
     if len(types) == 1:
         return arrow_type(types[0])
-    return pa.struct([(CODE, pa.int8()), *((str(place), arrow_type(typ)) for place, typ in enumerate(types))])
+    return pa.struct([(CODE, pa.int8()), *((str(index), arrow_type(typ)) for index, typ in enumerate(types))])
 
 
-def _data(found: Input, columns: Sequence[pa.Array], size: int) -> list[Data]:
+def _data(input_: Input, columns: Sequence[pa.Array], size: int) -> list[Data]:
     """The data of the current value in each row."""
-    match found:
+    match input_:
         case Const(value):
             return [value.data] * size
-        case Column(typ, place):
-            column, wanted = columns[place], arrow_type(typ)
-            return from_arrow(typ, column if column.type == wanted else column.cast(wanted))
+        case Column(typ, index):
+            column, physical = columns[index], arrow_type(typ)
+            return from_arrow(typ, column if column.type == physical else column.cast(physical))
         case Record(_, fields, valid):
             parts = [_data(f, columns, size) for f in fields]
             rows: list[Data] = list(zip(*parts, strict=True)) if parts else [()] * size
@@ -168,14 +168,14 @@ def _data(found: Input, columns: Sequence[pa.Array], size: int) -> list[Data]:
 def _distinct(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Array]:
     """The distinct rows of some columns, and for each row its place among them."""
     codes = [_codes(column) for column in columns]
-    if any(found is None for found in codes):
+    if any(numbers is None for numbers in codes):
         return list(columns), pa.array(np.arange(len(columns[0])))
     combined: Any = 0
-    for found in codes:
-        assert found is not None
-        _, combined = np.unique(combined * (int(found.max(initial=0)) + 1) + found, return_inverse=True)
-    _, first, places = np.unique(combined, return_index=True, return_inverse=True)
-    return [column.take(pa.array(first)) for column in columns], pa.array(places)
+    for numbers in codes:
+        assert numbers is not None
+        _, combined = np.unique(combined * (int(numbers.max(initial=0)) + 1) + numbers, return_inverse=True)
+    _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+    return [column.take(pa.array(first)) for column in columns], pa.array(inverse)
 
 
 def _codes(column: pa.Array) -> np.ndarray[Any, Any] | None:

@@ -86,11 +86,11 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 
 def _open(memory: int | None = None) -> duckdb.DuckDBPyConnection:
-    made = duckdb.connect(":memory:", config=memory_settings(memory))
-    made.execute("SET preserve_insertion_order = true")
-    made.execute("SET GLOBAL parquet_metadata_cache = true")
-    made.execute("SET arrow_large_buffer_size = false")
-    return made
+    database = duckdb.connect(":memory:", config=memory_settings(memory))
+    database.execute("SET preserve_insertion_order = true")
+    database.execute("SET GLOBAL parquet_metadata_cache = true")
+    database.execute("SET arrow_large_buffer_size = false")
+    return database
 
 
 def _limited(stop: Stop, memory: int) -> duckdb.DuckDBPyConnection:
@@ -132,7 +132,7 @@ Tables = dict[int, tuple[Group, list[Source]]]
 def text_of(
     query: exp.Select,
     tables: Mapping[str, exp.Expr] | None = None,
-    places: Mapping[str, Callable[[exp.Expr], exp.Expr]] | None = None,
+    indexes: Mapping[str, Callable[[exp.Expr], exp.Expr]] | None = None,
     name_of: Callable[[Computed], str] | None = None,
 ) -> str:
     """A query as the engine reads it, once it is known what its tables and formulas are called there."""
@@ -140,8 +140,8 @@ def text_of(
     def filled(node: exp.Expr) -> exp.Expr:
         if isinstance(node, Computed):
             return build.call(name_of(node) if name_of else node.name, *node.expressions)
-        if places and isinstance(node, exp.Anonymous) and node.name in places:
-            return places[node.name](node.expressions[0])
+        if indexes and isinstance(node, exp.Anonymous) and node.name in indexes:
+            return indexes[node.name](node.expressions[0])
         return tables.get(node.name, node) if tables and isinstance(node, exp.Table) else node
 
     with deep_frames():
@@ -181,20 +181,20 @@ _KNOWN, _MOST_TEXTS = "known", 4
 
 def _statement(con: duckdb.DuckDBPyConnection, query: exp.Select, tables: Tables, functions: Functions) -> str:
     """The text of a query over some sources."""
-    known = query.meta.get(_KNOWN)
-    if known is None:
+    cached = query.meta.get(_KNOWN)
+    if cached is None:
         read = sorted({int(table.name[1:]) for table in query.find_all(exp.Table) if table.name})
         is_fixed = query.find(Computed) is None and all(tables[n][0].is_file for n in read)
-        known = query.meta[_KNOWN] = _Known(tuple(read), is_fixed)
+        cached = query.meta[_KNOWN] = _Known(tuple(read), is_fixed)
     # Files are asked for each time, since asking verifies their checksums.
-    files = tuple(tuple(s.file() for s in tables[n][1] if s.file is not None) for n in known.read)
-    if known.is_fixed and files in known.texts:
-        return str(known.texts[files])
-    exprs = {f"t{n}": _source(con, n, *tables[n], paths) for n, paths in zip(known.read, files, strict=True)}
-    places = {f"{_PLACE}{n}": partial(_place, tables[n][1]) for n in known.read}
-    text = text_of(query, exprs, places, functions.name)
-    if known.is_fixed and len(known.texts) < _MOST_TEXTS:
-        known.texts[files] = text
+    files = tuple(tuple(s.file() for s in tables[n][1] if s.file is not None) for n in cached.read)
+    if cached.is_fixed and files in cached.texts:
+        return str(cached.texts[files])
+    exprs = {f"t{n}": _source(con, n, *tables[n], paths) for n, paths in zip(cached.read, files, strict=True)}
+    indexes = {f"{_PLACE}{n}": partial(_place, tables[n][1]) for n in cached.read}
+    text = text_of(query, exprs, indexes, functions.name)
+    if cached.is_fixed and len(cached.texts) < _MOST_TEXTS:
+        cached.texts[files] = text
     return text
 
 

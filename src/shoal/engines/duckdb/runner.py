@@ -70,7 +70,10 @@ class Compiled:
         self._tables: Tables = {}
         self._groups = self._read(scan)
         rows = _scan_rows(source, scan, self._groups)
-        joined = [None if found is None else _scan_rows(other, found, self._read(found)) for other, found in others]
+        joined = [
+            None if other_scan is None else _scan_rows(other, other_scan, self._read(other_scan))
+            for other, other_scan in others
+        ]
         with deep_frames():
             fragment = compile_fragment(rows, ops, funcs, joined, is_split, keep_last)
         self.output = fragment.output
@@ -206,9 +209,9 @@ class Compiled:
         """Partial results of the aggregation."""
         groups = self.output
         assert isinstance(groups, Groups)
-        known = self._from_metadata(groups)
-        if known is not None:
-            yield from known
+        counted = self._from_metadata(groups)
+        if counted is not None:
+            yield from counted
         else:
             for summary in groups.summaries:
                 for batch in self._query(summary.query):

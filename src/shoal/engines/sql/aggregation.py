@@ -108,38 +108,38 @@ def summarize(op: plan.Summarize, frame: Frame) -> Summary:
         if sql_function(agg.name) is None:
             raise NotColumnar(f"the aggregate {agg.name}")
     wheres = [None if agg.where is None else agg.where for _, agg in op.aggs]
-    found: dict[_Types, _Gathered] = {}
+    gathered_by: dict[_Types, _Gathered] = {}
     conditions: list[list[tuple[Cond, Cond]]] = [[] for _ in op.aggs]
     for case in frame.cases:
         for when, keys, args in _combined(op, case):
             fed = [_fed(agg, node) for (_, agg), node in zip(op.aggs, args, strict=True)]
-            gathered = found.setdefault((keys.type, *(kind for _, kind in fed)), _Gathered())
+            gathered = gathered_by.setdefault((keys.type, *(kind for _, kind in fed)), _Gathered())
             gathered.whens.append(when)
             gathered.keys.append(keys)
             gathered.columns.append(case.columns)
             gathered.args.append(tuple(node for node, _ in fed))
-        for held, where in zip(conditions, wheres, strict=True):
+        for verdicts, where in zip(conditions, wheres, strict=True):
             if where is not None:
-                held.append((case.when, truth(where, case.node)))
-    combinations = _without_gaps(found)
+                verdicts.append((case.when, truth(where, case.node)))
+    combinations = _without_gaps(gathered_by)
     if len(combinations) > MOST_COMBINATIONS:
         raise NotColumnar("too many combinations of types")
     return _Maker(op, frame, combinations, conditions).make()
 
 
-def _without_gaps(found: dict[_Types, _Gathered]) -> list[_Gathered]:
+def _without_gaps(by_types: dict[_Types, _Gathered]) -> list[_Gathered]:
     """Combinations that differ only in what is missing are one."""
-    made: list[tuple[_Types, _Gathered]] = []
-    for types, gathered in found.items():
-        for place, (known, held) in enumerate(made):
-            joined = _joined(known, types)
+    combinations: list[tuple[_Types, _Gathered]] = []
+    for types, gathered in by_types.items():
+        for index, (others, combination) in enumerate(combinations):
+            joined = _joined(others, types)
             if joined is not None:
-                held.take(gathered)
-                made[place] = (joined, held)
+                combination.take(gathered)
+                combinations[index] = (joined, combination)
                 break
         else:
-            made.append((types, gathered))
-    return [gathered for _, gathered in made]
+            combinations.append((types, gathered))
+    return [gathered for _, gathered in combinations]
 
 
 def _joined(a: _Types, b: _Types) -> _Types | None:
@@ -153,7 +153,7 @@ def _combined(op: plan.Summarize, case: Case) -> list[tuple[Cond, Node, tuple[No
     """The keys and arguments of the rows of a case, by their types; rows with a quiet key are left out."""
     keys = [value(expr, case.node) for _, expr in op.keys]
     args = [((None,) if agg.expr is None else value(agg.expr, case.node)) for _, agg in op.aggs]
-    made: list[tuple[Cond, Node, tuple[Node | None, ...]]] = []
+    combinations: list[tuple[Cond, Node, tuple[Node | None, ...]]] = []
     names = [f"k{i}" for i in range(len(keys))]
     for picked in product(*keys):
         if any(isinstance(o.node, Const) and is_known_error(o.node, QUIET) for o in picked):
@@ -163,8 +163,8 @@ def _combined(op: plan.Summarize, case: Case) -> list[tuple[Cond, Node, tuple[No
             if when is False:
                 continue
             nodes = tuple(None if o is None else o.node for o in fed)
-            made.append((when, record_node(names, [o.node for o in picked]), nodes))
-    return made
+            combinations.append((when, record_node(names, [o.node for o in picked]), nodes))
+    return combinations
 
 
 def _fed(agg: plan.Agg, node: Node | None) -> tuple[Node | None, t.Type | Value | None]:
@@ -240,23 +240,23 @@ class _Maker:
             codes = [(when, build.integer(code)) for code, c in enumerate(self._combinations) for when in c.whens]
             self._inner.append((GROUP, build.choose(codes)))
         filters = [self._filter(i) for i in range(len(self._op.aggs))]
-        made = []
+        combinations = []
         for code, combination in enumerate(self._combinations):
             results = tuple(self._result(code, combination, i, filters[i]) for i in range(len(self._op.aggs)))
-            made.append(Combination(combination.keys[0].type, results))
-        return Summary(self._query(keys), keys, tuple(made), self._by_shape())
+            combinations.append(Combination(combination.keys[0].type, results))
+        return Summary(self._query(keys), keys, tuple(combinations), self._by_shape())
 
     def _by_shape(self) -> dict[int, Value] | None:
         if self._frame.where is not True:
             return None
-        made: dict[int, Value] = {}
+        keys: dict[int, Value] = {}
         for combination in self._combinations:
             for when, key in zip(combination.whens, combination.keys, strict=True):
                 code = ONLY_SHAPE if when is True else shape_of(when)
                 if code is None or not isinstance(key, Const):
                     return None
-                made[code] = key.value
-        return made
+                keys[code] = key.value
+        return keys
 
     def _filter(self, i: int) -> Sql | None:
         """The column that says which rows an aggregate takes; None if it takes them all."""
@@ -292,16 +292,16 @@ class _Maker:
             entries.append((when, build.cast(physical(node), kind)))
         distinct = dict.fromkeys(sql for _, sql in entries)
         sql = next(iter(distinct)) if len(distinct) == 1 else build.choose(entries)
-        for known, held in self._inner:
-            if held == sql and known.startswith("a"):
-                return build.column(known)
+        for column, inner in self._inner:
+            if inner == sql and column.startswith("a"):
+                return build.column(column)
         self._inner.append((name, sql))
         return build.column(name)
 
     def output(self, sql: Sql) -> str:
         """The name of a column of results."""
-        for name, held in self._outer:
-            if held == sql:
+        for name, outer in self._outer:
+            if outer == sql:
                 return name
         name = f"r{len(self._outer)}"
         self._outer.append((name, sql))
@@ -315,13 +315,13 @@ class _Maker:
         if len(self._combinations) > 1:
             by.append(GROUP)
         outer = [exp.alias_(sql, name, quoted=True, copy=False) for name, sql in self._outer]
-        made = exp.select(*(build.column(name) for name in by), *outer, copy=False)
-        made = made.from_(inner.subquery("rows", copy=False), copy=False)
+        query = exp.select(*(build.column(name) for name in by), *outer, copy=False)
+        query = query.from_(inner.subquery("rows", copy=False), copy=False)
         if not by:
             # Without keys the engine makes a row of nothing, too.
-            made = made.having(exp.GT(this=_count(), expression=build.integer(0)), copy=False)
+            query = query.having(exp.GT(this=_count(), expression=build.integer(0)), copy=False)
             if not outer:
-                made = made.select(exp.alias_(_count(), "r", quoted=True), copy=False)
+                query = query.select(exp.alias_(_count(), "r", quoted=True), copy=False)
         groups = [build.column(name) for name in by]
         for leaf in keys.layout.leaves:
             if leaf.type in t.FLOATS:
@@ -329,7 +329,7 @@ class _Maker:
                 groups.append(build.call("signbit", build.column(f"c{leaf.index}")))
             elif leaf.type.has_float:
                 raise NotColumnar("keys with fractions inside")
-        return made.group_by(*groups, copy=False) if groups else made
+        return query.group_by(*groups, copy=False) if groups else query
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,8 +348,8 @@ class _Argument:
 
     def column(self, kind: str) -> Sql:
         """The values, as numbers of a kind; NULL where they are not taken."""
-        found = self.maker.argument(self.index, self.combination, kind)
-        return found if self.taken is None else build.choose([(self.taken, found)])
+        column = self.maker.argument(self.index, self.combination, kind)
+        return column if self.taken is None else build.choose([(self.taken, column)])
 
     def count(self) -> Sql:
         """How many values there are, nulls among them."""
@@ -415,13 +415,13 @@ def grouped(op: plan.Summarize, summary: Summary) -> Frame:
         when: Cond = True
         if len(summary.combinations) > 1:
             when = build.binary("=", build.column(GROUP), build.integer(code))
-        place = summary.keys.layout.shapes.index(combination.keys)
+        index = summary.keys.layout.shapes.index(combination.keys)
         guarded = {i for i, valid in enumerate(summary.keys.structs) if valid is not None}
-        keys = fields_of(flat_node(combination.keys, summary.keys.layout.forms[place], guarded))
+        keys = fields_of(flat_node(combination.keys, summary.keys.layout.forms[index], guarded))
         columns = [*map(always, keys), *map(_outcomes, combination.results)]
-        places = [f"f{i}" for i in range(len(columns))]
+        names_ = [f"f{i}" for i in range(len(columns))]
         paths = [path for path, _ in op.keys] + [path for path, _ in op.aggs]
-        for outcome in combined(places, columns):
+        for outcome in combined(names_, columns):
             node = _nested(list(zip(paths, fields_of(outcome.node), strict=True)))
             cases.append(Case(build.both(when, outcome.when), node, names))
     if len(cases) > MOST_CASES:
@@ -441,8 +441,8 @@ def _nested(fields: Sequence[tuple[plan.Path, Node]]) -> Node:
 
 
 def _record_of(tree: dict[str, Any]) -> Node:
-    made = [_record_of(item) if isinstance(item, dict) else item for item in tree.values()]
-    return record_node(list(tree), made)
+    nodes_ = [_record_of(item) if isinstance(item, dict) else item for item in tree.values()]
+    return record_node(list(tree), nodes_)
 
 
 def _outcomes(result: Result) -> Outcomes:

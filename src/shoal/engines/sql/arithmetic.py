@@ -65,14 +65,14 @@ def _whole(op: str, typ: t.Type, a: Leaf | Const, b: Leaf | Const) -> Outcomes:
         return always(Leaf(result, wrapped(build.binary(op, x, y), typ)))
     zero = build.binary("=", y, build.integer(0))
     divisor = build.call("nullif", y, build.integer(0))
-    made = wrapped(build.binary("//" if op == "/" else "%", x, divisor), typ)
-    return _guarded(zero, b, Leaf(result, made))
+    quotient = wrapped(build.binary("//" if op == "/" else "%", x, divisor), typ)
+    return _guarded(zero, b, Leaf(result, quotient))
 
 
-def _guarded(zero: Sql, divisor: Leaf | Const, made: Leaf) -> Outcomes:
+def _guarded(zero: Sql, divisor: Leaf | Const, result: Leaf) -> Outcomes:
     if isinstance(divisor, Const):
-        return always(made) if divisor.value.data else const(DIVIDE_BY_ZERO)
-    return Outcome(zero, Const(DIVIDE_BY_ZERO)), Outcome(build.negated(zero), made)
+        return always(result) if divisor.value.data else const(DIVIDE_BY_ZERO)
+    return Outcome(zero, Const(DIVIDE_BY_ZERO)), Outcome(build.negated(zero), result)
 
 
 def wrapped(sql: Sql, typ: t.Type) -> Sql:
@@ -95,11 +95,11 @@ def _fractions(op: str, typ: t.Type, a: Leaf | Const, b: Leaf | Const) -> Outcom
     x, y = (build.cast(_or(n, build.integer(0)), "DOUBLE") for n in (a, b))
     kind = sql_type(typ)
     if op != "/":
-        made = build.binary(op, x, y)
-        return always(Leaf(typ, made if kind == "DOUBLE" else build.cast(made, kind)))
+        quotient = build.binary(op, x, y)
+        return always(Leaf(typ, quotient if kind == "DOUBLE" else build.cast(quotient, kind)))
     zero = build.binary("=", y, build.integer(0))
-    made = build.divided(x, build.call("nullif", y, build.integer(0)))
-    return _guarded(zero, b, Leaf(typ, made if kind == "DOUBLE" else build.cast(made, kind)))
+    quotient = build.divided(x, build.call("nullif", y, build.integer(0)))
+    return _guarded(zero, b, Leaf(typ, quotient if kind == "DOUBLE" else build.cast(quotient, kind)))
 
 
 def minus(node: Node) -> Outcomes:
@@ -111,8 +111,8 @@ def minus(node: Node) -> Outcomes:
         return always(Leaf(typ, build.minus(node.sql)))
     low, _ = t.INT_RANGES[typ]
     is_least = build.binary("=", node.sql, build.integer(low))
-    made = build.minus(build.call("nullif", node.sql, build.integer(low)))
+    negative = build.minus(build.call("nullif", node.sql, build.integer(low)))
     return (
         Outcome(is_least, failure("unary '-' underflow", node)),
-        Outcome(build.negated(is_least), Leaf(typ, build.cast(made, sql_type(typ)))),
+        Outcome(build.negated(is_least), Leaf(typ, build.cast(negative, sql_type(typ)))),
     )

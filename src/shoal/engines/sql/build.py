@@ -21,10 +21,10 @@ def column(name: str) -> Sql:
 
 def nested(names: Sequence[str]) -> Sql:
     """A column inside of structs, by their names and its own."""
-    made = column(names[0])
+    sql = column(names[0])
     for name in names[1:]:
-        made = call("struct_extract", made, text(name))
-    return made
+        sql = call("struct_extract", sql, text(name))
+    return sql
 
 
 def call(name: str, *args: Sql) -> Sql:
@@ -135,10 +135,10 @@ def is_nan(sql: Sql) -> Sql:
 
 def among(sql: Sql, numbers: Iterable[int]) -> Sql:
     """Whether a whole number is one of these."""
-    wanted = sorted(numbers)
-    if len(wanted) == 1:
-        return binary("=", sql, integer(wanted[0]))
-    return exp.In(this=sql, expressions=[integer(n) for n in wanted])
+    values = sorted(numbers)
+    if len(values) == 1:
+        return binary("=", sql, integer(values[0]))
+    return exp.In(this=sql, expressions=[integer(n) for n in values])
 
 
 def or_zero(sql: Sql, zero: Sql) -> Sql:
@@ -148,15 +148,15 @@ def or_zero(sql: Sql, zero: Sql) -> Sql:
 
 def choose(cases: Sequence[tuple[Cond, Sql]], otherwise: Sql | None = None) -> Sql:
     """The value of the first condition that holds."""
-    made = exp.Case(ifs=[], default=otherwise)
+    case = exp.Case(ifs=[], default=otherwise)
     for condition, value in cases:
         if condition is True:
-            if not made.args["ifs"]:
+            if not case.args["ifs"]:
                 return value
-            made.set("default", value)
-            return made
+            case.set("default", value)
+            return case
         if condition is not False:
-            made.args["ifs"].append(exp.If(this=condition, true=value))
-    if not made.args["ifs"]:
+            case.args["ifs"].append(exp.If(this=condition, true=value))
+    if not case.args["ifs"]:
         return exp.null() if otherwise is None else otherwise
-    return made
+    return case

@@ -19,14 +19,14 @@ _ALLOWS_EQUAL = ("==", "<=", ">=")
 _SMALL = frozenset((t.INT8, t.INT16, t.INT32, t.UINT8, t.UINT16, t.UINT32))
 
 
-def compare_literal(op: str, node: Node, wanted: Value) -> Cond:
+def compare_literal(op: str, node: Node, constant: Value) -> Cond:
     """Whether a comparison with a literal holds; of unlike types it never does."""
-    if not is_comparable(wanted, op):
-        return compare(op, node, Const(wanted))
+    if not is_comparable(constant, op):
+        return compare(op, node, Const(constant))
     if isinstance(node, Const):
-        test = literal_test(op, wanted, node.value.type)
+        test = literal_test(op, constant, node.value.type)
         return test is not None and test(node.value.data)
-    kind, typ = wanted.type.under, node.type.under
+    kind, typ = constant.type.under, node.type.under
     if isinstance(typ, t.Union | t.Enum):
         raise NotColumnar("a comparison with a union or an enum")
     if kind is t.NULL:
@@ -35,7 +35,9 @@ def compare_literal(op: str, node: Node, wanted: Value) -> Cond:
         return False
     if not isinstance(node, Leaf) or typ is t.TYPE:
         raise NotColumnar("a comparison with a type")
-    holds = _with_number(op, node, wanted) if t.is_number(typ) else build.binary(_SQL[op], node.sql, literal(wanted))
+    holds = (
+        _with_number(op, node, constant) if t.is_number(typ) else build.binary(_SQL[op], node.sql, literal(constant))
+    )
     # NULL is different from anything, and nothing else.
     return either(build.is_null(node.sql), holds) if op == "!=" else holds
 
@@ -51,9 +53,9 @@ def is_null(node: Node) -> Cond:
             return True if typ.under is t.NULL else build.is_null(sql)
 
 
-def _with_number(op: str, node: Leaf, wanted: Value) -> Cond:
+def _with_number(op: str, node: Leaf, constant: Value) -> Cond:
     """A number against a literal number, which may be of the other kind: fraction or whole."""
-    amount = wanted.data
+    amount = constant.data
     if node.type.under in t.FLOATS:
         if isinstance(amount, int) and abs(amount) > _EXACT_FLOAT:
             raise NotColumnar("a large whole number against fractions")

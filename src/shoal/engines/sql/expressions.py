@@ -89,8 +89,8 @@ def _condition(holds: Cond) -> Node:
 def value(expr: plan.Expr, this: Node) -> Outcomes:
     """What an expression makes of a row."""
     match expr:
-        case plan.Literal(found):
-            return const(found)
+        case plan.Literal(literal):
+            return const(literal)
         case plan.Binary("and" | "or"):
             return _not_long(_logical(expr, this))
         case plan.Conditional():
@@ -99,11 +99,11 @@ def value(expr: plan.Expr, this: Node) -> Outcomes:
             return _record(expr, this)
     operands = [value(operand, this) for operand in _operands(expr)]
     try:
-        made = _in_sql(expr, this, operands)
-        return made if isinstance(expr, plan.This) else _not_long(made)
+        outcomes = _in_sql(expr, this, operands)
+        return outcomes if isinstance(expr, plan.This) else _not_long(outcomes)
     except NotColumnar:
-        known = [always(this)] if isinstance(expr, plan.This) else operands
-        return computed(expr, this, results_of(expr, known))
+        inputs = [always(this)] if isinstance(expr, plan.This) else operands
+        return computed(expr, this, results_of(expr, inputs))
 
 
 def _not_long(outcomes: Outcomes) -> Outcomes:
@@ -124,7 +124,7 @@ def _operands(expr: plan.Expr) -> tuple[plan.Expr, ...]:
         case plan.Index(a, b) | plan.Binary(_, a, b):
             return (a, b)
         case plan.Slice(inner, start, stop):
-            return (inner, *(place for place in (start, stop) if place is not None))
+            return (inner, *(bound for bound in (start, stop) if bound is not None))
         case plan.Call(_, args):
             return args
         case plan.ArrayExpr(elems) | plan.SetExpr(elems):
@@ -157,8 +157,8 @@ def _in_sql(expr: plan.Expr, this: Node, operands: Sequence[Outcomes]) -> Outcom
             return _both_sides(operands[0], operands[1], lambda a, b: arithmetic(op, a, b))
         case plan.Call(name):
             return _call(name, operands)
-        case plan.Search(text, found):
-            return _search(operands[0], lambda node: find_text(node, text, found))
+        case plan.Search(text, term):
+            return _search(operands[0], lambda node: find_text(node, text, term))
         case plan.RegexpSearch(pattern):
             return _search(operands[0], lambda node: find_regexp(node, pattern))
         case plan.RegexpMatch(pattern):
@@ -197,10 +197,10 @@ def _element(node: Node, key: Value) -> Outcomes:
         raise NotColumnar("an element of something else, or of a union")
     if not isinstance(at, t.Primitive) or not is_integer(at):
         raise NotColumnar("an index that is not a number")
-    place: int = key.data or 0
-    is_there = build.binary(">=", build.call("len", node.sql), build.integer(place + 1 if place >= 0 else -place))
-    found = build.call("list_extract", node.sql, build.integer(place + 1 if place >= 0 else place))
-    return Outcome(is_there, node_of(under.elem, found)), Outcome(negated(is_there), Const(MISSING))
+    index: int = key.data or 0
+    is_there = build.binary(">=", build.call("len", node.sql), build.integer(index + 1 if index >= 0 else -index))
+    element = build.call("list_extract", node.sql, build.integer(index + 1 if index >= 0 else index))
+    return Outcome(is_there, node_of(under.elem, element)), Outcome(negated(is_there), Const(MISSING))
 
 
 def _contained(a: Node, b: Node) -> Outcomes:
@@ -209,27 +209,27 @@ def _contained(a: Node, b: Node) -> Outcomes:
         if not isinstance(b.type.under, t.Primitive):
             raise NotColumnar("a search for a value in values with parts")
         return always(_condition(compare("==", a, b)))
-    found = [Value(*part).under() for part in parts(b.type, b.value.data)]
-    if len(found) > MOST_ALTERNATIVES:
+    elements = [Value(*part).under() for part in parts(b.type, b.value.data)]
+    if len(elements) > MOST_ALTERNATIVES:
         raise NotColumnar("a long list")
-    return always(_condition(either(*(compare("==", a, Const(item)) for item in found))))
+    return always(_condition(either(*(compare("==", a, Const(item)) for item in elements))))
 
 
 def _slice(subjects: Outcomes, start: plan.Expr | None, stop: plan.Expr | None) -> Outcomes:
     """A part of a string, between places that are known."""
     low, high = _place(start), _place(stop)
-    made: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for o in subjects:
         if is_error(o.node):
-            made.append(o)
+            outcomes.append(o)
             continue
         if o.node.type.under is not t.STRING or not isinstance(o.node, Leaf):
             raise NotColumnar("a part of something else than a string")
         args = [o.node.sql, build.integer((low or 0) + 1)]
         if high is not None:
             args.append(build.integer(max(0, high - (low or 0))))
-        made.append(Outcome(o.when, Leaf(o.node.type, build.call("substring", *args))))
-    return bounded(made)
+        outcomes.append(Outcome(o.when, Leaf(o.node.type, build.call("substring", *args))))
+    return bounded(outcomes)
 
 
 def _place(expr: plan.Expr | None) -> int | None:
@@ -245,23 +245,23 @@ def _place(expr: plan.Expr | None) -> int | None:
 
 def _comparison(op: str, right: plan.Expr, first: Outcomes, second: Outcomes) -> Outcomes:
     if isinstance(right, plan.Literal):
-        wanted = right.value
+        literal = right.value
         return bounded(
-            o if is_error(o.node) else Outcome(o.when, _condition(compare_literal(op, o.node, wanted))) for o in first
+            o if is_error(o.node) else Outcome(o.when, _condition(compare_literal(op, o.node, literal))) for o in first
         )
     return _both_sides(first, second, lambda a, b: always(_condition(compare(op, a, b))))
 
 
 def _both_sides(first: Outcomes, second: Outcomes, combine: Callable[[Node, Node], Outcomes]) -> Outcomes:
     """Two operands; an error on the left is the result, else one on the right."""
-    made: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for a in first:
         if is_error(a.node):
-            made.append(a)
+            outcomes.append(a)
             continue
         for b in on(a.when, second):
-            made.extend((b,) if is_error(b.node) else on(b.when, combine(a.node, b.node)))
-    return bounded(made)
+            outcomes.extend((b,) if is_error(b.node) else on(b.when, combine(a.node, b.node)))
+    return bounded(outcomes)
 
 
 def _as_bool(node: Node) -> Node:
@@ -279,49 +279,49 @@ def _negated(node: Node) -> Outcomes:
 
 
 def _logical(expr: plan.Binary, this: Node) -> Outcomes:
-    made: list[Outcome] = []
+    outcomes: list[Outcome] = []
     right: Outcomes | None = None
     for a in value(expr.left, this):
         left = _as_bool(a.node)
         if is_error(left) and not (expr.op == "or" and _is_missing(left)):
-            made.append(Outcome(a.when, left))
+            outcomes.append(Outcome(a.when, left))
             continue
         if right is None:
             right = tuple(Outcome(o.when, _as_bool(o.node)) for o in value(expr.right, this))
         settled = False if is_error(left) else _bool(left)
         if expr.op == "and":
             settled = negated(settled)
-        made.extend(on(both(a.when, settled), const(TRUE if expr.op == "or" else FALSE)))
-        made.extend(on(both(a.when, negated(settled)), right))
-    return bounded(made)
+        outcomes.extend(on(both(a.when, settled), const(TRUE if expr.op == "or" else FALSE)))
+        outcomes.extend(on(both(a.when, negated(settled)), right))
+    return bounded(outcomes)
 
 
 def _conditional(expr: plan.Conditional, this: Node) -> Outcomes:
-    made: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for o in value(expr.cond, this):
         if not _is_bool(o.node):
-            made.append(Outcome(o.when, failure("?-operator: bool predicate required", o.node)))
+            outcomes.append(Outcome(o.when, failure("?-operator: bool predicate required", o.node)))
             continue
         holds = _bool(o.node)
         if both(o.when, holds) is not False:
-            made.extend(on(both(o.when, holds), value(expr.then, this)))
+            outcomes.extend(on(both(o.when, holds), value(expr.then, this)))
         if both(o.when, negated(holds)) is not False:
-            made.extend(on(both(o.when, negated(holds)), value(expr.otherwise, this)))
-    return bounded(made)
+            outcomes.extend(on(both(o.when, negated(holds)), value(expr.otherwise, this)))
+    return bounded(outcomes)
 
 
 def _record(expr: plan.RecordExpr, this: Node) -> Outcomes:
     """A record; of several fields of one name the last one is in the place of the first."""
-    made: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for picked in product(*(value(e.expr, this) for e in expr.elems)):
         when = both(*(o.when for o in picked))
         if when is False:
             continue
         fields: dict[str, Node] = {}
-        for elem, found in zip(expr.elems, picked, strict=True):
-            fields.update({elem.name: found.node} if isinstance(elem, plan.Field) else _spread(found.node))
-        made.append(Outcome(when, record_node(list(fields), list(fields.values()))))
-    return bounded(made)
+        for elem, outcome in zip(expr.elems, picked, strict=True):
+            fields.update({elem.name: outcome.node} if isinstance(elem, plan.Field) else _spread(outcome.node))
+        outcomes.append(Outcome(when, record_node(list(fields), list(fields.values()))))
+    return bounded(outcomes)
 
 
 def _spread(node: Node) -> dict[str, Node]:
@@ -358,7 +358,7 @@ def _search(outcomes: Outcomes, find) -> Outcomes:  # type: ignore[no-untyped-de
 def _call(name: str, args: Sequence[Outcomes]) -> Outcomes:
     if name not in FUNCTIONS and name not in RESULTS:
         raise NotColumnar(f"the function {name}")
-    made: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for picked in product(*args):
         when = both(*(o.when for o in picked))
         if when is False:
@@ -366,10 +366,10 @@ def _call(name: str, args: Sequence[Outcomes]) -> Outcomes:
         nodes = [o.node for o in picked]
         if all(isinstance(n, Const) for n in nodes) and nodes:
             literals = tuple(plan.Literal(n.value) for n in nodes if isinstance(n, Const))
-            made.extend(on(when, const(evaluate(plan.Call(name, literals)))))
+            outcomes.extend(on(when, const(evaluate(plan.Call(name, literals)))))
             continue
         function = FUNCTIONS.get(name)
         if function is None:
             raise NotColumnar(f"the function {name}")
-        made.extend(on(when, function(*nodes)))
-    return bounded(made)
+        outcomes.extend(on(when, function(*nodes)))
+    return bounded(outcomes)

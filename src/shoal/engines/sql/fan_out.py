@@ -57,26 +57,22 @@ def switched(op: plan.Switch, frames: Sequence[Frame], run: Run) -> list[Frame]:
         _, left = _parted(left, lambda node: _is_missing(subject, node))
     for i, case in enumerate(op.cases):
         if case.expr is not None:
-            taken, left = _parted(left, _test(op.expr, case.expr))
-            legs[i] = run(case.body, taken)
+            matching, left = _parted(left, _test(op.expr, case.expr))
+            legs[i] = run(case.body, matching)
     default = next((i for i, case in enumerate(op.cases) if case.expr is None), None)
     if default is not None:
         legs[default] = run(op.cases[default].body, left)
     return _together(legs)
 
 
-def _test(subject: plan.Expr | None, wanted: plan.Expr) -> Callable[[Node], Cond]:
+def _test(subject: plan.Expr | None, test: plan.Expr) -> Callable[[Node], Cond]:
     """Whether a row fits a leg."""
     if subject is None:
-        return lambda node: truth(wanted, node)
-    if not isinstance(wanted, plan.Literal) or is_error_value(wanted.value):
+        return lambda node: truth(test, node)
+    if not isinstance(test, plan.Literal) or is_error_value(test.value):
         raise NotColumnar("a case that is not a plain value")
     return lambda node: either(
-        *(
-            both(o.when, compare_literal("==", o.node, wanted.value))
-            for o in value(subject, node)
-            if not is_error(o.node)
-        )
+        *(both(o.when, compare_literal("==", o.node, test.value)) for o in value(subject, node) if not is_error(o.node))
     )
 
 
@@ -86,24 +82,24 @@ def _is_missing(subject: plan.Expr, node: Node) -> Cond:
 
 def _parted(frames: Sequence[Frame], test: Callable[[Node], Cond]) -> tuple[list[Frame], list[Frame]]:
     """The rows that pass a test, and all others, whatever the test makes of them."""
-    taken, left = [], []
+    matching, left = [], []
     for frame in frames:
         verdicts = [test(case.node) for case in frame.cases]
-        taken.append(passing(frame, verdicts))
+        matching.append(passing(frame, verdicts))
         left.append(passing(frame, [negated(verdict) for verdict in verdicts]))
-    return taken, left
+    return matching, left
 
 
 def _together(legs: Sequence[Sequence[Frame]]) -> list[Frame]:
     """The rows of all legs; their order items are padded to one length."""
-    made = [(number, frame) for number, leg in enumerate(legs) for frame in leg if frame.cases]
-    longest = max((len(frame.order) for _, frame in made), default=0)
+    numbered = [(number, frame) for number, leg in enumerate(legs) for frame in leg if frame.cases]
+    longest = max((len(frame.order) for _, frame in numbered), default=0)
 
     def placed(number: int, frame: Frame) -> Frame:
         numbers = [0] * (longest - len(frame.order)) + [number]
         return replace(frame, order=(*frame.order, *(Item(build.integer(n)) for n in numbers)))
 
-    return [placed(number, frame) for number, frame in made]
+    return [placed(number, frame) for number, frame in numbered]
 
 
 _KEY = t.array(t.STRING)
@@ -140,18 +136,18 @@ def _parts(frame: Frame, number: int, expr: plan.Expr) -> list[Frame]:
                 continue
             if isinstance(under, t.Record):
                 is_there = both(when, is_valid(node))
-                for place, part in enumerate(_fields(node) if is_there is not False else ()):
-                    fields.setdefault(place, []).append(Case(is_there, part, case.columns))
+                for index, part in enumerate(_fields(node) if is_there is not False else ()):
+                    fields.setdefault(index, []).append(Case(is_there, part, case.columns))
             elif not isinstance(under, t.Array | t.Set | t.Map):
                 whole.append(Case(when, node, case.columns))
             elif isinstance(node, Leaf):
                 lists.setdefault((_element(under), node.sql), []).append(when)
             elif is_valid(node):
                 raise NotColumnar("a constant that is taken apart")
-    made = [_restricted(frame, cases, number, place) for place, cases in fields.items()]
+    frames = [_restricted(frame, cases, number, index) for index, cases in fields.items()]
     if whole:
-        made.append(_restricted(frame, whole, number, 0))
-    return made + [_elements(frame, number, typ, sql, any_of(whens)) for (typ, sql), whens in lists.items()]
+        frames.append(_restricted(frame, whole, number, 0))
+    return frames + [_elements(frame, number, typ, sql, any_of(whens)) for (typ, sql), whens in lists.items()]
 
 
 def _taken_out(node: Node) -> Outcomes:
@@ -168,17 +164,17 @@ def _found_in(typ: t.Type, sql: Sql) -> Outcomes:
     under = typ.under
     if not isinstance(under, t.Union):
         return always(part_node(under, sql))
-    made = [Outcome(build.is_null(sql), Const(Value(under, None)))]
+    outcomes = [Outcome(build.is_null(sql), Const(Value(under, None)))]
     for tag, member in enumerate(under.types):
         is_tag = build.binary("=", build.part(sql, "tag"), build.integer(tag))
-        made.extend(on(is_tag, _found_in(member, build.part(sql, str(tag)))))
-    return bounded(made)
+        outcomes.extend(on(is_tag, _found_in(member, build.part(sql, str(tag)))))
+    return bounded(outcomes)
 
 
-def _restricted(frame: Frame, cases: list[Case], number: int, place: int) -> Frame:
+def _restricted(frame: Frame, cases: list[Case], number: int, index: int) -> Frame:
     """The rows of some cases alone."""
-    made = replace(frame, cases=tuple(cases), order=_order(frame, number, place))
-    return made.having(any_of([case.when for case in cases]))
+    restricted = replace(frame, cases=tuple(cases), order=_order(frame, number, index))
+    return restricted.having(any_of([case.when for case in cases]))
 
 
 def _elements(frame: Frame, number: int, typ: t.Type, sql: Sql, when: Cond) -> Frame:

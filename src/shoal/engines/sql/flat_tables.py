@@ -80,8 +80,8 @@ def table_of(frames: Sequence[Frame], extra: Sequence[Columns] = (), prefix: str
 
 def _select(frame: Frame, flat: Flat, extra: Columns, guarded: set[int]) -> exp.Select:
     columns = [*flat.columns(), *frame.order_columns(), *extra]
-    known = {name for name, _ in columns}
-    columns += [(f"v{i}", build.TRUE.copy()) for i in sorted(guarded) if f"v{i}" not in known]
+    names = {name for name, _ in columns}
+    columns += [(f"v{i}", build.TRUE.copy()) for i in sorted(guarded) if f"v{i}" not in names]
     return frame.select(sorted(columns, key=lambda column: column[0]))
 
 
@@ -119,16 +119,16 @@ def told_apart(flat: Flat, besides: str | None = None) -> list[Sql]:
     """What distinguishes rows; with a name, without the field of that name."""
     leaves = [leaf for leaf in flat.layout.leaves if leaf.path[:1] != (besides,)]
     structs = [s for s in flat.layout.structs if flat.structs[s.index] is not None and s.path[:1] != (besides,)]
-    made = [build.column(SHAPE), *(build.column(f"v{struct.index}") for struct in structs)]
+    columns = [build.column(SHAPE), *(build.column(f"v{struct.index}") for struct in structs)]
     for leaf in leaves:
         column = build.column(f"c{leaf.index}")
-        made.append(column)
+        columns.append(column)
         if leaf.type in t.FLOATS:
             # Zeros of either sign are one to the engine.
-            made.append(build.call("signbit", column.copy()))
+            columns.append(build.call("signbit", column.copy()))
         elif leaf.type.has_float:
             raise NotColumnar("floats inside of values that are compared")
-    return made
+    return columns
 
 
 _IS_NEW, _NUMBER, _TOTAL, _COUNT = "is_new", "number", "total", "count"
@@ -148,8 +148,8 @@ def uniq(frames: Sequence[Frame], with_count: bool) -> Frame:
     count = [(_COUNT, _until_next())] if with_count else []
     firsts = _select_with(rows.subquery("compared", copy=False), table.columns(), count)
     firsts = firsts.where(build.column(_IS_NEW), copy=False)
-    made = Frame(firsts.subquery("firsts", copy=False), table.cases, order=table.order)
-    return _counted(made) if with_count else made
+    firsts_frame = Frame(firsts.subquery("firsts", copy=False), table.cases, order=table.order)
+    return _counted(firsts_frame) if with_count else firsts_frame
 
 
 def _select_with(source: Sql, names: Sequence[str], extra: Sequence[tuple[str, Sql]]) -> exp.Select:

@@ -67,33 +67,33 @@ class Computed(exp.Anonymous):
     @property
     def formula(self) -> Formula:
         """What is called."""
-        found = self.args["formula"]
-        assert isinstance(found, Formula)
-        return found
+        formula = self.args["formula"]
+        assert isinstance(formula, Formula)
+        return formula
 
 
 def computed(expr: plan.Expr, this: Node, results: Iterable[Result]) -> Outcomes:
     """What the interpreter makes of a row, given all that it may come to."""
     possible = tuple(dict.fromkeys(results))
-    if any(isinstance(found, t.Type) and is_text_error(found) for found in possible):
+    if any(isinstance(input_, t.Type) and is_text_error(input_) for input_ in possible):
         raise NotColumnar("an error of any text")
     if len(possible) == 1 and isinstance(possible[0], Value):
         return const(possible[0])
     sqls: list[Sql] = []
     paths = paths_in(expr)
-    found = _input(this if paths is None else narrowed(this, paths), sqls)
+    input_ = _input(this if paths is None else narrowed(this, paths), sqls)
     if not sqls:
-        return const(evaluate(expr, this=_known(found)))
-    sql = Computed(this=_name(expr), expressions=sqls, formula=Formula(expr, found, possible))
+        return const(evaluate(expr, this=_known(input_)))
+    sql = Computed(this=_name(expr), expressions=sqls, formula=Formula(expr, input_, possible))
     if len(possible) == 1:
         return always(node_of(possible[0], sql))
     code = build.call("struct_extract", sql, build.text(CODE))
     return tuple(
         Outcome(
-            build.binary("=", code, build.integer(place)),
-            node_of(found, build.call("struct_extract", sql, build.text(str(place)))),
+            build.binary("=", code, build.integer(index)),
+            node_of(input_, build.call("struct_extract", sql, build.text(str(index)))),
         )
-        for place, found in enumerate(possible)
+        for index, input_ in enumerate(possible)
     )
 
 
@@ -115,16 +115,16 @@ def _input(node: Node, sqls: list[Sql]) -> Input:
         case Leaf(typ, sql):
             return Column(typ, _place(sql, sqls))
         case Rec(typ, fields, valid):
-            place = None if valid is None else _place(valid, sqls)
-            return Record(typ, tuple(_input(f, sqls) for f in fields), place)
+            index = None if valid is None else _place(valid, sqls)
+            return Record(typ, tuple(_input(f, sqls) for f in fields), index)
 
 
-def _known(found: Input) -> Value:
+def _known(input_: Input) -> Value:
     """A value without arguments."""
-    if isinstance(found, Const):
-        return found.value
-    assert isinstance(found, Record)
-    return Value(found.type, tuple(_known(f).data for f in found.fields))
+    if isinstance(input_, Const):
+        return input_.value
+    assert isinstance(input_, Record)
+    return Value(input_.type, tuple(_known(f).data for f in input_.fields))
 
 
 def _place(sql: Sql, sqls: list[Sql]) -> int:
@@ -133,18 +133,18 @@ def _place(sql: Sql, sqls: list[Sql]) -> int:
     return sqls.index(sql)
 
 
-def node_of(found: Result, sql: Sql) -> Node:
+def node_of(result: Result, sql: Sql) -> Node:
     """A result in its physical form, the fields of records as values of their own."""
-    if isinstance(found, Value):
-        return Const(found)
-    under = found.under
+    if isinstance(result, Value):
+        return Const(result)
+    under = result.under
     if under is t.NULL:
-        return Const(Value(found, None))
+        return Const(Value(result, None))
     if not isinstance(under, t.Record):
-        return Leaf(found, sql)
+        return Leaf(result, sql)
     parts = zip(under.fields, physical_names(under), strict=True)
     fields = tuple(node_of(f.type, build.call("struct_extract", sql, build.text(name))) for f, name in parts)
-    return Rec(found, fields, build.is_present(sql))
+    return Rec(result, fields, build.is_present(sql))
 
 
 # ---- queries inside
@@ -181,11 +181,11 @@ def _with_computed(
 
 
 def _plain_select(source: Sql, columns: Sequence[tuple[str, Sql]], where: Cond) -> exp.Select:
-    made = exp.select(*(exp.alias_(sql, name, quoted=True, copy=False) for name, sql in columns), copy=False)
-    made = made.from_(source, copy=False)
+    query = exp.select(*(exp.alias_(sql, name, quoted=True, copy=False) for name, sql in columns), copy=False)
+    query = query.from_(source, copy=False)
     if where is True:
-        return made
-    return made.where(build.known(where) if isinstance(where, bool) else where, copy=False)
+        return query
+    return query.where(build.known(where) if isinstance(where, bool) else where, copy=False)
 
 
 def _split(where: Cond) -> tuple[Cond, Cond]:
@@ -199,8 +199,8 @@ def _split(where: Cond) -> tuple[Cond, Cond]:
 
 def _ready(sqls: Iterable[Sql]) -> list[Computed]:
     """The formulas whose arguments hold no others."""
-    found = dict.fromkeys(call for sql in sqls for call in sql.find_all(Computed))
-    return [call for call in found if not any(is_computed(arg) for arg in call.expressions)]
+    calls = dict.fromkeys(call for sql in sqls for call in sql.find_all(Computed))
+    return [call for call in calls if not any(is_computed(arg) for arg in call.expressions)]
 
 
 def _computed_first(source: Sql, where: Cond, sqls: list[Sql], calls: list[Computed]) -> tuple[Sql, list[Sql]]:
@@ -214,6 +214,6 @@ def _computed_first(source: Sql, where: Cond, sqls: list[Sql], calls: list[Compu
             return build.column(names.setdefault(node, f"x{len(names)}"))
         return node
 
-    made = [sql.transform(over) for sql in sqls]
+    outer = [sql.transform(over) for sql in sqls]
     inner = _plain_select(source, [(name, sql) for sql, name in names.items()], where)
-    return inner.subquery("computed", copy=False), made
+    return inner.subquery("computed", copy=False), outer

@@ -37,8 +37,8 @@ def _body(call: plan.UserCall, funcs: Sequence[plan.Func]) -> plan.Expr:
     body = inlined(funcs[call.func].body, funcs)
     if any(isinstance(part, _NOT_PLAIN) for part in nodes(body)):
         return call
-    made: plan.Expr = rewrite(body, lambda node: call.args[node.slot] if isinstance(node, plan.Var) else node)
-    return made if sum(1 for _ in nodes(made)) <= MOST_PARTS else call
+    body_: plan.Expr = rewrite(body, lambda node: call.args[node.slot] if isinstance(node, plan.Var) else node)
+    return body_ if sum(1 for _ in nodes(body_)) <= MOST_PARTS else call
 
 
 _NOT_PLAIN = (plan.Agg, plan.MapCall, plan.Subquery, plan.This, plan.UserCall)
@@ -80,7 +80,7 @@ class _Program:
 
 
 def compile_fragment(
-    begun: ScanRows,
+    scan_rows: ScanRows,
     ops: plan.Seq,
     funcs: Sequence[plan.Func],
     others: Sequence[ScanRows | None] = (),
@@ -94,15 +94,15 @@ def compile_fragment(
     """
     program = _Program(funcs, [b and replace(b, scan=inlined(b.scan, funcs)) for b in others], is_split)
     used: list[int] = []
-    rows, rest = _advanced(*_beginning(begun, ops, funcs), program, used, keep_last)
+    rows, rest = _advanced(*_beginning(scan_rows, ops, funcs), program, used, keep_last)
     fragment = _ended(rows, rest, program) if len(rest) > keep_last else Fragment(_output(rows, rest), rest)
     return replace(fragment, joined=tuple(used))
 
 
-def _beginning(begun: ScanRows, ops: plan.Seq, funcs: Sequence[plan.Func]) -> tuple[_Rows, plan.Seq]:
+def _beginning(scan_rows: ScanRows, ops: plan.Seq, funcs: Sequence[plan.Func]) -> tuple[_Rows, plan.Seq]:
     """The rows of a scan, and all that is to be done with them."""
-    before = () if begun.scan.filter is None else (plan.Filter(begun.scan.filter),)
-    return _Rows(_in_order_of(begun.key, begun.frames)), tuple(inlined(op, funcs) for op in (*before, *ops))
+    before = () if scan_rows.scan.filter is None else (plan.Filter(scan_rows.scan.filter),)
+    return _Rows(_in_order_of(scan_rows.key, scan_rows.frames)), tuple(inlined(op, funcs) for op in (*before, *ops))
 
 
 def _ended(rows: _Rows, left: plan.Seq, program: _Program) -> Fragment:
@@ -148,8 +148,8 @@ def _advanced(
             if isinstance(op, plan.Fork | plan.Switch) and isinstance(following, plan.Merge):
                 break
             if isinstance(op, plan.Fork | plan.Switch) and isinstance(following, plan.Join):
-                rows, found = _joined(op, following, rows, program)
-                used.extend(found)
+                rows, indexes = _joined(op, following, rows, program)
+                used.extend(indexes)
                 left.pop(0)
             elif isinstance(op, plan.Summarize):
                 groups = _summarized(op, rows, program.is_split)
@@ -184,11 +184,11 @@ def _joined(split: plan.Fork | plan.Switch, op: plan.Join, rows: _Rows, program:
 def _side(leg: plan.Seq, rows: _Rows, program: _Program, used: list[int]) -> Sequence[Frame]:
     """The rows of one side of a join."""
     if leg and isinstance(leg[0], plan.PoolScan):
-        place, begun = next(((i, b) for i, b in enumerate(program.others) if b and b.scan == leg[0]), (0, None))
-        if begun is None:
+        index, scan_rows = next(((i, b) for i, b in enumerate(program.others) if b and b.scan == leg[0]), (0, None))
+        if scan_rows is None:
             raise NotColumnar("a scan of which the data is not known")
-        used.append(place)
-        rows, leg = _beginning(begun, leg[1:], program.funcs)
+        used.append(index)
+        rows, leg = _beginning(scan_rows, leg[1:], program.funcs)
     rows, rest = _advanced(rows, leg, program, used)
     if len(rest) == 1 and isinstance(rest[0], plan.Head | plan.TopK | plan.Top):
         op = rest[0]
@@ -241,15 +241,15 @@ def _step(op: plan.Op, rows: _Rows, funcs: Sequence[plan.Func]) -> tuple[_Rows, 
 def _several(op: plan.Op, frames: Sequence[Frame], funcs: Sequence[plan.Func]) -> Sequence[Frame] | None:
     """Frames after an operator that makes several of one; None if it is none of these."""
 
-    def run(body: plan.Seq, begun: Sequence[Frame]) -> Sequence[Frame]:
+    def run(body: plan.Seq, before: Sequence[Frame]) -> Sequence[Frame]:
         for inner in body:
             if not (inner.traits.is_row_wise or inner.traits.splits):
                 raise NotColumnar("rows that come together in a leg")
-            made, remains = _step(inner, _Rows(tuple(begun)), funcs)
+            after, remains = _step(inner, _Rows(tuple(before)), funcs)
             if remains is not None:
                 raise NotColumnar("a filter of which a part is left")
-            begun = made.frames
-        return begun
+            before = after.frames
+        return before
 
     match op:
         case plan.Yield(exprs) if len(exprs) > 1:

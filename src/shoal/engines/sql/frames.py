@@ -127,17 +127,17 @@ def by_case(frame: Frame, conditions: Sequence[Cond]) -> Cond:
     if len(set(conditions)) == 1:
         return conditions[0]
     holders: dict[Cond, list[int]] = {}
-    for place, condition in enumerate(conditions):
+    for index, condition in enumerate(conditions):
         for part in _alternatives(condition):
-            holders.setdefault(part, []).append(place)
-    made: list[Cond] = []
-    for part, places in holders.items():
-        others = [frame.cases[i] for i in range(len(frame.cases)) if i not in set(places)]
+            holders.setdefault(part, []).append(index)
+    parts: list[Cond] = []
+    for part, indexes in holders.items():
+        others = [frame.cases[i] for i in range(len(frame.cases)) if i not in set(indexes)]
         if not others or (isinstance(part, exp.Expr) and _is_strict(part) and _is_foreign(part, others)):
-            made.append(part)
+            parts.append(part)
         else:
-            made.append(both(any_of([frame.cases[i].when for i in places]), part))
-    return either(*made)
+            parts.append(both(any_of([frame.cases[i].when for i in indexes]), part))
+    return either(*parts)
 
 
 def passing(frame: Frame, verdicts: Sequence[Cond]) -> Frame:
@@ -208,9 +208,9 @@ class Flat:
 
     def columns(self) -> list[tuple[str, Sql]]:
         """The columns by their names."""
-        made = [(SHAPE, self.shape)]
-        made += [(f"c{i}", sql) for i, sql in enumerate(self.leaves)]
-        return made + [(f"v{i}", sql) for i, sql in enumerate(self.structs) if sql is not None]
+        columns = [(SHAPE, self.shape)]
+        columns += [(f"c{i}", sql) for i, sql in enumerate(self.leaves)]
+        return columns + [(f"v{i}", sql) for i, sql in enumerate(self.structs) if sql is not None]
 
 
 def flatten(cases: Sequence[Case], shapes: Sequence[t.Type] | None = None, is_exact: bool = False) -> Flat:
@@ -221,12 +221,12 @@ def flatten(cases: Sequence[Case], shapes: Sequence[t.Type] | None = None, is_ex
     if shapes is None:
         shapes = shapes_of(cases)
     layout = layouts.layout_of(tuple(shapes))
-    place = {shape: i for i, shape in enumerate(shapes)}
+    code_of = {shape: i for i, shape in enumerate(shapes)}
     codes: list[tuple[Cond, Sql]] = []
     leaves: list[dict[int, Sql]] = [{} for _ in layout.leaves]
     structs: list[dict[int, Sql | None]] = [{} for _ in layout.structs]
     for number, case in enumerate(cases):
-        code = place[case.node.type]
+        code = code_of[case.node.type]
         codes.append((case.when, _shape_code(case.node, code)))
         for index, sql in _leaves(case.node, layout.forms[code]):
             leaves[index][number] = sql
@@ -236,8 +236,8 @@ def flatten(cases: Sequence[Case], shapes: Sequence[t.Type] | None = None, is_ex
     return Flat(
         layout,
         _shape_column(codes),
-        tuple(merged(cases, held) for held in leaves),
-        tuple(_validity(cases, held, merged) for held in structs),
+        tuple(merged(cases, column) for column in leaves),
+        tuple(_validity(cases, column, merged) for column in structs),
     )
 
 
@@ -301,14 +301,14 @@ def _merged(entries: Sequence[tuple[Cond, Sql]]) -> Sql:
     return build.choose([(any_of(whens), sql) for sql, whens in groups.items()])
 
 
-def _merged_of(cases: Sequence[Case], held: dict[int, Sql]) -> Sql:
+def _merged_of(cases: Sequence[Case], sqls: dict[int, Sql]) -> Sql:
     """The value of a column in the cases that have it, by their numbers."""
-    return _merged([(cases[number].when, sql) for number, sql in held.items()])
+    return _merged([(cases[number].when, sql) for number, sql in sqls.items()])
 
 
-def _merged_exactly(cases: Sequence[Case], held: dict[int, Sql]) -> Sql:
+def _merged_exactly(cases: Sequence[Case], sqls: dict[int, Sql]) -> Sql:
     """The value of a column in all cases: NULL where they do not have it."""
-    return merged_column([(case, case.when, held.get(number)) for number, case in enumerate(cases)], exp.null())
+    return merged_column([(case, case.when, sqls.get(number)) for number, case in enumerate(cases)], exp.null())
 
 
 def merged_column(entries: Sequence[tuple[Case, Cond, Sql | None]], null: Sql) -> Sql:
@@ -335,8 +335,8 @@ def _by_value(entries: Sequence[tuple[Cond, Sql]]) -> dict[Sql, list[Cond]]:
 
 
 def _validity(
-    cases: Sequence[Case], held: dict[int, Sql | None], merged: Callable[[Sequence[Case], dict[int, Sql]], Sql]
+    cases: Sequence[Case], sqls: dict[int, Sql | None], merged: Callable[[Sequence[Case], dict[int, Sql]], Sql]
 ) -> Sql | None:
-    if all(valid is None for valid in held.values()):
+    if all(valid is None for valid in sqls.values()):
         return None
-    return merged(cases, {number: build.TRUE if valid is None else valid for number, valid in held.items()})
+    return merged(cases, {number: build.TRUE if valid is None else valid for number, valid in sqls.items()})

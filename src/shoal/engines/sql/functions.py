@@ -57,10 +57,10 @@ def _has(*nodes: Node) -> Outcomes:
 
 
 def _missing(*nodes: Node) -> Outcomes:
-    (found,) = _has(*nodes)
-    if isinstance(found.node, Const) and found.node.type is t.BOOL:
-        return const(FALSE if found.node.value.data else TRUE)
-    return (found,)
+    (has,) = _has(*nodes)
+    if isinstance(has.node, Const) and has.node.type is t.BOOL:
+        return const(FALSE if has.node.value.data else TRUE)
+    return (has,)
 
 
 def _is_error(node: Node) -> Outcomes:
@@ -117,9 +117,9 @@ def _case_changed(name: str) -> Function:
             raise NotColumnar(name)
         is_ascii = build.binary("=", build.call("strlen", node.sql), build.call("length", node.sql))
         other = Leaf(t.STRING, build.choose([(build.negated(is_ascii), node.sql)], build.null("VARCHAR")))
-        (found,) = called(name, other)
-        assert isinstance(found.node, Leaf)
-        return always(Leaf(t.STRING, build.choose([(is_ascii, build.call(name, node.sql))], found.node.sql)))
+        (outcome,) = called(name, other)
+        assert isinstance(outcome.node, Leaf)
+        return always(Leaf(t.STRING, build.choose([(is_ascii, build.call(name, node.sql))], outcome.node.sql)))
 
     return compute
 
@@ -137,13 +137,13 @@ def _abs(node: Node) -> Outcomes:
     if under in t.UNSIGNED:
         return always(node)
     number = build.or_zero(node.sql, build.integer(0))
-    made = build.call("abs", number)
+    absolute = build.call("abs", number)
     if under in t.FLOATS:
-        return always(Leaf(node.type, made))
+        return always(Leaf(node.type, absolute))
     low, _ = t.INT_RANGES[under]  # type: ignore[index]
     # The least number has no counterpart, and stays what it is.
     is_least = build.binary("=", number, build.integer(low))
-    return always(Leaf(node.type, build.choose([(is_least, number)], made)))
+    return always(Leaf(node.type, build.choose([(is_least, number)], absolute)))
 
 
 def _rounded(name: str) -> Function:
@@ -161,7 +161,7 @@ def _rounded(name: str) -> Function:
 
 
 def _coalesce(*nodes: Node) -> Outcomes:
-    made: list[Outcome] = []
+    outcomes: list[Outcome] = []
     rest: Cond = True
     for node in nodes:
         if isinstance(node.type.under, t.Union):
@@ -169,11 +169,11 @@ def _coalesce(*nodes: Node) -> Outcomes:
         if is_known_error(node, MISSING) or is_known_error(node, QUIET):
             continue
         null = is_null(node)
-        made.extend(_on(both(rest, negated(null)), node))
+        outcomes.extend(_on(both(rest, negated(null)), node))
         rest = both(rest, null)
         if rest is False:
-            return tuple(made)
-    return (*made, *_on(rest, Const(NULL)))
+            return tuple(outcomes)
+    return (*outcomes, *_on(rest, Const(NULL)))
 
 
 def _cidr_match(net: Node, node: Node) -> Outcomes:

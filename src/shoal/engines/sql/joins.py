@@ -18,7 +18,7 @@ from shoal.engines.sql.flat_tables import Table, table_of
 from shoal.engines.sql.frames import Case, Frame, Item, Order, passing
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, Rec, const, fields_of, narrowed
 from shoal.engines.sql.operators import MOST_CASES, cut
-from shoal.engines.sql.sort_keys import Found, Keys, is_missing, keys_of
+from shoal.engines.sql.sort_keys import Keys, RowKey, is_missing, keys_of
 from shoal.engines.sql.types import failure
 from shoal.formats.columns.layouts import SHAPE
 from shoal.lang import plan
@@ -44,7 +44,7 @@ class _Keyed:
     """Rows that have a key, and what it may be."""
 
     frame: Frame
-    found: tuple[Found, ...]
+    found: tuple[RowKey, ...]
 
 
 def joined(op: plan.Join, left: Sequence[Frame], right: Sequence[Frame]) -> list[Frame]:
@@ -53,8 +53,8 @@ def joined(op: plan.Join, left: Sequence[Frame], right: Sequence[Frame]) -> list
     if op.style == "right":
         a, b = b, a
     ones, others = _having_keys(a), _having_keys(b)
-    found = (f for side in (*ones, *others) for f in side.found)
-    keys = keys_of(found, is_descending=(a.order or b.order or "asc") == "desc")
+    row_keys = (f for side in (*ones, *others) for f in side.found)
+    keys = keys_of(row_keys, is_descending=(a.order or b.order or "asc") == "desc")
     if not ones or (not others and op.style == "inner"):
         return []
     table = table_of([side.frame for side in ones], [keys.columns(side.found) for side in ones])
@@ -69,20 +69,20 @@ def joined(op: plan.Join, left: Sequence[Frame], right: Sequence[Frame]) -> list
 
 def _having_keys(side: _Side) -> list[_Keyed]:
     """The rows that have keys, of those frames that have any."""
-    made = [_keyed(side.key, frame) for frame in side.frames]
-    return [keyed for keyed in made if keyed.frame.cases]
+    sides = [_keyed(side.key, frame) for frame in side.frames]
+    return [keyed for keyed in sides if keyed.frame.cases]
 
 
 def _keyed(key: plan.Expr, frame: Frame) -> _Keyed:
     outcomes = [value(key, case.node) for case in frame.cases]
-    absent = [either(*(both(o.when, is_missing(o.node)) for o in held)) for held in outcomes]
-    found = tuple(
-        Found(case, both(case.when, o.when), o.node)
-        for case, held in zip(frame.cases, outcomes, strict=True)
-        for o in held
+    absent = [either(*(both(o.when, is_missing(o.node)) for o in alternatives)) for alternatives in outcomes]
+    row_keys = tuple(
+        RowKey(case, both(case.when, o.when), o.node)
+        for case, alternatives in zip(frame.cases, outcomes, strict=True)
+        for o in alternatives
         if is_missing(o.node) is not True
     )
-    return _Keyed(passing(frame, [negated(verdict) for verdict in absent]), found)
+    return _Keyed(passing(frame, [negated(verdict) for verdict in absent]), row_keys)
 
 
 def _cut(args: Sequence[plan.Assignment], side: _Keyed) -> Frame:
@@ -140,11 +140,11 @@ def _columns(table: Table, keys: Keys | None, prefix: str) -> list[tuple[str, Sq
 
 
 def _join(table: Table, other: Table, keys: Keys, columns: Sequence[tuple[str, Sql]], style: str) -> Sql:
-    made = exp.select(*(exp.alias_(sql, name, quoted=True, copy=False) for name, sql in columns), copy=False)
-    made = made.from_(table.query.subquery(_LEFT, copy=False), copy=False)
+    query = exp.select(*(exp.alias_(sql, name, quoted=True, copy=False) for name, sql in columns), copy=False)
+    query = query.from_(table.query.subquery(_LEFT, copy=False), copy=False)
     right = other.query.subquery(_RIGHT, copy=False)
-    made = made.join(right, on=keys.equal(_LEFT, _RIGHT), join_type=style, copy=False)
-    return made.subquery("joined", copy=False)
+    query = query.join(right, on=keys.equal(_LEFT, _RIGHT), join_type=style, copy=False)
+    return query.subquery("joined", copy=False)
 
 
 # ---- records

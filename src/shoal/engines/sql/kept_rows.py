@@ -98,17 +98,17 @@ def _row(op: plan.Summarize, agg: plan.Agg, kept: Kept, node: Node) -> Outcomes:
     """The keys and the value of a row; what is missing is left out."""
     if agg.expr is None:
         raise NotColumnar("an aggregate of nothing")
-    made: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for o in value(agg.expr, node):
         if (kept is Kept.FIRST or isinstance(o.node, Const)) and is_known_error(o.node, MISSING):
-            made.append(Outcome(o.when, Const(QUIET)))
+            outcomes.append(Outcome(o.when, Const(QUIET)))
             continue
         # A fusion looks at nothing but types.
-        held = _null(o.node.type) if agg.name == "fuse" else o.node
+        kept_node = _null(o.node.type) if agg.name == "fuse" else o.node
         names = [f"k{i}" for i in range(len(op.keys))]
-        row = combined([*names, "v"], [*(value(expr, node) for _, expr in op.keys), (Outcome(True, held),)])
-        made.extend(Outcome(build.both(o.when, r.when), r.node) for r in row)
-    return tuple(o for o in made if o.when is not False) or const(QUIET)
+        row = combined([*names, "v"], [*(value(expr, node) for _, expr in op.keys), (Outcome(True, kept_node),)])
+        outcomes.extend(Outcome(build.both(o.when, r.when), r.node) for r in row)
+    return tuple(o for o in outcomes if o.when is not False) or const(QUIET)
 
 
 def _null(typ: t.Type) -> Node:
@@ -119,8 +119,8 @@ def _distinct(frame: Frame) -> Reduction:
     flat = flatten(frame.cases, is_exact=True)
     columns = flat.columns()
     inner = frame.select(columns).subquery("rows", copy=False)
-    made = exp.select(*(build.column(name) for name, _ in columns), copy=False).from_(inner, copy=False)
-    return Reduction(made.group_by(*told_apart(flat), copy=False), flat)
+    query = exp.select(*(build.column(name) for name, _ in columns), copy=False).from_(inner, copy=False)
+    return Reduction(query.group_by(*told_apart(flat), copy=False), flat)
 
 
 def _first(frame: Frame) -> Reduction:
@@ -134,10 +134,10 @@ def _first(frame: Frame) -> Reduction:
     for item in frame.order:
         rank += [item.sql, build.text(f"{'DESC' if item.is_descending else 'ASC'} NULLS LAST")]
     inner = frame.select([*columns, ("rank", build.call("create_sort_key", *rank))]).subquery("rows", copy=False)
-    made = exp.select(*(build.column(name) for name, _ in columns), copy=False).from_(inner, copy=False)
+    query = exp.select(*(build.column(name) for name, _ in columns), copy=False).from_(inner, copy=False)
     number = exp.Window(
         this=exp.RowNumber(),
         partition_by=told_apart(flat, "v"),
         order=exp.Order(expressions=[build.column("rank")]),
     )
-    return Reduction(made.qualify(build.binary("=", number, build.integer(1))), flat, frame.order)
+    return Reduction(query.qualify(build.binary("=", number, build.integer(1))), flat, frame.order)

@@ -79,15 +79,15 @@ def const(value: Value) -> Outcomes:
 
 def on(when: Cond, outcomes: Outcomes) -> Outcomes:
     """Outcomes under one more condition."""
-    return tuple(Outcome(made, o.node) for o in outcomes if (made := both(when, o.when)) is not False)
+    return tuple(Outcome(condition, o.node) for o in outcomes if (condition := both(when, o.when)) is not False)
 
 
 def bounded(outcomes: Iterable[Outcome]) -> Outcomes:
     """Outcomes, unless there are too many."""
-    made = tuple(o for o in outcomes if o.when is not False)
-    if len(made) > _MOST:
+    possible = tuple(o for o in outcomes if o.when is not False)
+    if len(possible) > _MOST:
         raise NotColumnar("too many outcomes")
-    return made
+    return possible
 
 
 def fields_of(node: Node) -> tuple[Node, ...]:
@@ -111,8 +111,8 @@ def is_valid(node: Node) -> Cond:
 
 def is_long(outcomes: Outcomes) -> bool:
     """Whether the SQL of outcomes is too long to be written: operands that are used twice double it at each step."""
-    known: dict[int, int] = {}
-    return sum(_length(sql, known) for o in outcomes for sql in (o.when, *_sqls(o.node))) > _LONGEST
+    lengths: dict[int, int] = {}
+    return sum(_length(sql, lengths) for o in outcomes for sql in (o.when, *_sqls(o.node))) > _LONGEST
 
 
 def _sqls(node: Node) -> list[Sql]:
@@ -124,13 +124,13 @@ def _sqls(node: Node) -> list[Sql]:
     return []
 
 
-def _length(sql: Cond, known: dict[int, int]) -> int:
+def _length(sql: Cond, lengths: dict[int, int]) -> int:
     """How many parts there are; those that are shared count each time."""
     if isinstance(sql, bool):
         return 0
-    if id(sql) not in known:
-        known[id(sql)] = 1 + sum(_length(part, known) for part in sql.iter_expressions())
-    return known[id(sql)]
+    if id(sql) not in lengths:
+        lengths[id(sql)] = 1 + sum(_length(part, lengths) for part in sql.iter_expressions())
+    return lengths[id(sql)]
 
 
 def is_error(node: Node) -> bool:

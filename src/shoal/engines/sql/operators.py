@@ -128,8 +128,8 @@ def _put(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
 def _drop(paths: frozenset[plan.Path], node: Node) -> Outcomes:
     if not isinstance(node.type.under, t.Record):
         return always(node)
-    made = _without(node, paths, ())
-    return const(QUIET) if made is None else always(made)
+    remaining = _without(node, paths, ())
+    return const(QUIET) if remaining is None else always(remaining)
 
 
 def _without(node: Node, paths: frozenset[plan.Path], at: plan.Path) -> Node | None:
@@ -141,10 +141,10 @@ def _without(node: Node, paths: frozenset[plan.Path], at: plan.Path) -> Node | N
     is_same = True
     for f, inner in zip(under.fields, fields_of(node), strict=True):
         path = (*at, f.name)
-        made = None if path in paths else _without(inner, paths, path)
-        is_same = is_same and made is inner
-        if made is not None:
-            kept.append((f.name, made))
+        remaining = None if path in paths else _without(inner, paths, path)
+        is_same = is_same and remaining is inner
+        if remaining is not None:
+            kept.append((f.name, remaining))
     if is_same:
         return node
     if not kept:

@@ -35,12 +35,12 @@ Rule: TypeAlias = Callable[..., Iterable[Result]]
 def results_of(expr: plan.Expr, operands: Sequence[Outcomes]) -> tuple[Result, ...]:
     """All that an expression may come to."""
     rule = _rule(expr)
-    made: dict[Result, None] = {}
+    results: dict[Result, None] = {}
     for picked in product(*operands):
-        made.update(dict.fromkeys(rule(*(_without_sql(o.node) for o in picked))))
-    if len(made) > MOST_RESULTS:
+        results.update(dict.fromkeys(rule(*(_without_sql(o.node) for o in picked))))
+    if len(results) > MOST_RESULTS:
         raise NotColumnar("too many results")
-    return tuple(made)
+    return tuple(results)
 
 
 def _without_sql(node: Node) -> Node:
@@ -147,12 +147,12 @@ def _tested(a: Node, b: Node) -> Iterator[Result]:
 
 
 def _at_path(node: Node, path: plan.Path) -> Iterable[Result]:
-    found: dict[Result, None] = {node.type: None}
+    types: dict[Result, None] = {node.type: None}
     for name in path:
-        found = dict.fromkeys(
-            made for typ in found for made in ((MISSING,) if isinstance(typ, Value) else _fields(typ, name))
+        types = dict.fromkeys(
+            result for typ in types for result in ((MISSING,) if isinstance(typ, Value) else _fields(typ, name))
         )
-    return found
+    return types
 
 
 def _fields(typ: t.Type, name: str) -> Iterator[Result]:
@@ -191,11 +191,11 @@ def _indexed(container: Node, key: Node) -> Iterator[Result]:
             yield from _outside(under.value)
 
 
-def _sliced(subject: Node, *places: Node) -> Iterator[Result]:
+def _sliced(subject: Node, *bounds: Node) -> Iterator[Result]:
     if is_error(subject):
         yield subject.value if isinstance(subject, Const) else subject.type
         return
-    if any(place.type.under is not t.INT64 for place in places):
+    if any(bound.type.under is not t.INT64 for bound in bounds):
         yield values.text_error("slice index is not a number")
     for typ in members(subject.type):
         inner = typ if typ is subject.type else typ.under
@@ -208,8 +208,8 @@ def _elements(elems: Sequence[plan.Expr | plan.Spread], nodes: Sequence[Node]) -
     choices: list[list[list[Value]]] = []
     for elem, node in zip(elems, nodes, strict=True):
         inner = t.inner_of(node.type) if isinstance(elem, plan.Spread) else node.type
-        found = [] if inner is None else [[Value(inner, None)]]
-        choices.append([[], *found] if isinstance(elem, plan.Spread) else found)
+        elements = [] if inner is None else [[Value(inner, None)]]
+        choices.append([[], *elements] if isinstance(elem, plan.Spread) else elements)
     for picked in product(*choices):
         yield [value for one in picked for value in one]
 
@@ -313,14 +313,14 @@ def _replaced_by_pattern(text: Node, pattern: Node, new: Node) -> Iterable[Resul
 def _cast(arg: Node, to: Node) -> Iterator[Result]:
     if not isinstance(to, Const) or to.type.under is not t.TYPE or to.value.data is None:
         raise NotColumnar("a cast to what is not known")
-    wanted = to.value.data
-    if not is_castable(wanted):
+    target = to.value.data
+    if not is_castable(target):
         raise NotColumnar("a cast of values with parts")
     if is_error(arg):
         return
-    yield wanted
+    yield target
     for typ in members(arg.type):
-        if not _always_casts(typ.under, wanted.under):
+        if not _always_casts(typ.under, target.under):
             yield failed(typ)
 
 

@@ -35,19 +35,19 @@ class Find:
     """What other values than strings are compared with."""
 
 
-def find_text(node: Node, text: str, wanted: Value) -> Cond:
+def find_text(node: Node, text: str, literal: Value) -> Cond:
     """Whether a value, or the text that it was written as, is anywhere in a row."""
-    kind = wanted.type.under
+    kind = literal.type.under
 
     def in_value(value: Value) -> bool:
-        return bool(evaluate(plan.Search(text, wanted, plan.Literal(value))).data)
+        return bool(evaluate(plan.Search(text, literal, plan.Literal(value))).data)
 
     if kind is t.STRING:
-        term = unicodedata.normalize("NFC", wanted.data)
+        term = unicodedata.normalize("NFC", literal.data)
         return _anywhere(node, Find(lambda sql: _contains(sql, term), contains_text(term), in_value))
     if kind in (t.NET, t.NULL) or not isinstance(kind, t.Primitive):
         raise NotColumnar("a search for something else than a plain value")
-    return _anywhere(node, Find(lambda sql: _contains(sql, text), None, in_value, wanted))
+    return _anywhere(node, Find(lambda sql: _contains(sql, text), None, in_value, literal))
 
 
 def find_regexp(node: Node, pattern: str) -> Cond:
@@ -94,16 +94,16 @@ def _contains(sql: Sql, term: str) -> Cond:
     """
     _check(term)
     exact = build.call("regexp_extract", sql, build.text(f"(?i){re2.escape(term)}"))
-    found = build.binary("=", build.call("strlen", exact), build.integer(len(term.encode())))
+    is_equal = build.binary("=", build.call("strlen", exact), build.integer(len(term.encode())))
     if not term:
         return build.is_present(sql)
     if not term.isascii():
-        return found
+        return is_equal
     lower = term.lower()
     if set(lower) & set("%_\\"):
-        return both(build.call("contains", build.call("lower", sql), build.text(lower)), found)
+        return both(build.call("contains", build.call("lower", sql), build.text(lower)), is_equal)
     like = exp.ILike(this=exp.paren(sql, copy=False), expression=build.text(f"%{lower}%"))
-    return both(like, found) if set(lower) & _DOUBTFUL else like
+    return both(like, is_equal) if set(lower) & _DOUBTFUL else like
 
 
 def _anywhere(node: Node, find: Find) -> Cond:
@@ -115,9 +115,9 @@ def _anywhere(node: Node, find: Find) -> Cond:
             assert isinstance(under, t.Record)
             if find.in_name is not None and any(find.in_name(name) for name in dotted_names(under)):
                 return True
-            found = either(*(_anywhere(f, find) for f in fields))
+            condition = either(*(_anywhere(f, find) for f in fields))
             # What is in a record that is null is null, too, and nothing is found in it.
-            return found if valid is None or not isinstance(found, bool) else both(valid, found)
+            return condition if valid is None or not isinstance(condition, bool) else both(valid, condition)
         case Leaf():
             return _in_leaf(node, find)
 
@@ -162,9 +162,9 @@ def _in_member(sql: Sql, tag: int, typ: t.Type, find: Find, depth: int) -> Cond:
     return both(is_tag, _in_leaf(Leaf(typ, build.part(sql, str(tag))), find, depth))
 
 
-def _in_some(sql: Sql, found: Cond, depth: int) -> Cond:
+def _in_some(sql: Sql, condition: Cond, depth: int) -> Cond:
     """Whether a condition holds for some element of a list."""
-    if found is False:
+    if condition is False:
         return False
-    each = exp.Lambda(this=build.known(found), expressions=[exp.to_identifier(f"e{depth}")])
+    each = exp.Lambda(this=build.known(condition), expressions=[exp.to_identifier(f"e{depth}")])
     return build.binary(">", build.call("len", build.call("list_filter", sql, each)), build.integer(0))

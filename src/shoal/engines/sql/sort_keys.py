@@ -32,7 +32,7 @@ _WHOLE = "HUGEINT"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RowKey:
     """A key of the rows of a case, on a condition."""
 
     case: Case
@@ -71,17 +71,17 @@ class Keys:
         same = [exp.NullSafeEQ(this=of(left, name), expression=of(right, name)) for name in names]
         return exp.and_(exp.EQ(this=of(left, first), expression=of(right, first)), *same, copy=False)
 
-    def columns(self, found: Sequence[Found]) -> Columns:
+    def columns(self, row_keys: Sequence[RowKey]) -> Columns:
         """The columns for rows with these keys."""
-        kinds = [(f.case, f.when, self._kind(f.key)) for f in found]
-        made = [(_KIND, merged_column(kinds, build.null("INTEGER")))]
-        for place, (name, kind) in enumerate(zip(self._numbers(), self.numbers, strict=True)):
-            entries = [(f.case, f.when, self._number(f.key, place)) for f in found]
-            made.append((name, merged_column(entries, build.null(kind))))
-        for place, typ in enumerate(self.others):
-            entries = [(f.case, f.when, _plain(f.key, typ)) for f in found]
-            made.append((f"key{place}", merged_column(entries, build.null(_PLAIN[typ]))))
-        return made
+        kinds = [(f.case, f.when, self._kind(f.key)) for f in row_keys]
+        columns = [(_KIND, merged_column(kinds, build.null("INTEGER")))]
+        for index, (name, kind) in enumerate(zip(self._numbers(), self.numbers, strict=True)):
+            entries = [(f.case, f.when, self._number(f.key, index)) for f in row_keys]
+            columns.append((name, merged_column(entries, build.null(kind))))
+        for index, typ in enumerate(self.others):
+            entries = [(f.case, f.when, _plain(f.key, typ)) for f in row_keys]
+            columns.append((f"key{index}", merged_column(entries, build.null(_PLAIN[typ]))))
+        return columns
 
     def _kind(self, key: Node) -> Sql:
         """The number of the kind. Where nulls come does not depend on the direction."""
@@ -98,12 +98,12 @@ class Keys:
             cases.append((build.is_nan(key_sql(key)), build.integer(_NAN)))
         return build.choose(cases, build.integer(_NUMBER))
 
-    def _number(self, key: Node, place: int) -> Sql | None:
+    def _number(self, key: Node, index: int) -> Sql | None:
         """A number in one of the columns for numbers; a NaN has none."""
         under = key.type.under
         if is_null(key) or not t.is_number(under):
             return None
-        kind, sql = self.numbers[place], key_sql(key)
+        kind, sql = self.numbers[index], key_sql(key)
         if under not in t.FLOATS:
             return build.cast(sql, kind)
         if kind == _WHOLE:
@@ -115,9 +115,9 @@ class Keys:
         )
 
 
-def keys_of(found: Iterable[Found], is_descending: bool, nulls_first: bool = False) -> Keys:
+def keys_of(row_keys: Iterable[RowKey], is_descending: bool, nulls_first: bool = False) -> Keys:
     """The columns for keys of all the types that there are."""
-    types = {f.key.type.under for f in found if not is_null(f.key)}
+    types = {f.key.type.under for f in row_keys if not is_null(f.key)}
     numbers = {typ for typ in types if t.is_number(typ)}
     others = types - numbers
     if not others <= _PLAIN.keys():
@@ -176,36 +176,38 @@ def sort_order(op: plan.Sort, frames: Sequence[Frame], is_split: bool = False) -
     """
     if not op.keys:
         raise NotColumnar("a sort that looks at the data for what to sort by")
-    made: list[list[Item]] = [[] for _ in frames]
+    by_frame: list[list[Item]] = [[] for _ in frames]
     for key in op.keys:
         is_descending = (key.order == "desc") != op.reverse
         orders = key_order(key.expr, frames, is_descending, op.nulls_first, is_split)
-        for items, found in zip(made, orders, strict=True):
-            items.extend(found)
-    return tuple(tuple(items) for items in made)
+        for items, order in zip(by_frame, orders, strict=True):
+            items.extend(order)
+    return tuple(tuple(items) for items in by_frame)
 
 
 def key_order(
     expr: plan.Expr, frames: Sequence[Frame], is_descending: bool, nulls_first: bool, is_split: bool = False
 ) -> tuple[Order, ...]:
     """The items of one key. A missing key counts as null."""
-    found = [[f for case in frame.cases for o in value(expr, case.node) for f in _found(case, o)] for frame in frames]
-    kind = _kind({f.key.type.under for held in found for f in held if not is_null(f.key)})
+    by_frame = [
+        [f for case in frame.cases for o in value(expr, case.node) for f in _row_keys(case, o)] for frame in frames
+    ]
+    kind = _kind({f.key.type.under for row_keys in by_frame for f in row_keys if not is_null(f.key)})
     if kind is not None:
-        return tuple(_items(held, kind, is_descending, nulls_first, is_split) for held in found)
+        return tuple(_items(row_keys, kind, is_descending, nulls_first, is_split) for row_keys in by_frame)
     if is_split:
         raise NotColumnar("keys of several types where the work is split")
-    keys = keys_of((f for held in found for f in held), is_descending, nulls_first)
-    return tuple(tuple(Item(sql, is_descending) for _, sql in keys.columns(held)) for held in found)
+    keys = keys_of((f for row_keys in by_frame for f in row_keys), is_descending, nulls_first)
+    return tuple(tuple(Item(sql, is_descending) for _, sql in keys.columns(row_keys)) for row_keys in by_frame)
 
 
-def _found(case: Case, outcome: Outcome) -> Iterator[Found]:
+def _row_keys(case: Case, outcome: Outcome) -> Iterator[RowKey]:
     """A key, or null where it is missing."""
     when, missing = both(case.when, outcome.when), is_missing(outcome.node)
     if missing is not False:
-        yield Found(case, both(when, missing), Const(NULL))
+        yield RowKey(case, both(when, missing), Const(NULL))
     if missing is not True:
-        yield Found(case, both(when, negated(missing)), outcome.node)
+        yield RowKey(case, both(when, negated(missing)), outcome.node)
 
 
 def _kind(types: set[t.Type]) -> str | None:
@@ -223,9 +225,9 @@ def _kind(types: set[t.Type]) -> str | None:
     return None
 
 
-def _items(found: Sequence[Found], kind: str, is_descending: bool, nulls_first: bool, is_split: bool) -> Order:
+def _items(row_keys: Sequence[RowKey], kind: str, is_descending: bool, nulls_first: bool, is_split: bool) -> Order:
     """The items of a key of one kind: whether it is null, whether it is NaN, and what it is."""
-    entries = [(f.case, f.when, None if is_null(f.key) else build.cast(key_sql(f.key), kind)) for f in found]
+    entries = [(f.case, f.when, None if is_null(f.key) else build.cast(key_sql(f.key), kind)) for f in row_keys]
     key = merged_column(entries, build.null(kind))
     items = [Item(build.known(build.is_null(key)), nulls_first)]
     if kind == "DOUBLE":

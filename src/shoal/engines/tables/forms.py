@@ -156,13 +156,13 @@ class _Projecting:
     def batch(self) -> pa.RecordBatch:
         root = self._form.layout.root
         source = self._layout.root
-        made: list[pa.Array] = []
+        columns: list[pa.Array] = []
         for name in [] if root.struct is None else root.struct.fields:
             assert root.struct is not None
-            made += self._slot(root.struct.fields[name], source_slot(source, name), is_top=True)
-        made += self._slot(Slot(None, root.leaves), source, is_top=True)
+            columns += self._slot(root.struct.fields[name], source_slot(source, name), is_top=True)
+        columns += self._slot(Slot(None, root.leaves), source, is_top=True)
         schema = self._form.schema
-        return pa.RecordBatch.from_arrays(made or [pa.nulls(len(self._codes), schema.field(0).type)], schema=schema)
+        return pa.RecordBatch.from_arrays(columns or [pa.nulls(len(self._codes), schema.field(0).type)], schema=schema)
 
     def _slot(self, target: Slot, source: Slot | None, is_top: bool = False) -> Iterator[pa.Array]:
         if target.struct is not None and not (is_top and not self._form.is_wanted(target.struct.column[0])):

@@ -110,15 +110,15 @@ def _parse(text: str) -> exp.Expr:
         raise InvalidInput(f"sql: the statement is longer than {_LONGEST} characters")
     try:
         with _silent():
-            found = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
+            trees = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
     except SqlglotError as e:
         raise InvalidInput(f"sql: {_one_line(e)}") from None
     except RecursionError:
         raise InvalidInput(_TOO_DEEP) from None
-    if len(found) != 1:
-        raise InvalidInput(f"sql: one statement is wanted, and there are {len(found)}")
-    _require_shallow(found[0])
-    return found[0]
+    if len(trees) != 1:
+        raise InvalidInput(f"sql: one statement is wanted, and there are {len(trees)}")
+    _require_shallow(trees[0])
+    return trees[0]
 
 
 def _require_shallow(tree: exp.Expr) -> None:
@@ -155,8 +155,8 @@ def _check(tree: exp.Expr) -> None:
     is_description = isinstance(tree, exp.Describe) and isinstance(tree.this, exp.Table | exp.Query)
     changing = tree.find(exp.Into, *_CHANGING)
     if changing is not None or not (is_query or is_description):
-        found = changing or tree
-        word = str(found.this if isinstance(found, exp.Command) else found.key).upper()
+        statement = changing or tree
+        word = str(statement.this if isinstance(statement, exp.Command) else statement.key).upper()
         raise InvalidInput(f"sql: only queries can be asked, not {word} (data is changed by other commands)")
     for node in tree.walk():
         if isinstance(node, exp.QueryTransform):
@@ -166,7 +166,7 @@ def _check(tree: exp.Expr) -> None:
 
 
 def _uses(tree: exp.Expr) -> Iterator[Use]:
-    for place, node in enumerate(tree.find_all(exp.Table)):
+    for index, node in enumerate(tree.find_all(exp.Table)):
         name = node.this
         if not isinstance(name, exp.Identifier):
             if not isinstance(name, _FUNCTIONS):
@@ -177,7 +177,7 @@ def _uses(tree: exp.Expr) -> Iterator[Use]:
             name_of = node.sql(DIALECT)
             raise InvalidInput(f'sql: {name_of} is not a pool (pools have no schemas; quote a name with dots: "a.b")')
         if not _is_common(node, name.name):
-            yield Use(place, name.name, bool(name.args.get("quoted")), tuple(_conditions(node)))
+            yield Use(index, name.name, bool(name.args.get("quoted")), tuple(_conditions(node)))
 
 
 def _is_common(node: exp.Expr, name: str) -> bool:
@@ -185,11 +185,11 @@ def _is_common(node: exp.Expr, name: str) -> bool:
     inside: exp.Expr = node
     above = node.parent
     while above is not None:
-        found = above.args.get("with_")
-        if isinstance(found, exp.With):
-            for table in found.expressions:
+        clause = above.args.get("with_")
+        if isinstance(clause, exp.With):
+            for table in clause.expressions:
                 is_itself = table is inside
-                if is_itself and not found.recursive:
+                if is_itself and not clause.recursive:
                     break
                 if table.alias.lower() == name.lower():
                     return True
@@ -252,9 +252,9 @@ def _compared(node: exp.Expr) -> Iterator[tuple[exp.Column, str, Constant | tupl
                 yield node.this, op, value
     elif isinstance(node, exp.In) and isinstance(node.this, exp.Column) and node.expressions:
         values = [constant(item) for item in node.expressions]
-        known = tuple(value for value in values if value is not None)
-        if len(known) == len(values):
-            yield node.this, "in", known
+        constants = tuple(value for value in values if value is not None)
+        if len(constants) == len(values):
+            yield node.this, "in", constants
 
 
 def constant(node: exp.Expr | None) -> Constant | None:
