@@ -12,7 +12,7 @@ from shoal.errors import ShoalError
 from shoal.lang.compile import compile_source
 from shoal.local.lake import LocalLake
 from shoal.model.text import format_value
-from shoal.planner import execute as lake_query
+from shoal.planner import execute
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def compiled() -> Iterator[list[str]]:
         found.append(source.text)
         return compile_source(source, evaluate, catalog)
 
-    with patch.object(lake_query, "compile_source", counted):
+    with patch.object(execute, "compile_source", counted):
         yield found
 
 
