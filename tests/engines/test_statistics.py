@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import shoal
+from shoal.api.lake import Lake
 from shoal.api.options import Statistics
-from shoal.api.protocol import Lake
 from shoal.testing.agreement import COUNTED, check_statistics, load_counted, statistics_of
 
 

@@ -40,14 +40,14 @@ def physical_plans(dispatched: Dispatched) -> list[plan.Physical]:
 
 
 def answers(lake: LocalLake, question: Question, dispatched: Dispatched) -> list[str]:
-    return [format_value(value) for value in run_dispatched(lake.inner, question, dispatched)]
+    return [format_value(value) for value in run_dispatched(lake.root, question, dispatched)]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("engine", ["duckdb", "spark"])
 def test_a_physical_plan_pickles(lake: LocalLake, program: str, engine: str) -> None:
     question = Question(program, engine=engine)
-    dispatched = prepare(lake.inner, question)
+    dispatched = prepare(lake.root, question)
     copied: Dispatched = pickle.loads(pickle.dumps(dispatched))
     assert len(physical_plans(copied)) == len(physical_plans(dispatched)) > 0
     assert [d.queries for d in copied.decisions] == [d.queries for d in dispatched.decisions]
@@ -58,7 +58,7 @@ def test_a_physical_plan_pickles(lake: LocalLake, program: str, engine: str) -> 
 
 @pytest.mark.parametrize("engine", ["duckdb", "spark"])
 def test_a_physical_plan_names_its_engine(lake: LocalLake, engine: str) -> None:
-    (decision,) = explain(lake.inner, Question("from p | where n > 2", engine=engine))
+    (decision,) = explain(lake.root, Question("from p | where n > 2", engine=engine))
     assert decision.engine == engine
     assert decision.plan is not None
     assert decision.plan.engine == engine
@@ -67,9 +67,9 @@ def test_a_physical_plan_names_its_engine(lake: LocalLake, engine: str) -> None:
 
 def test_the_interpreter_has_no_physical_plan(lake: LocalLake) -> None:
     question = Question("from p | where n > 2", engine="interp")
-    (decision,) = explain(lake.inner, question)
+    (decision,) = explain(lake.root, question)
     assert (decision.engine, decision.plan, decision.queries) == ("interp", None, ())
-    assert prepare(lake.inner, question).program == compile_question(lake.inner, question)
+    assert prepare(lake.root, question).program == compile_question(lake.root, question)
 
 
 def test_a_cached_plan_does_not_keep_the_callbacks_of_its_first_caller(lake: LocalLake) -> None:
@@ -78,6 +78,6 @@ def test_a_cached_plan_does_not_keep_the_callbacks_of_its_first_caller(lake: Loc
             raise AssertionError(text)
 
     question = Question("from p | count()", engine="duckdb", on_warning=Caller().warn)
-    dispatched = prepare(lake.inner, question)
-    assert prepare(lake.inner, Question("from p | count()", engine="duckdb")) is dispatched
+    dispatched = prepare(lake.root, question)
+    assert prepare(lake.root, Question("from p | count()", engine="duckdb")) is dispatched
     assert b"Caller" not in pickle.dumps(dispatched)

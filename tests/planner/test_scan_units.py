@@ -21,7 +21,7 @@ def test_the_cache_of_shapes_is_bounded_and_drops_the_least_recently_used(monkey
     lake.create("wild", key="k")
     for i in range(3):
         lake.pool("wild").load([{"k": j, f"f{i}-{j}": j} for j in range(2000)])
-    pool = lake.inner.pool("wild")
+    pool = lake.root.pool("wild")
     objects = [o for o in pool.snapshot(pool.resolve("main")).objects() if o.shapes is None]
     assert len(objects) >= 3
     reads: list[object] = []

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from shoal.api.lake import Lake
 from shoal.api.options import Statistics
-from shoal.api.protocol import Lake
 from shoal.errors import ShoalError
 from shoal.lang.aggregates import AGGREGATES
 from shoal.model.parse import parse_value
