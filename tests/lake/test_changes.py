@@ -227,9 +227,7 @@ def test_rebase_of_a_branch_without_own_commits_moves_it_forward(pool: Pool, loa
     assert pool.resolve("child") == pool.resolve("main")
 
 
-def test_cherry_pick_of_a_deletion_deletes_once_and_conflicts_with_a_rewrite(
-    pool: Pool, load: Load, read: Read
-) -> None:
+def test_cherry_pick_of_a_deletion_conflicts_where_its_object_is_gone(pool: Pool, load: Load, read: Read) -> None:
     first = load("{k:1}")
     load("{k:2}")
     pool.names.create_branch("child", pool.resolve("main"))
@@ -237,7 +235,7 @@ def test_cherry_pick_of_a_deletion_deletes_once_and_conflicts_with_a_rewrite(
     deletion = changes.delete(pool, "child", [o.id], ME)
     assert pool.commits.read(changes.cherry_pick(pool, "main", deletion, ME)).deletes == (o,)
     assert read() == ["{k:2}"]
-    with pytest.raises(InvalidInput, match="already"):
+    with pytest.raises(Conflict, match="has deleted or rewritten"):
         changes.cherry_pick(pool, "main", deletion, ME)
     load("{k:3}")
     pool.names.create_branch("other", pool.commits.read(deletion).parent)

@@ -111,7 +111,7 @@ def cherry_pick(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = 
     def build(tip: Id | None) -> Patch:
         now = pool.snapshot(tip)
         patch = changes.missing_from(now)
-        if not patch.adds and len(changes.lost_in(now)) == len(changes.deletes):
+        if changes.adds and not patch.adds and len(changes.lost_in(now)) == len(changes.deletes):
             raise InvalidInput(f'{name}: its changes are in "{branch}" already')
         return pool.history.require_fit(patch, commit.parent, tip, name, fits_base=False)
 
