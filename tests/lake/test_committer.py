@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +18,7 @@ import pytest
 from shoal.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ShoalError, StorageFailure
 from shoal.ids import Id, new, to_text
 from shoal.lake import changes, committer, lake, vacuum
-from shoal.lake.actions import Patch
+from shoal.lake.actions import Patch, patch_of
 from shoal.lake.claims import Patience
 from shoal.lake.commits import Note
 from shoal.lake.committer import Change, Committer, Outcome
@@ -200,6 +201,91 @@ def test_a_group_that_loses_a_race_goes_on_with_half_of_its_members(
     found = dict(history(store, facts))
     assert [found[f"member {i}"] for i in range(4)] == told
     inspect(store, facts)
+
+
+# ---- changes of any kind
+
+
+def deletion(pool: Pool, message: str, op: Id | None = None) -> Change:
+    """A change that reads the state at its tip: deletes what is there with key 10 and 11."""
+    base = pool.refs().branch("main").commit
+    objects = pool.commits.read(base).adds if base is not None else ()
+    build = partial(pool.history.require_fit, patch_of(deletes=objects), base, what="delete")
+    return Change("main", build, Note("test", message), op)
+
+
+def state(pool: Pool) -> list[tuple[object, int]]:
+    return [(o.min.data, o.count) for o in pool.snapshot(pool.resolve("main")).objects()]
+
+
+def test_a_group_leaves_the_state_that_its_changes_leave_one_by_one(store: MemoryStore) -> None:
+    facts = pond(store)
+    other = copied(store)
+    together, alone = open_pool(store, facts), open_pool(other, facts)
+
+    def group(pool: Pool) -> list[Change]:
+        first, second, third = members(pool, facts)
+        return [first, deletion(pool, "deletion"), second, third]
+
+    position = together.journal.read().position
+    outcomes_together = together.committer.commit_all(group(together))
+    outcomes_alone = [alone.committer.commit(change) for change in group(alone)]
+    assert together.journal.read().position == position + 1
+    assert alone.journal.read().position == position + 4
+    assert state(together) == state(alone)
+    assert [m for m, _ in history(store, facts)] == [m for m, _ in history(other, facts)]
+    assert all(isinstance(each, bytes) for each in (*outcomes_together, *outcomes_alone))
+    assert outcomes_together[0] == outcomes_alone[0] == op_of(facts, 0)
+    inspect(store, facts)
+
+
+def test_a_conflict_inside_a_group_concerns_the_change_that_came_second(store: MemoryStore) -> None:
+    facts = pond(store)
+    pool = open_pool(store, facts)
+    first, last = members(pool, facts, (0, 1))
+    group = [first, deletion(pool, "one"), deletion(pool, "two"), last]
+    outcomes_of_group = pool.committer.commit_all(group)
+    assert [type(each) for each in outcomes_of_group] == [bytes, bytes, Conflict, bytes]
+    assert [m for m, _ in history(store, facts)[:4]] == ["member 1", "one", "member 0", "five"]
+    inspect(store, facts)
+
+
+def test_an_operation_that_was_done_before_is_not_done_again_among_new_ones(store: MemoryStore) -> None:
+    facts = pond(store)
+    pool = open_pool(store, facts)
+    (done,) = pool.committer.commit_all(members(pool, facts, (1,)))
+    position = pool.journal.read().position
+    again = open_pool(store, facts)
+    assert again.committer.commit_all(members(again, facts))[1] == done
+    assert list(again.journal.entry(position + 1).group) == [op_of(facts, 0), op_of(facts, 2)]
+    assert again.journal.read().position == position + 1
+    inspect(store, facts)
+
+
+def test_an_entry_of_unknown_fate_leaves_each_change_in_doubt_under_its_own_id(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_miniature(monkeypatch, HASTY)
+    facts = pond(store)
+    late = FaultyStore(
+        store, lambda number, name, key: Fault.LATE if name == "create" and "/branches/" in key else None
+    )
+    pool = open_pool(late, facts)
+    outcomes_of_group = pool.committer.commit_all([*members(pool, facts), deletion(pool, "deletion", new())])
+    assert [type(each) for each in outcomes_of_group] == [OutcomeUnknown] * 4
+    assert len({str(each) for each in outcomes_of_group}) == 4
+    late.land_late()
+    again = open_pool(store, facts)
+    assert again.committer.commit_all(members(again, facts)) == [op_of(facts, i) for i in range(MEMBERS)]
+    inspect(store, facts)
+
+
+def test_a_group_is_for_one_branch(store: MemoryStore) -> None:
+    facts = pond(store)
+    pool = open_pool(store, facts)
+    one, two = members(pool, facts, (0, 1))
+    with pytest.raises(InvalidInput, match="one branch"):
+        pool.committer.commit_all([one, replace(two, branch="side")])
 
 
 # ---- one fault at every call

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, assert_never
 
 from shoal.errors import CorruptData
 from shoal.ids import Id, to_text
-from shoal.lake.objects import DATA, DataObject, file_name, format_object, parse_object, show_object
+from shoal.lake.objects import DATA, DataObject, format_object, parse_object, show_object
 from shoal.model.fields import get, id_value, name_of, named
 from shoal.model.values import Value
 
@@ -58,7 +58,11 @@ class Stored(NamedTuple):
 
     folder: str
     id: Id
-    name: str
+    suffix: str
+
+    def key(self, pool: str) -> str:
+        """Its key in the store."""
+        return f"{pool}/{self.folder}/{to_text(self.id)}.{self.suffix}"
 
 
 def effect(action: Action) -> Effect:
@@ -85,7 +89,7 @@ def action_of(change: Effect) -> Action | None:
 
 def stored(entry: Entry) -> Iterator[Stored]:
     """What an entry reaches in the store: a vacuum keeps it, and a commit that adds the entry needs it."""
-    yield Stored(DATA, entry.id, file_name(entry.id, entry.form))
+    yield Stored(DATA, entry.id, entry.form.value)
 
 
 # ---- as values

@@ -50,7 +50,8 @@ def load(
     """Add objects that were just written. Nothing can be in their way, so this never conflicts."""
     if not objects:
         raise InvalidInput("empty transaction")
-    note = with_message(note, list_objects("loaded", objects))
+    if not note.message:
+        note = replace(note, message=list_objects("loaded", objects))
     return Change(branch, patch_of(objects), note, op, is_fresh=True, after=after)
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from shoal.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ShoalError, StorageFailure
 from shoal.ids import Id, made_at, new, to_text
 from shoal.lake import branches
-from shoal.lake.actions import Patch, describe
+from shoal.lake.actions import Patch, Stored, describe
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.claims import unknown
 from shoal.lake.commits import Commit, Hints, Note
@@ -257,10 +257,10 @@ class _Chain:
         tip = None if parent is None else parent.id
         patch = change.build if isinstance(change.build, Patch) else change.build(tip)
         self._committer.require_data(patch, refs, change.is_fresh)
-        commit = self._history.draft(parent, patch, change.note, change.merged, hints)
         member.basis = parent, refs.vacuum
-        ident = member.op if member.is_first and not member.written else commit.id
-        return replace(commit, id=ident, op=member.op, retries=len(member.written), position=state.position)
+        ident = member.op if member.is_first and not member.written else new()
+        commit = self._history.draft(parent, patch, change.note, change.merged, hints, ident)
+        return replace(commit, op=member.op, retries=len(member.written), position=state.position)
 
     def _store(self, drafts: Sequence[tuple[_Member, Commit]]) -> bool:
         """Write commits; False if a member had to leave."""
@@ -417,18 +417,21 @@ class Committer:
         """Conflict if what a patch newly refers to is not in the store, or is about to go."""
         references = list(patch.references())
         for each in references if is_fresh else ():
-            self._require_stored(each.id, f"{self._prefix}/{each.folder}/{each.name}", refs.vacuum)
+            self._require_stored(each, refs.vacuum)
         purged = [each for each in references if refs.is_purged(each.id)]
         if purged:
             raise Conflict(f"{describe(purged)}: this data has been purged")
 
-    def _require_stored(self, ident: Id, key: str, mark: VacuumMark | None) -> None:
+    def _require_stored(self, reference: Stored, mark: VacuumMark | None) -> None:
         """Conflict if a vacuum has taken an object that no commit refers to yet, or is about to."""
-        if mark is None or (made_at(ident) - _SKEW) * 10**9 > mark.until:
+        if mark is None or (made_at(reference.id) - _SKEW) * 10**9 > mark.until:
             return
+        key = reference.key(self._prefix)
         listed = next((listed for listed in self._store.list(key) if listed.key == key), None)
         if listed is None or listed.modified * 1e9 <= mark.until:
-            raise Conflict(f"{to_text(ident)}: a vacuum has removed this data before its commit (write it again)")
+            raise Conflict(
+                f"{to_text(reference.id)}: a vacuum has removed this data before its commit (write it again)"
+            )
 
     # ---- the threads of this process
 

@@ -55,12 +55,13 @@ class History:
         note: Note,
         merged: Id | None = None,
         hints: Hints | None = None,
+        ident: Id | None = None,
     ) -> Commit:
         """A commit on top of another, not stored yet."""
         checkpoint, since = self.snapshots.hints(parent) if hints is None else hints
         known = [parent, None if merged is None else self.commits.read(merged)]
         return Commit(
-            id=new(),
+            id=new() if ident is None else ident,
             parent=None if parent is None else parent.id,
             date=time.time_ns(),
             note=note,

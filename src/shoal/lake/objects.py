@@ -80,14 +80,9 @@ class Purged(NotFound):
     """A data object that is no longer in the store."""
 
 
-def file_name(ident: Id, form: Form) -> str:
-    """The name of a data object in its folder."""
-    return f"{to_text(ident)}.{form.value}"
-
-
 def data_key(pool: str, ident: Id, form: Form) -> str:
     """The key of a data object in the store."""
-    return f"{pool}/{DATA}/{file_name(ident, form)}"
+    return f"{pool}/{DATA}/{to_text(ident)}.{form.value}"
 
 
 def data_keys(pool: str, ident: Id) -> list[str]:

@@ -1,0 +1,105 @@
+"""Actions: what each kind does to the state, how it is stored, taken back and kept."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from shoal.errors import CorruptData
+from shoal.ids import Id, new, to_text
+from shoal.lake.actions import (
+    Action,
+    Add,
+    Delete,
+    Effect,
+    Entry,
+    Patch,
+    action_of,
+    difference,
+    effect,
+    fold,
+    format_action,
+    parse_action,
+    patch_of,
+    reached,
+    show_action,
+)
+from shoal.lake.objects import DataObject, Form
+from shoal.model.fields import id_value, name_of, named
+from shoal.model.values import int64
+
+
+def an_object(low: int = 0, high: int = 9) -> DataObject:
+    return DataObject(new(), int64(low), int64(high), 3, 100, 7, form=Form.COLUMNS)
+
+
+ONE, TWO, THREE = an_object(), an_object(), an_object()
+EXAMPLES: tuple[Action, ...] = (Add(ONE), Delete(ONE))
+
+
+class Present:
+    """A state with some entries."""
+
+    def __init__(self, *entries: Entry) -> None:
+        self._ids = {entry.id for entry in entries}
+
+    def has(self, entry: Entry) -> bool:
+        return entry.id in self._ids
+
+
+def test_every_kind_of_action_has_an_example_here() -> None:
+    assert {type(action) for action in EXAMPLES} == set(get_args(Action))
+
+
+@pytest.mark.parametrize("action", EXAMPLES, ids=lambda action: type(action).__name__)
+def test_an_action_is_read_as_it_was_stored(action: Action) -> None:
+    stored = format_action(action, new())
+    assert parse_action(stored, "here") == action
+    assert name_of(stored) == name_of(show_action(action, new())) == type(action).__name__
+
+
+@pytest.mark.parametrize("action", EXAMPLES, ids=lambda action: type(action).__name__)
+def test_an_action_follows_from_its_effect_and_its_inverse_takes_it_back(action: Action) -> None:
+    assert action_of(effect(action)) == action
+    patch = Patch((action,))
+    assert fold([patch.actions, patch.inverse().actions]).is_empty
+    assert patch.inverse().inverse() == patch
+
+
+def test_an_unknown_action_is_not_passed_over() -> None:
+    with pytest.raises(CorruptData, match="unknown action 'Mask'"):
+        parse_action(named("Mask", ("id", id_value(new()))), "here")
+
+
+def test_what_one_commit_adds_and_a_later_one_deletes_is_not_in_their_fold() -> None:
+    folded = fold([patch_of([ONE, TWO]).actions, patch_of([THREE], [ONE]).actions])
+    assert folded == patch_of([TWO, THREE])
+    assert fold([patch_of(deletes=[ONE]).actions, patch_of([ONE]).actions]).is_empty
+    assert fold([patch_of(deletes=[ONE]).actions, patch_of([TWO]).actions]) == patch_of([TWO], [ONE])
+
+
+def test_a_difference_leads_from_one_state_to_another() -> None:
+    old, new_state = {o.id: o for o in (ONE, TWO)}, {o.id: o for o in (TWO, THREE)}
+    assert difference(old, new_state) == patch_of([THREE], [ONE])
+    assert difference(old, old).is_empty
+
+
+def test_a_patch_conflicts_with_a_state_that_has_lost_what_it_removes_or_has_what_it_adds() -> None:
+    patch = patch_of([ONE], [TWO])
+    assert patch.lost_in(Present(TWO)) == []
+    assert patch.lost_in(Present(THREE)) == [TWO]
+    assert patch.present_in(Present(ONE, TWO)) == [ONE]
+    assert patch.missing_from(Present(ONE, TWO)) == patch_of(deletes=[TWO])
+    assert [patch_of([ONE]).needs_state, patch.needs_state] == [False, True]
+
+
+def test_a_commit_reaches_what_it_adds_and_deletes_and_refers_newly_to_what_it_adds() -> None:
+    patch = patch_of([ONE], [TWO])
+    assert [each.id for each in reached(patch.actions)] == [ONE.id, TWO.id]
+    assert [each.key("pool") for each in patch.references()] == [f"pool/data/{to_text(ONE.id)}.parquet"]
+
+
+def test_an_effect_names_its_entry() -> None:
+    idents: list[Id] = [Effect(None, ONE).id, Effect(ONE, None).id]
+    assert idents == [ONE.id, ONE.id]
