@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 BANNED = {
     r"(?<![Tt]here )\bis no\b(?! longer| more)": "say `is not a X`, or `not a valid X`",
@@ -43,3 +43,10 @@ def test_package_map_names_every_package_and_no_other() -> None:
     source = ROOT / "src/shoal"
     present = {path.stem for path in source.iterdir() if (path / "__init__.py").exists() or path.suffix == ".py"}
     assert named == present - {"__init__", "__main__"}
+
+
+def test_every_path_in_contributing_exists() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    paths = re.findall(r"`((?:src|tests|docs|bench|tools|\.ci)/[\w./-]*|[\w-]+\.(?:md|lock))`", page)
+    assert len(paths) > 20
+    assert [path for path in paths if not (ROOT / path).exists()] == []
