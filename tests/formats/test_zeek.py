@@ -123,7 +123,7 @@ ERRORS = [
     (f"{HEADER}#fields\ta\n1\n", "line 8: bad types/fields definition in zeek header"),
     (f"{PREAMBLE}#fields\ta\ta\n#types\tint\tint\n1\t2\n", "line 7: duplicate field 'a'"),
     (f"{PREAMBLE}#fields\ta\ta.b\n#types\tint\tint\n1\t2\n",
-     "line 7: field 'a.b' is inside a field that is no record"),
+     "line 7: field 'a.b' is inside a field that is not a record"),
     (f"{PREAMBLE}#fields\ta.b\ta\n#types\tint\tint\n1\t2\n", "line 7: duplicate field 'a'"),
     (f"{PREAMBLE}#types\tfoo\n", "line 5: unknown zeek type: foo"),
     (f"{PREAMBLE}#types\tset[set[int]]\n", "line 5: unknown zeek type: set[set[int]]"),

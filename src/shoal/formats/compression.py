@@ -47,7 +47,7 @@ class Peekable:
         self._ended = False
 
     def peek(self, size: int) -> bytes:
-        """The next bytes, `size` of them if there are so many; they stay to be read."""
+        """Up to `size` of the next bytes, short only at the end; they stay to be read."""
         while len(self._head) < size and not self._ended:
             part = self._source.read(max(CHUNK, size - len(self._head)))
             self._ended = not part
@@ -102,10 +102,10 @@ class _Stream(Peekable):
 
 
 def _gunzip(source: Source) -> Iterator[bytes]:
-    taken = made = 0
+    input_size = output_size = 0
     engine = zlib.decompressobj(wbits=31)
     while data := source.read(CHUNK):
-        taken += len(data)
+        input_size += len(data)
         while data:
             if engine.eof:  # members may follow each other
                 if not data.strip(b"\0"):
@@ -115,8 +115,8 @@ def _gunzip(source: Source) -> Iterator[bytes]:
                 piece = engine.decompress(data, 4 * CHUNK)
             except zlib.error as e:
                 raise InvalidInput(f"gzip: {e}") from None
-            made += len(piece)
-            _check_ratio("gzip", taken, made)
+            output_size += len(piece)
+            _check_ratio("gzip", input_size, output_size)
             if piece:
                 yield piece
             data = engine.unused_data if engine.eof else engine.unconsumed_tail
@@ -129,7 +129,7 @@ _ZSTD_STEP = 2048
 
 
 def _unzstd(source: Source) -> Iterator[bytes]:
-    taken = made = 0
+    input_size = output_size = 0
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
     engine = decompressor.decompressobj()
     fresh = True
@@ -144,14 +144,14 @@ def _unzstd(source: Source) -> Iterator[bytes]:
                 raise InvalidInput(f"zstd: {e}") from None
             fresh = False
             chunk = engine.unused_data + chunk if engine.eof else chunk
-            taken, made = taken + len(step), made + len(piece)
-            _check_ratio("zstd", taken, made)
+            input_size, output_size = input_size + len(step), output_size + len(piece)
+            _check_ratio("zstd", input_size, output_size)
             if piece:
                 yield piece
     if not engine.eof and not fresh:
         raise InvalidInput("zstd: expected more data, found the end of the input")
 
 
-def _check_ratio(name: str, taken: int, made: int) -> None:
-    if made > _FREE and made > taken * _MAX_RATIO:
+def _check_ratio(name: str, input_size: int, output_size: int) -> None:
+    if output_size > _FREE and output_size > input_size * _MAX_RATIO:
         raise InvalidInput(f"{name}: data expands more than {_MAX_RATIO} times (a decompression bomb?)")

@@ -25,10 +25,10 @@ class Columns(NamedTuple):
 
 def columns(typ: t.Record) -> Columns:
     """The columns of a record type, worked out once a type."""
-    found: Columns | None = typ.memo.get("columns")
-    if found is None:
-        found = typ.memo["columns"] = _columns(typ)
-    return found
+    cached: Columns | None = typ.memo.get("columns")
+    if cached is None:
+        cached = typ.memo["columns"] = _columns(typ)
+    return cached
 
 
 def _columns(typ: t.Record) -> Columns:

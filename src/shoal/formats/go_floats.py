@@ -1,4 +1,4 @@
-"""Go's float syntax, which decides what is a number in CSV and zeek. A number too large for a float64 is no number.
+"""Go's float syntax, which decides what is a number in CSV and zeek. A number too large for a float64 is not a number.
 
 Unlike Python, Go takes `0x1p-2`, and neither blanks around a number nor digits of other scripts.
 """

@@ -1,7 +1,7 @@
 """The seam between bytes and values: what a reader reads from and what a writer is.
 
 A reader is a generator function `read(source, options) -> Iterator[Value]`. It raises
-`InvalidInput` with a position and what was expected; whoever opened the file puts its name in
+`InvalidInput` with a position and what was expected; the caller that opened the file puts its name in
 front. A writer is a class `Writer(out, options)`; `close` finishes the stream, not `out`.
 """
 

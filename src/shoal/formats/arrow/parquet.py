@@ -41,7 +41,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[Value]:
         yield from batch.values()
 
 
-def read_columns(source: Source, options: ReadOptions, wanted: range | None = None) -> Iterator[Batch]:
+def read_columns(source: Source, options: ReadOptions, selection: range | None = None) -> Iterator[Batch]:
     """The records of a file in columns; of these row groups, if any are named."""
     if not source.seekable():
         raise InvalidInput("parquet requires a seekable input")
@@ -51,7 +51,7 @@ def read_columns(source: Source, options: ReadOptions, wanted: range | None = No
         groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
         _check_rows(file, groups)
         for i, group in enumerate(groups):
-            if wanted is not None and i not in wanted:
+            if selection is not None and i not in selection:
                 continue
             _check_old_times(file, handle, i)
             size = max(1, min(_BATCH_ROWS, _BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)))

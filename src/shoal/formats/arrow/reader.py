@@ -72,10 +72,10 @@ def convert(typ: pa.DataType, array: pa.Array) -> Column:
     """A valid Arrow array as a Zed column. `typ` is its type, `array` may hold integers for intervals."""
     if isinstance(typ, pa.BaseExtensionType):
         return convert(typ.storage_type, array.storage)
-    found = _CONVERT.get(typ.id)
-    if found is None:
+    converter = _CONVERT.get(typ.id)
+    if converter is None:
         raise pa.ArrowNotImplementedError(f"unimplemented Arrow type: {typ}")
-    return found(typ, array)
+    return converter(typ, array)
 
 
 # ---- lists
@@ -115,8 +115,8 @@ def _list(name: str | None) -> Convert:
     def convert_list(typ: Any, array: pa.Array) -> Column:
         offsets = _offsets(array)
         elem = _elements(typ.value_type, array.values, int(offsets[0]), int(offsets[-1] - offsets[0]))
-        found: t.Type = t.array(elem.type)
-        return _lists(t.named(name, found) if name else found, offsets - offsets[0], elem.array, null_mask(array))
+        zed_type: t.Type = t.array(elem.type)
+        return _lists(t.named(name, zed_type) if name else zed_type, offsets - offsets[0], elem.array, null_mask(array))
 
     return convert_list
 
@@ -124,8 +124,8 @@ def _list(name: str | None) -> Convert:
 def _fixed_size_list(typ: Any, array: pa.Array) -> Column:
     size = typ.list_size
     elem = _elements(typ.value_type, array.values, array.offset * size, len(array) * size)
-    found = t.named(f"arrow_fixed_size_list_{size}", t.array(elem.type))
-    return _lists(found, np.arange(len(array) + 1) * size, elem.array, null_mask(array))
+    zed_type = t.named(f"arrow_fixed_size_list_{size}", t.array(elem.type))
+    return _lists(zed_type, np.arange(len(array) + 1) * size, elem.array, null_mask(array))
 
 
 def _list_view(name: str | None) -> Convert:
@@ -143,8 +143,8 @@ def _list_view(name: str | None) -> Convert:
         if offsets[-1] * 8 > _REPEATED_BYTES:
             raise pa.ArrowInvalid(f"lists of {offsets[-1]} elements of type {typ.value_type}")
         places = np.repeat(starts - first - offsets[:-1], sizes) + np.arange(offsets[-1])
-        found: t.Type = t.array(elem.type)
-        return _lists(t.named(name, found) if name else found, offsets, _take(elem.array, pa.array(places)), mask)
+        zed_type: t.Type = t.array(elem.type)
+        return _lists(t.named(name, zed_type) if name else zed_type, offsets, _take(elem.array, pa.array(places)), mask)
 
     return convert_views
 
@@ -154,14 +154,14 @@ def _map(typ: Any, array: pa.Array) -> Column:
     start, count = int(offsets[0]), int(offsets[-1] - offsets[0])
     key = _elements(typ.key_type, array.keys, start, count)
     value = _elements(typ.item_type, array.items, start, count)
-    found = t.map_of(key.type, value.type)
+    zed_type = t.map_of(key.type, value.type)
     offsets -= start
-    fields = list(arrow_type(found).value_type)
+    fields = list(arrow_type(zed_type).value_type)
     entries = pa.StructArray.from_arrays([key.array, value.array], fields=fields)
     if (np.diff(offsets) > 1).any():
         offsets, places = _canonical_order(key, offsets)
         entries = entries.take(places)
-    return _lists(found, offsets, entries, null_mask(array))
+    return _lists(zed_type, offsets, entries, null_mask(array))
 
 
 def _canonical_order(key: Column, offsets: Numbers) -> tuple[Numbers, pa.Array]:
@@ -183,9 +183,11 @@ def _record(typ: Any, array: pa.Array) -> Column:
         return Column(t.record(()), pa.array(np.ones(len(array), bool), mask=array.is_null().to_numpy(False)))
     columns = [convert(field.type, _field(array, i)) for i, field in enumerate(typ)]
     names = unique_names([field.name for field in typ])
-    found = t.record(zip(names, (column.type for column in columns), strict=True))
+    zed_type = t.record(zip(names, (column.type for column in columns), strict=True))
     arrays = [column.array for column in columns]
-    return Column(found, pa.StructArray.from_arrays(arrays, fields=list(arrow_type(found)), mask=null_mask(array)))
+    return Column(
+        zed_type, pa.StructArray.from_arrays(arrays, fields=list(arrow_type(zed_type)), mask=null_mask(array))
+    )
 
 
 def _field(array: pa.Array, i: int) -> pa.Array:
@@ -193,7 +195,7 @@ def _field(array: pa.Array, i: int) -> pa.Array:
     typ = array.type.field(i).type
     if isinstance(typ, pa.BaseExtensionType):
         typ = typ.storage_type
-    # pyarrow aborts the process if told to do this to a type that has no nulls of its own.
+    # pyarrow aborts the process if it does this to a type that has no nulls of its own.
     if not array.null_count or pa.types.is_union(typ) or pa.types.is_null(typ) or pa.types.is_run_end_encoded(typ):
         return array.field(i)
     return pc.struct_field(array, [i])

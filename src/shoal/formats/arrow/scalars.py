@@ -132,8 +132,8 @@ def _small_decimal(typ: Any, array: pa.Array) -> Column:
     return _decimal128(wide, array.cast(wide))
 
 
-def _decimal256(found: Any, array: pa.Array) -> Column:
-    typ = t.named(decimal_name(256, found), t.array(t.UINT64))
+def _decimal256(decimal: Any, array: pa.Array) -> Column:
+    typ = t.named(decimal_name(256, decimal), t.array(t.UINT64))
     words = pa.array(items(array, np.dtype(("<u8", 4))).reshape(-1))
     return Column(typ, list_array(arrow_type(typ), np.full(len(array), 4), words, null_mask(array)))
 

@@ -1,6 +1,6 @@
 """The Arrow IPC stream. Empty input is a stream of no records, which is what writing none makes.
 
-How types map is told in `arrow_read` and `arrow_write`, which Parquet shares.
+`arrow.reader` and `arrow.writer` map the types, for Parquet as well.
 """
 
 from __future__ import annotations

@@ -143,11 +143,11 @@ def _batch(typ: t.Record, rows: list[Data]) -> pa.RecordBatch:
 
 def exchange_type(typ: t.Type) -> pa.DataType:
     """The Arrow type that stands for a Zed type in files for others."""
-    found = typ.memo.get("exchange")
-    if found is None:
+    cached = typ.memo.get("exchange")
+    if cached is None:
         name = typ.name if isinstance(typ, t.Named) else ""
-        found = typ.memo["exchange"] = _exchange_type(typ.under, name)
-    return found
+        cached = typ.memo["exchange"] = _exchange_type(typ.under, name)
+    return cached
 
 
 def _exchange_type(typ: t.Type, name: str) -> pa.DataType:
@@ -219,18 +219,18 @@ def _primitive_type(typ: t.Primitive, name: str) -> pa.DataType:
 
 
 def decimal_type(name: str, bits: int) -> pa.DataType | None:
-    """The decimal type that a name tells, see `decimal_name`; None if it tells none."""
-    found = re.fullmatch(rf"arrow_decimal{bits}(?:_([0-9]{{1,2}})_(-?[0-9]{{1,2}}))?", name)
-    if found is None:
+    """The decimal type that a name stands for, see `decimal_name`; None if it is not such a name."""
+    match = re.fullmatch(rf"arrow_decimal{bits}(?:_([0-9]{{1,2}})_(-?[0-9]{{1,2}}))?", name)
+    if match is None:
         return None
     make, most = (pa.decimal128, 38) if bits == 128 else (pa.decimal256, 76)
-    precision, scale = (int(found[1]), int(found[2])) if found[1] else (most, 0)
+    precision, scale = (int(match[1]), int(match[2])) if match[1] else (most, 0)
     return make(precision, scale) if 1 <= precision <= most else None
 
 
 def _size(name: str, prefix: str) -> int | None:
-    found = re.fullmatch(prefix + "([0-9]{1,9})", name)
-    return int(found[1]) if found else None
+    match = re.fullmatch(prefix + "([0-9]{1,9})", name)
+    return int(match[1]) if match else None
 
 
 def _list_type(typ: t.Array | t.Set, name: str) -> pa.DataType:

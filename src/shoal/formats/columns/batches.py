@@ -1,7 +1,7 @@
-"""Input as shapes and typed columns: the way of all data into the lake.
+"""Batches: runs of values as shapes and typed columns. All data enters a lake in this form.
 
-A batch holds a run of input rows, parted by shape. Each part has the exact type, one Arrow column
-of its rows, and their places in the run; so a batch is the very sequence of values that was read.
+A batch holds a run of rows, grouped by shape. Each part has the exact type, one Arrow column of its
+rows, and their offsets in the run, so a batch is exactly the sequence of values that was read.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Part:
     column: pa.Array
     """In the physical form of the shape; a struct where the shape is a record."""
     rows: Rows
-    """Places in the batch, ascending."""
+    """Offsets in the batch, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A run of rows, parted by shape."""
+    """A run of rows, grouped by shape."""
 
     parts: tuple[Part, ...]
     length: int

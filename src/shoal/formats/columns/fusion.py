@@ -137,11 +137,11 @@ class _Gatherer:
         return columns + [self._leaf(leaf) for leaf in slot.leaves.values()]
 
     def _struct(self, struct: Struct) -> pa.Array:
-        held = self._structs[struct.index]
-        picked, absent = self._pick(held)
+        parts = self._structs[struct.index]
+        picked, absent = self._pick(parts)
         valid = None if absent is None else ~absent
-        if not all(isinstance(own, int) for _, own in held):
-            whole = np.concatenate([np.ones(own, bool) if isinstance(own, int) else own for _, own in held])
+        if not all(isinstance(own, int) for _, own in parts):
+            whole = np.concatenate([np.ones(own, bool) if isinstance(own, int) else own for _, own in parts])
             inside = whole[picked.fill_null(0).to_numpy()] if len(whole) else np.zeros(len(self._rows), bool)
             valid = inside if valid is None else inside & valid
         if struct.is_bare:
@@ -155,13 +155,13 @@ class _Gatherer:
         assert joined is not None
         return joined.take(picked)
 
-    def _pick(self, held: Sequence[tuple[int, Any]]) -> tuple[pa.Array, Mask | None]:
+    def _pick(self, parts: Sequence[tuple[int, Any]]) -> tuple[pa.Array, Mask | None]:
         """Where the rows are among those of some shapes, laid end to end; null for rows of other shapes."""
-        shapes = tuple(dict.fromkeys(shape for shape, _ in held))
-        found = self._picked.get(shapes)
-        if found is None:
-            found = self._picked[shapes] = self._find(shapes)
-        return found
+        shapes = tuple(dict.fromkeys(shape for shape, _ in parts))
+        picked = self._picked.get(shapes)
+        if picked is None:
+            picked = self._picked[shapes] = self._find(shapes)
+        return picked
 
     def _find(self, shapes: tuple[int, ...]) -> tuple[pa.Array, Mask | None]:
         if len(shapes) == len(self._lengths):
@@ -227,8 +227,8 @@ def to_batch(layout: Layout, columns: Columns) -> Batch:
         rows = np.flatnonzero(shapes == shape)
         picked = None if len(rows) == len(codes) else pa.array(rows)
         is_null = nulls[rows] if shapes is not codes else None
-        made = _Unfuser(columns, picked, len(rows), is_null).column(layout.shapes[shape], layout.forms[shape])
-        parts.append(Part(layout.shapes[shape], made, rows))
+        column = _Unfuser(columns, picked, len(rows), is_null).column(layout.shapes[shape], layout.forms[shape])
+        parts.append(Part(layout.shapes[shape], column, rows))
     return Batch(tuple(parts), len(codes))
 
 

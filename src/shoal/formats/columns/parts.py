@@ -1,6 +1,6 @@
-"""Columns parted by shape: how the parts of fields and elements combine into parts of records and arrays.
+"""Columns grouped by shape: how the parts of fields and elements combine into parts of records and arrays.
 
-Rows are places in the run that a column covers. A row is in exactly one part.
+Rows are offsets in the run that a column covers. A row is in exactly one part.
 """
 
 from __future__ import annotations

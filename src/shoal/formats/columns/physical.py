@@ -41,10 +41,10 @@ _PRIMITIVES: dict[t.Type, pa.DataType] = {
 
 def arrow_type(typ: t.Type) -> pa.DataType:
     """The physical type of a shape."""
-    found = typ.memo.get("arrow")
-    if found is None:
-        found = typ.memo["arrow"] = _arrow_type(typ.under)
-    return found
+    cached = typ.memo.get("arrow")
+    if cached is None:
+        cached = typ.memo["arrow"] = _arrow_type(typ.under)
+    return cached
 
 
 def _arrow_type(typ: t.Type) -> pa.DataType:

@@ -1,7 +1,7 @@
-"""The cells of CSV text, a column at a time. What a cell is, `csv_rows` says; here only regular text is dealt with.
+"""The cells of CSV text, a column at a time. What a cell is, `csv.reader` says; here only regular text is dealt with.
 
 Regular means: a quote opens only at the start of a field and closes only at its end, lines end in
-`\n` or `\r\n`, and no carriage return is anywhere else. Arrow and `csv_rows` agree on such text.
+`\n` or `\r\n`, and no carriage return is anywhere else. Arrow and `csv.reader` agree on such text.
 """
 
 from __future__ import annotations
@@ -169,9 +169,9 @@ def _find_bools(cells: Cells, rows: Numbers) -> None:
     if not len(rows):
         return
     words = pc.index_in(_some(cells.texts, rows), _WORDS)
-    found = rows[words.is_valid().to_numpy(False)]
-    cells.kinds[found] = _BOOL
-    cells.bools[found] = _TRUE[words.drop_null().to_numpy()]
+    matches = rows[words.is_valid().to_numpy(False)]
+    cells.kinds[matches] = _BOOL
+    cells.bools[matches] = _TRUE[words.drop_null().to_numpy()]
 
 
 def _find_numbers(cells: Cells, rows: Numbers) -> None:
@@ -190,8 +190,8 @@ def _find_numbers(cells: Cells, rows: Numbers) -> None:
     numbers = texts.filter(pa.array(plain)).cast(pa.float64()).to_numpy()
     # A number too large for a float is a string.
     fits = np.isfinite(numbers)
-    found = rows[plain][fits]
-    cells.kinds[found], cells.numbers[found] = _NUMBER, numbers[fits]
+    matches = rows[plain][fits]
+    cells.kinds[matches], cells.numbers[matches] = _NUMBER, numbers[fits]
     odd = np.flatnonzero(pc.match_substring_regex(texts, _ODD).to_numpy(False))
     for row, text in zip(rows[odd].tolist(), texts.take(pa.array(odd)).to_pylist(), strict=True):
         if (number := parse_go_float(text)) is not None:
@@ -215,13 +215,13 @@ def _keep_digits(cells: Cells, rows: Numbers, firsts: Numbers) -> None:
 
 def parts(names: list[str], columns: list[Cells]) -> tuple[Part, ...]:
     """The rows as records, those of the same type together."""
-    found = []
+    out = []
     for rows in _groups([column.kinds for column in columns]):
         kinds = [int(column.kinds[rows[0]]) for column in columns]
         shape = t.record(zip(names, (_TYPES[kind] for kind in kinds), strict=True))
         arrays = [_array(kind, column, rows) for kind, column in zip(kinds, columns, strict=True)]
-        found.append(Part(shape, pa.StructArray.from_arrays(arrays, fields=list(arrow_type(shape))), rows))
-    return tuple(found)
+        out.append(Part(shape, pa.StructArray.from_arrays(arrays, fields=list(arrow_type(shape))), rows))
+    return tuple(out)
 
 
 def _array(kind: int, cells: Cells, rows: Numbers) -> pa.Array:
@@ -237,7 +237,7 @@ def _groups(kinds: list[Numbers]) -> list[Numbers]:
     mixed = [column for column in kinds if (column != column[0]).any()]
     keys = np.zeros(len(kinds[0]), np.int64)
     for i, column in enumerate(mixed):
-        if i % 16 == 15:  # two bits a column: before there are too many, number the keys anew
+        if i % 16 == 15:  # two bits a column: before there are too many, renumber the keys
             keys = np.unique(keys, return_inverse=True)[1]
         keys = keys * len(_TYPES) + column
     if not mixed:

@@ -1,4 +1,4 @@
-"""CSV and TSV into columns, with the very result of `csv_reader`: each cell decides its own type.
+"""CSV and TSV into columns, with exactly the result of `csv.reader`: each cell decides its own type.
 
 Arrow cuts the text into cells, and whole columns are sorted into nulls, numbers, bools and strings.
 Text that is not regular (a quote inside a field, a lone carriage return, a line with too many

@@ -174,9 +174,9 @@ class _Rows:
             if not cell:
                 kinds.append(t.NULL)
                 data.append(None)
-            elif cell[0] in FIRST_CHARACTERS and (found := parse_cell(cell)) is not None:
+            elif cell[0] in FIRST_CHARACTERS and (parsed := parse_cell(cell)) is not None:
                 kinds.append(t.FLOAT64)
-                data.append(found)
+                data.append(parsed)
             elif cell in BOOLS:
                 kinds.append(t.BOOL)
                 data.append(BOOLS[cell])
@@ -186,9 +186,9 @@ class _Rows:
         return Value(self._type(tuple(kinds)), tuple(data))
 
     def _type(self, kinds: tuple[t.Type, ...]) -> t.Record:
-        found = self._types.get(kinds)
-        if found is None:
+        typ = self._types.get(kinds)
+        if typ is None:
             if len(self._types) >= _KNOWN_ROW_TYPES:
                 self._types.clear()
-            found = self._types[kinds] = t.record(zip(self._names, kinds, strict=True))
-        return found
+            typ = self._types[kinds] = t.record(zip(self._names, kinds, strict=True))
+        return typ

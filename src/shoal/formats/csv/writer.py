@@ -67,10 +67,10 @@ class TsvWriter(Writer):
 
 def cell_text(typ: t.Type) -> Callable[[Data], str]:
     """How data of a type reads in a cell; nulls are the caller's."""
-    found: Callable[[Data], str] | None = typ.memo.get("csv")
-    if found is None:
-        found = typ.memo["csv"] = _cell_text(typ.under)
-    return found
+    text: Callable[[Data], str] | None = typ.memo.get("csv")
+    if text is None:
+        text = typ.memo["csv"] = _cell_text(typ.under)
+    return text
 
 
 def _cell_text(typ: t.Type) -> Callable[[Data], str]:

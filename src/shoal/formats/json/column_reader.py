@@ -1,7 +1,7 @@
 """NDJSON into columns: the hot path of loading. Exact, in chunks of lines, on as many threads as asked.
 
-Input that does not keep one value to a line goes through the row reader from the first such place
-on; the result is the same, only slower.
+Input that does not keep one value to a line goes through the row reader from the first such line
+on, with the same result.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _NEWLINE = 10
 def _newlines(content: np.ndarray[Any, np.dtype[np.uint8]]) -> Rows:
     """Places of the line ends. Block by block, to stay in the processor's cache."""
     starts = range(0, len(content), _BLOCK)
-    found = [np.flatnonzero(content[start : start + _BLOCK] == _NEWLINE) + start for start in starts]
-    return np.concatenate(found) if found else np.zeros(0, np.int64)
+    ends = [np.flatnonzero(content[start : start + _BLOCK] == _NEWLINE) + start for start in starts]
+    return np.concatenate(ends) if ends else np.zeros(0, np.int64)
 
 
 class _Chunk:
@@ -159,12 +159,12 @@ class _Pool:
 
 def _done(decode: Callable[[_Chunk], Batch], chunk: _Chunk) -> Future[Batch]:
     """What decoding came to, as if another thread had done it."""
-    made: Future[Batch] = Future()
+    future: Future[Batch] = Future()
     try:
-        made.set_result(decode(chunk))
+        future.set_result(decode(chunk))
     except (BadText, InvalidInput) as e:
-        made.set_exception(e)
-    return made
+        future.set_exception(e)
+    return future
 
 
 def _line_by_line(chunk: _Chunk) -> Batch:
@@ -179,7 +179,7 @@ def _line_by_line(chunk: _Chunk) -> Batch:
 
 
 def _first_bad(texts: pa.Array) -> int:
-    """The place of the first text that is no JSON; called only when there is one."""
+    """The row of the first text that is not valid JSON; called only when there is one."""
     for row, text in enumerate(texts.to_pylist()):
         try:
             json_reader.decode_line(text)
@@ -216,7 +216,7 @@ def _chunks(source: Source, limit: int) -> Iterator[_Chunk]:
 
 
 def _row_by_row(chunk: _Chunk, row: int, later: Iterator[_Chunk], options: ReadOptions, pool: _Pool) -> Iterator[Batch]:
-    """What is before a line that is no value, in columns; and the rest of the input through the row reader."""
+    """Read what is before a malformed line in columns, and the rest of the input through the row reader."""
     start = int(chunk.starts[row])
     if row:
         before = pool.decode(_Chunk(chunk.data[:start], chunk.first_line))

@@ -32,10 +32,10 @@ def decode_line(text: str) -> Value:
     try:
         return Value(*typed(orjson.loads(text)))
     except orjson.JSONDecodeError:
-        found = list(_read_freely(text.encode(), io.BytesIO(), 1, len(text)))
-        if len(found) != 1:
+        values = list(_read_freely(text.encode(), io.BytesIO(), 1, len(text)))
+        if len(values) != 1:
             raise InvalidInput("expected one JSON value") from None
-        return found[0]
+        return values[0]
 
 
 def read(source: Source, options: ReadOptions = ReadOptions(), first_line: int = 1) -> Iterator[Value]:
@@ -50,14 +50,14 @@ def read(source: Source, options: ReadOptions = ReadOptions(), first_line: int =
             if len(line) < 3 and not line.strip():
                 continue
             try:
-                made = orjson.loads(line)
+                decoded = orjson.loads(line)
             except orjson.JSONDecodeError:
                 if not line or line.isspace():
                     continue
                 text = b"\n".join(lines[i:]) + b"\n" + rest
                 yield from _read_freely(text, source, number, options.max_value_size)
                 return
-            yield _placed(made, number)
+            yield _placed(decoded, number)
         if len(rest) > 4 * CHUNK:
             break
     yield from _read_freely(rest, source, number + 1, options.max_value_size)
@@ -78,10 +78,10 @@ def _read_freely(head: bytes, source: Source, line: int, limit: int) -> Iterator
         counted = pos  # lines are counted once each, however many values there are
         while (pos := _skip_space(text, pos)) < len(text):
             line, counted = line + text.count("\n", counted, pos), pos
-            made = _decode_one(text, pos, final, line)
-            if made is None:
+            decoded = _decode_one(text, pos, final, line)
+            if decoded is None:
                 break
-            obj, pos = made
+            obj, pos = decoded
             line, counted = line + text.count("\n", counted, pos), pos
             yield _placed(obj, line)
         if final:
@@ -89,18 +89,18 @@ def _read_freely(head: bytes, source: Source, line: int, limit: int) -> Iterator
         line += text.count("\n", counted, pos)
         text = text[pos:]
         # A value that is not whole yet is decoded again from its start: more of it each time, whatever a pipe gives.
-        wanted = 1 if pos else len(text)
+        size = 1 if pos else len(text)
         pos = 0
         if len(text) > limit:
             raise InvalidInput(f"line {line}: JSON value longer than {limit} characters")
-        data = read_at_least(source, wanted)
+        data = read_at_least(source, size)
         final = not data
 
 
-def _placed(made: Any, line: int) -> Value:
+def _placed(decoded: Any, line: int) -> Value:
     """A value; what cannot be one is an error on this line."""
     try:
-        return Value(*typed(made))
+        return Value(*typed(decoded))
     except InvalidInput as e:
         raise InvalidInput(f"line {line}: {e}") from None
 
@@ -111,8 +111,8 @@ _LONGEST_WORD = 12
 
 
 def _skip_space(text: str, pos: int) -> int:
-    found = _SPACE.match(text, pos)
-    return found.end() if found is not None else pos
+    space = _SPACE.match(text, pos)
+    return space.end() if space is not None else pos
 
 
 def _refuse(name: str) -> Any:
@@ -130,9 +130,9 @@ def _may_go_on(error: json.JSONDecodeError, length: int) -> bool:
 def _decode_one(text: str, pos: int, final: bool, line: int) -> tuple[Any, int] | None:
     """The value at `pos`, which is on this line, and the position after it; None if the text may go on."""
     try:
-        made, end = _decode(text, pos)
+        decoded, end = _decode(text, pos)
         # A number may go on beyond the window; so may a word, but that would not have decoded.
-        return (made, end) if final or end < len(text) or text[end - 1] in ']}"el' else None
+        return (decoded, end) if final or end < len(text) or text[end - 1] in ']}"el' else None
     except json.JSONDecodeError as e:
         if not final and _may_go_on(e, len(text)):
             return None
@@ -148,34 +148,34 @@ def _decode_one(text: str, pos: int, final: bool, line: int) -> tuple[Any, int] 
     raise InvalidInput(f"line {line + text.count(chr(10), pos, at)}, column {column}: {what}")
 
 
-def typed(made: Any, depth: int = 0) -> Typed:
+def typed(decoded: Any, depth: int = 0) -> Typed:
     """Type and data of decoded JSON."""
-    kind = type(made)
+    kind = type(decoded)
     if kind is str:
-        return t.STRING, made if made.isascii() else _without_surrogates(made)
+        return t.STRING, decoded if decoded.isascii() else _without_surrogates(decoded)
     if kind is int:
-        return (t.INT64, made) if -(2**63) <= made < 2**63 else (t.FLOAT64, _as_float(made))
+        return (t.INT64, decoded) if -(2**63) <= decoded < 2**63 else (t.FLOAT64, _as_float(decoded))
     if kind is float:
-        return t.FLOAT64, _finite(made)
+        return t.FLOAT64, _finite(decoded)
     if kind is bool:
-        return t.BOOL, made
-    if made is None:
+        return t.BOOL, decoded
+    if decoded is None:
         return t.NULL, None
     if depth >= t.MAX_DEPTH:
         raise InvalidInput(f"value nests deeper than {t.MAX_DEPTH} levels")
-    return _typed_record(made, depth) if kind is dict else _typed_array(made, depth)
+    return _typed_record(decoded, depth) if kind is dict else _typed_array(decoded, depth)
 
 
-def _typed_record(made: dict[str, Any], depth: int) -> Typed:
-    items = [typed(v, depth + 1) for v in made.values()]
-    names = tuple([n if n.isascii() else _without_surrogates(n) for n in made])
+def _typed_record(decoded: dict[str, Any], depth: int) -> Typed:
+    items = [typed(v, depth + 1) for v in decoded.values()]
+    names = tuple([n if n.isascii() else _without_surrogates(n) for n in decoded])
     return t.record_of(names, tuple([i[0] for i in items])), tuple([i[1] for i in items])
 
 
-def _typed_array(made: list[Any], depth: int) -> Typed:
-    if not made:
+def _typed_array(decoded: list[Any], depth: int) -> Typed:
+    if not decoded:
         return _EMPTY, ()
-    items = [typed(v, depth + 1) for v in made]
+    items = [typed(v, depth + 1) for v in decoded]
     kinds = dict.fromkeys(i[0] for i in items if i[0] is not t.NULL)
     if len(kinds) < 2:
         return t.array(next(iter(kinds), t.NULL)), tuple(i[1] for i in items)
@@ -184,7 +184,7 @@ def _typed_array(made: list[Any], depth: int) -> Typed:
 
 
 def _without_surrogates(text: str) -> str:
-    """An escape such as \\ud800 alone is no character; it reads as U+FFFD."""
+    """An escape such as \\ud800 alone is not a character; it reads as U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,10 +1,10 @@
 """Lines of JSON objects to shapes and typed columns, fast: two strict parsers check each other.
 
-DuckDB tells the keys of every object, in order, at every nesting level; rows with equal keys form a
+DuckDB lists the keys of every object, in order, at every nesting level; rows with equal keys form a
 group. Arrow's JSON reader parses a group into columns and refuses a column of mixed kinds, so what
 it accepts is exact but for three things, which are asked for: whether a float column holds integers,
 which of two nulls it is, and what is inside arrays of anything but plain scalars. A group that Arrow
-refuses, and the columns that it would blur, go the slower way of `json_texts`.
+refuses, and the columns that it would blur, go the slower way of `text_columns`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ShapeReader:
         self._texts.close()
 
     def decode(self, texts: pa.Array) -> list[Part]:
-        """The values of all texts, parted by shape. Raises BadText if a text is no JSON."""
+        """The values of all texts, grouped by shape. Raises BadText if a text is not valid JSON."""
         try:
             return merged(self._decode(texts))
         except duckdb.InvalidInputException:
@@ -115,7 +115,7 @@ class ShapeReader:
     def _keys(self, texts: pa.Array, paths: list[Path], separator: str) -> pa.Array:
         """For each row, the keys of its objects at some paths, one after another.
 
-        Where the keys of one object end and those of the next begin is not told. It need not be: if the keys
+        Where the keys of one object end and those of the next begin is not known. It need not be: if the keys
         of some object differed from those of the group's first row, Arrow would show a key too many.
         """
         sql = "SELECT array_to_string(flatten(json_keys(x, ?)), ?) FROM texts"
@@ -178,11 +178,11 @@ class ShapeReader:
         start, end = texts.offset, texts.offset + len(texts)
         offsets = np.frombuffer(texts.buffers()[1], np.int32)
         lines = texts.buffers()[2].slice(int(offsets[start]), int(offsets[end] - offsets[start]))
-        known = self._schemas.get(signature)
+        schema = self._schemas.get(signature)
         try:
-            table = _read_json(lines, known)
+            table = _read_json(lines, schema)
         except pa.ArrowInvalid:
-            if known is None:
+            if schema is None:
                 raise
             table = _read_json(lines, None)
         while _has_times(table.schema):
@@ -337,9 +337,9 @@ def _plain_lists(column: pa.Array) -> list[Part]:
 def _keys_at(paths: list[Path], text: str) -> Keys:
     """The keys of the objects in one text."""
     out: Keys = {}
-    made = orjson.loads(text)
+    decoded = orjson.loads(text)
     for path in paths:
-        inner = made
+        inner = decoded
         for key in path:
             inner = inner.get(key) if isinstance(inner, dict) else None
         out[path] = list(inner) if isinstance(inner, dict) else []
@@ -348,22 +348,22 @@ def _keys_at(paths: list[Path], text: str) -> Keys:
 
 def _object_paths(texts: pa.Array) -> set[Path]:
     """Where the first texts have objects inside objects. Any missed here only cost time."""
-    found: set[Path] = set()
+    paths: set[Path] = set()
 
-    def walk(made: Any, path: Path) -> None:
-        for key, value in made.items():
-            if isinstance(value, dict) and len(found) < _MAX_PATHS:
-                found.add((*path, key))
+    def walk(decoded: Any, path: Path) -> None:
+        for key, value in decoded.items():
+            if isinstance(value, dict) and len(paths) < _MAX_PATHS:
+                paths.add((*path, key))
                 walk(value, (*path, key))
 
     for text in texts.to_pylist():
         try:
-            made = orjson.loads(text)
+            decoded = orjson.loads(text)
         except orjson.JSONDecodeError:
             continue
-        if isinstance(made, dict):
-            walk(made, ())
-    return found
+        if isinstance(decoded, dict):
+            walk(decoded, ())
+    return paths
 
 
 def _with_trailing_commas(texts: pa.Array) -> Rows:

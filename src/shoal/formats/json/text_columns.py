@@ -38,7 +38,7 @@ _KINDS[[ord(c) for c in "-0123456789"]] = NUMBER
 _KINDS[[ord("t"), ord("f")]] = BOOL
 _KINDS[ord("n")] = NULL
 SIGNED = ("UBIGINT", "BIGINT")
-"""DuckDB tells integers that are not negative from negative ones; to us they are all int64."""
+"""DuckDB distinguishes unsigned integers from negative ones; to us they are all int64."""
 _SCALARS: dict[str, t.Type] = {"BIGINT": t.INT64, "DOUBLE": t.FLOAT64, "VARCHAR": t.STRING, "BOOLEAN": t.BOOL}
 _PARSED = {**{name: name for name in _SCALARS}, "OBJECT": "JSON", "ARRAY": ["JSON"]}
 
@@ -73,10 +73,10 @@ def unused_controls(texts: pa.Array, count: int) -> list[str]:
     content = memoryview(texts.buffers()[2])
     if not re.search(rb"\\u001[a-fA-F]", content):
         return list(_SEPARATORS[:count])
-    found = [c for c in _SEPARATORS if not re.search(rb"\\u%04x" % ord(c), content, re.IGNORECASE)]
-    if len(found) < count:
+    unused = [c for c in _SEPARATORS if not re.search(rb"\\u%04x" % ord(c), content, re.IGNORECASE)]
+    if len(unused) < count:
         raise TooManyShapes
-    return found[:count]
+    return unused[:count]
 
 
 def one_by_one(texts: pa.Array, rows: Rows) -> list[Part]:
@@ -106,10 +106,10 @@ class TextReader:
         """The one column of a query over `texts`, which it calls `texts.x`."""
         self._db.register("texts", pa.table({"x": texts}))
         try:
-            made = self._db.sql(sql, params=named or list(arguments)).to_arrow_table().column(0)
+            column = self._db.sql(sql, params=named or list(arguments)).to_arrow_table().column(0)
         finally:
             self._db.unregister("texts")
-        return made.combine_chunks() if made.num_chunks != 1 else made.chunk(0)
+        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
     def decode(self, texts: pa.Array, depth: int = 0) -> list[Part]:
         """The values of all texts, parted by shape."""

@@ -56,33 +56,33 @@ def to_json(value: Value) -> str:
 def indent_json(text: str, indent: int) -> str:
     """Compact JSON, indented."""
     # Numbers are kept as texts: a detour over floats could change them.
-    made = json.loads(text, parse_float=_Verbatim, parse_int=_Verbatim)
-    return _pretty(made, indent, "\n")
+    node = json.loads(text, parse_float=_Verbatim, parse_int=_Verbatim)
+    return _pretty(node, indent, "\n")
 
 
 class _Verbatim(str):
     """A number as it was written."""
 
 
-def _pretty(made: Any, indent: int, margin: str) -> str:
-    if isinstance(made, _Verbatim):
-        return made
+def _pretty(node: Any, indent: int, margin: str) -> str:
+    if isinstance(node, _Verbatim):
+        return node
     deeper = margin + " " * indent
-    if isinstance(made, dict) and made:
-        parts = (f"{_quote(k)}: {_pretty(v, indent, deeper)}" for k, v in made.items())
+    if isinstance(node, dict) and node:
+        parts = (f"{_quote(k)}: {_pretty(v, indent, deeper)}" for k, v in node.items())
         return "{" + deeper + f",{deeper}".join(parts) + margin + "}"
-    if isinstance(made, list) and made:
-        return "[" + deeper + f",{deeper}".join(_pretty(v, indent, deeper) for v in made) + margin + "]"
-    return json.dumps(made, ensure_ascii=False)
+    if isinstance(node, list) and node:
+        return "[" + deeper + f",{deeper}".join(_pretty(v, indent, deeper) for v in node) + margin + "]"
+    return json.dumps(node, ensure_ascii=False)
 
 
 def _encode(typ: t.Type, data: Data) -> str:
     if data is None:
         return "null"
-    found: Encoder | None = typ.memo.get("json")
-    if found is None:
-        found = typ.memo["json"] = _encoder(typ.under)
-    return found(data)
+    encoder: Encoder | None = typ.memo.get("json")
+    if encoder is None:
+        encoder = typ.memo["json"] = _encoder(typ.under)
+    return encoder(data)
 
 
 def _encoder(typ: t.Type) -> Encoder:

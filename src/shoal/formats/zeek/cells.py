@@ -129,10 +129,10 @@ Text = Callable[[Data], str]
 def cell_text(typ: t.Type, style: Style) -> Text:
     """How data of a type reads in a cell; nulls too."""
     key = "cell " + style.value
-    found: Text | None = typ.memo.get(key)
-    if found is None:
-        found = typ.memo[key] = _or_unset(_cell_text(typ.under, style), _null_text(typ.under, style))
-    return found
+    text: Text | None = typ.memo.get(key)
+    if text is None:
+        text = typ.memo[key] = _or_unset(_cell_text(typ.under, style), _null_text(typ.under, style))
+    return text
 
 
 def _null_text(typ: t.Type, style: Style) -> str:

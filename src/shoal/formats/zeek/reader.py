@@ -1,4 +1,4 @@
-"""Zeek logs. Fields and types come in separate directives, and each stays in force until it is given anew.
+"""Zeek logs. Fields and types come in separate directives, and each stays in force until the next one of its kind.
 
 Columns named `a.b` are the fields of a nested record, even if other columns stand between them.
 """
@@ -35,7 +35,7 @@ _CONTAINER = re.compile(r"(set|vector)\[(.*)\]")
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[Value]:
-    """The records of a log; fails at once if the first line is no directive."""
+    """The records of a log; fails at once if the first line is not a directive."""
     header = _Header()
     rows: _Rows | None = None
     started = False
@@ -202,7 +202,7 @@ def _nest(header: _Header) -> tuple[t.Record, _Shape]:
         for parent in parents:
             node = node.setdefault(parent, {})
             if not isinstance(node, dict):
-                raise InvalidInput(f"field {name!r} is inside a field that is no record")
+                raise InvalidInput(f"field {name!r} is inside a field that is not a record")
         if last in node:
             raise InvalidInput(f"duplicate field {name!r}")
         node[last] = number

@@ -60,7 +60,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[Value]:
 
 def _read_line(types: _Types, line: bytes) -> Value:
     if not line.strip():
-        # Format detection shows this text to people, who know it word for word from other tools.
+        # Format detection prints this text; it is that of other tools, word for word.
         raise InvalidInput(
             'malformed ZJSON: bad type object: "": unpacker error parsing JSON: unexpected end of JSON input'
         )

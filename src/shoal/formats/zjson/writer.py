@@ -74,10 +74,10 @@ class Writer:
         return None if data is None else self._encoder(typ)(data)
 
     def _encoder(self, typ: t.Type) -> Encoder:
-        found = self._encoders.get(typ)
-        if found is None:
-            found = self._encoders[typ] = self._make_encoder(typ.under)
-        return found
+        encoder = self._encoders.get(typ)
+        if encoder is None:
+            encoder = self._encoders[typ] = self._make_encoder(typ.under)
+        return encoder
 
     def _make_encoder(self, typ: t.Type) -> Encoder:
         value = self._value

@@ -77,7 +77,7 @@ def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Itera
                 yield Control(payload[0], payload[1:])
         except (InvalidInput, IndexError, UnicodeDecodeError, struct.error) as e:
             if isinstance(e, EndlessValue) and not has_values:
-                # The very first value has no end: this is no ZNG, and a place in it would say nothing.
+                # The very first value has no end: this is not ZNG, and an offset in it would say nothing.
                 raise InvalidInput("malformed zng record") from e
             if isinstance(e, InvalidInput):
                 raise InvalidInput(f"zng: frame at byte {start}: {e}") from None
@@ -274,11 +274,11 @@ class Writer:
         """The identifier of a type in this stream; defines it, parts first, when it is new."""
         if isinstance(typ, t.Primitive):
             return typ.id
-        found = self._ids.get(typ)
-        if found is None:
+        ident = self._ids.get(typ)
+        if ident is None:
             self._typedefs.append(self._typedef(typ))
-            found = self._ids[typ] = t.FIRST_COMPLEX_ID + len(self._ids)
-        return found
+            ident = self._ids[typ] = t.FIRST_COMPLEX_ID + len(self._ids)
+        return ident
 
     def _typedef(self, typ: t.Type) -> bytes:
         match typ:

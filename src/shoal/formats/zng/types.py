@@ -45,8 +45,8 @@ class TypeTable:
         if self._types or len(payload) > _SMALL:
             self._add(payload)
             return
-        known = _first_types(payload)
-        self._types, self._foreign = known._types.copy(), known._foreign.copy()
+        table = _first_types(payload)
+        self._types, self._foreign = table._types.copy(), table._foreign.copy()
 
     def _add(self, payload: bytes) -> None:
         pos = 0
@@ -69,35 +69,35 @@ class TypeTable:
     def read_values(self, payload: bytes) -> Iterator[Value]:
         """The values of a values frame."""
         pos, end = 0, len(payload)
-        known: dict[int, tuple[t.Type, Decoder]] = {}
+        entries: dict[int, tuple[t.Type, Decoder]] = {}
         while pos < end:
             ident = payload[pos]
             pos += 1
             if ident > 127:
                 ident, pos = read_uvarint(payload, pos - 1)
-            found = known.get(ident)
-            if found is None:
-                found = known[ident] = self._lookup(ident), self._decoder(ident)
+            entry = entries.get(ident)
+            if entry is None:
+                entry = entries[ident] = self._lookup(ident), self._decoder(ident)
             size = payload[pos]
             pos += 1
             if size > 127:
                 size, pos = read_uvarint(payload, pos - 1)
             if size == 0:
-                yield Value(found[0], None)
+                yield Value(entry[0], None)
                 continue
             stop = pos + size - 1
             if stop > end:
                 raise EndlessValue("value runs past its frame")
-            yield Value(found[0], found[1](payload, pos, stop))
+            yield Value(entry[0], entry[1](payload, pos, stop))
             pos = stop
 
 
 @lru_cache(256)
 def _first_types(payload: bytes) -> TypeTable:
     """The types of a stream that begins with this frame. All metadata objects of a kind begin with the same one."""
-    made = TypeTable()
-    made._add(payload)
-    return made
+    table = TypeTable()
+    table._add(payload)
+    return table
 
 
 def _read_parts(code: int, buf: bytes, pos: int) -> tuple[list[str], list[int], int]:
@@ -123,10 +123,10 @@ def _make_type(code: int, names: list[str], kinds: list[t.Type]) -> t.Type:
     if code == RECORD:
         return t.record(zip(names, kinds, strict=True))
     if code == UNION:
-        made = t.union(kinds)
-        if len(made.types) != len(kinds):
+        union = t.union(kinds)
+        if len(union.types) != len(kinds):
             raise InvalidInput("a type is twice in a union")
-        return made
+        return union
     if code == ENUM:
         return t.enum(names)
     if code == NAMED:
@@ -173,8 +173,8 @@ def _foreign_decoder(typ: t.Type, kinds: list[t.Type], parts: list[Decoder]) -> 
         case t.Map():
 
             def entries(buf: bytes, pos: int, end: int) -> Data:
-                found = items(buf, pos, end, parts)
-                return normal_map(typ.key, zip(found[::2], found[1::2], strict=True))
+                flat = items(buf, pos, end, parts)
+                return normal_map(typ.key, zip(flat[::2], flat[1::2], strict=True))
 
             return entries
         case _:
