@@ -59,11 +59,11 @@ class Analyzer:
         """A sequence of operators."""
         out: list[plan.Op] = []
         for op in ops:
-            made: plan.Seq = ()
+            resolved: plan.Seq = ()
             with self._context.noted():
-                made = self._op(op)
-            out.extend(made)
-            self._operators += len(made)
+                resolved = self._op(op)
+            out.extend(resolved)
+            self._operators += len(resolved)
             if self._operators > MAX_OPERATORS:
                 raise self._context.error(f"program has more than {MAX_OPERATORS} operators", op.span)
         return tuple(out)
@@ -180,8 +180,8 @@ class Analyzer:
                         self._define_constant(name, self._context.constant(self._exprs.expr(expr)))
                     case ast.TypeDecl(name, typ):
                         with self._context.at(typ):
-                            made = self._types.define_type(name, typ)
-                        self._context.scope.define(name, plan.Literal(Value(t.TYPE, made)))
+                            defined = self._types.define_type(name, typ)
+                        self._context.scope.define(name, plan.Literal(Value(t.TYPE, defined)))
                     case ast.OpDecl(name, params):
                         self._check_params(params)
                         self._context.scope.define(name, OpRef(decl, self._context.scope))
@@ -218,7 +218,7 @@ class Analyzer:
     # ---- operators of the program
 
     def _user_op(self, call: ast.Call) -> plan.Seq | None:
-        """The operators that a call of a user's operator stands for; None if it is no such call."""
+        """The operators that a call of a user's operator stands for; None if it is not such a call."""
         ref = self._context.scope.lookup_op(call.name)
         if ref is None:
             return None
@@ -226,8 +226,8 @@ class Analyzer:
             raise self._context.error("user defined operators cannot have a where clause", call.span)
         params = ref.decl.params
         if len(params) != len(call.args):
-            got, wanted = counted(len(call.args)), counted(len(params))
-            raise self._context.error(f"{got} provided when operator expects {wanted}", call.span)
+            got, expected = counted(len(call.args)), counted(len(params))
+            raise self._context.error(f"{got} provided when operator expects {expected}", call.span)
         args = [self._op_argument(arg) for arg in call.args]
         if ref.decl in self._open_ops:
             chain = " -> ".join(decl.name for decl in (*self._open_ops, ref.decl))
@@ -292,12 +292,12 @@ class Analyzer:
 
     def _assignment_op(self, node: ast.OpAssignment) -> plan.Op:
         """`put`, or `summarize` if all that is assigned is aggregates."""
-        made = [self._assignment(a) for a in node.assignments]
-        aggs = [a for a in made if isinstance(a.expr, plan.Agg)]
-        if aggs and len(aggs) < len(made):
+        assignments = [self._assignment(a) for a in node.assignments]
+        aggs = [a for a in assignments if isinstance(a.expr, plan.Agg)]
+        if aggs and len(aggs) < len(assignments):
             raise self._context.error("mix of aggregations and non-aggregations in assignment list", node.span)
         if not aggs:
-            return self._checked_put(node, made)
+            return self._checked_put(node, assignments)
         for a, written in zip(aggs, node.assignments, strict=True):
             if not isinstance(a.target, plan.This):
                 raise self._context.error("aggregate output field must be static", (written.target or written).span)
@@ -319,8 +319,8 @@ class Analyzer:
     def _summarize(self, node: ast.Summarize) -> plan.Seq:
         keys = [self._assignment(key) for key in node.keys]
         aggs = [self._assignment(agg) for agg in node.aggs]
-        for made, written in zip((*keys, *aggs), (*node.keys, *node.aggs), strict=True):
-            if not isinstance(made.target, plan.This):
+        for assignment, written in zip((*keys, *aggs), (*node.keys, *node.aggs), strict=True):
+            if not isinstance(assignment.target, plan.This):
                 raise self._context.error("output field must be static", (written.target or written).span)
         with self._context.at(node):
             made_op = summarize(aggs, keys, node.limit)
@@ -379,10 +379,10 @@ class Analyzer:
         return plan.Top(limit, keys, node.flush)
 
     def _cut(self, args: tuple[ast.Assignment, ...]) -> plan.Op:
-        made = tuple(self._assignment(arg) for arg in args)
+        assignments = tuple(self._assignment(arg) for arg in args)
         with self._context.at(ast.Pass(span=(args[0].span[0], args[-1].span[1]))):
-            check_record(static_paths(made))
-        return plan.Cut(made)
+            check_record(static_paths(assignments))
+        return plan.Cut(assignments)
 
     def _field(self, node: ast.Expr) -> plan.Path:
         expr = self._exprs.expr(node)
@@ -412,13 +412,13 @@ class Analyzer:
         return plan.Put(tuple(args))
 
     def _rename(self, node: ast.Assignment) -> plan.Assignment:
-        made = self._assignment(node)
-        if not is_target(made.expr):
+        assignment = self._assignment(node)
+        if not is_target(assignment.expr):
             raise self._context.error("illegal right-hand side of assignment", node.expr.span)
-        if isinstance(made.target, plan.This) and isinstance(made.expr, plan.This):
+        if isinstance(assignment.target, plan.This) and isinstance(assignment.expr, plan.This):
             with self._context.at(node):
-                check_rename(made.target.path, made.expr.path)
-        return made
+                check_rename(assignment.target.path, assignment.expr.path)
+        return assignment
 
     def _join(self, node: ast.Join) -> plan.Seq:
         left = self._exprs.expr(node.left_key)

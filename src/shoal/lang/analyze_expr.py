@@ -41,10 +41,10 @@ class Expressions:
         """Several expressions; each may have an error of its own."""
         out: list[plan.Expr] = []
         for part in parts:
-            made: plan.Expr = plan.Literal(values.MISSING)
+            expr: plan.Expr = plan.Literal(values.MISSING)
             with self._context.noted():
-                made = self.expr(part)
-            out.append(made)
+                expr = self.expr(part)
+            out.append(expr)
         return tuple(out)
 
     def optional(self, node: ast.Expr | None) -> plan.Expr | None:
@@ -117,15 +117,15 @@ class Expressions:
     def _fstring(self, parts: tuple[str | ast.Expr, ...]) -> plan.Expr:
         """Text joined with what its expressions are as strings."""
         as_string = plan.Literal(Value(t.TYPE, t.STRING))
-        made: plan.Expr | None = None
+        text: plan.Expr | None = None
         for part in parts:
             piece: plan.Expr
             if isinstance(part, str):
                 piece = plan.Literal(values.string(part))
             else:
                 piece = plan.Call("cast", (self.expr(part), as_string))
-            made = piece if made is None else plan.Binary("+", made, piece)
-        return made or plan.Literal(values.string(""))
+            text = piece if text is None else plan.Binary("+", text, piece)
+        return text or plan.Literal(values.string(""))
 
     def _id(self, node: ast.Id, name: str) -> plan.Expr:
         with self._context.at(node):
@@ -167,19 +167,19 @@ class Expressions:
                 return self._regexp_search(pattern, text, inner)
             case ast.Glob(text):
                 return self._regexp_search(pattern, glob_to_regexp(text), inner)
-        made = self.expr(pattern)
-        wanted = self._constant_string(made)
-        if wanted is not None:
-            return plan.Search(wanted, values.string(wanted), inner)
-        return plan.Call("grep", (made, inner))
+        expr = self.expr(pattern)
+        term = self._constant_string(expr)
+        if term is not None:
+            return plan.Search(term, values.string(term), inner)
+        return plan.Call("grep", (expr, inner))
 
     def _term(self, node: ast.Term, text: str, value: ast.Primitive | ast.TypeValue) -> plan.Expr:
         with self._context.at(node):
             if isinstance(value, ast.TypeValue):
-                found = Value(t.TYPE, self._types.resolve_type(value.type))
+                literal = Value(t.TYPE, self._types.resolve_type(value.type))
             else:
-                found = primitive_value(value)
-            return plan.Search(text, found, plan.This())
+                literal = primitive_value(value)
+            return plan.Search(text, literal, plan.This())
 
     def _index(self, inner: ast.Expr, index: ast.Expr) -> plan.Expr:
         expr, at = self.expr(inner), self.expr(index)
@@ -222,12 +222,12 @@ class Expressions:
 
     def locals(self, nodes: tuple[ast.Local, ...]) -> tuple[plan.Expr, ...]:
         """The values of a `with` clause; each name is known from there on."""
-        made: list[plan.Expr] = []
+        exprs: list[plan.Expr] = []
         for node in nodes:
-            made.append(self.expr(node.expr))
+            exprs.append(self.expr(node.expr))
             with self._context.at(node):
                 self._context.scope.define_variable(node.name)
-        return tuple(made)
+        return tuple(exprs)
 
     # ---- calls
 
@@ -241,7 +241,7 @@ class Expressions:
         return plan.Agg(node.name, expr, self.optional(node.where))
 
     def aggregate_call(self, node: ast.Call) -> plan.Agg | None:
-        """The aggregate that is called; None if the name is none, or is a function with so many arguments."""
+        """The aggregate that is called; None for other names, and for a function that takes this many arguments."""
         if node.name not in AGGREGATES:
             return None
         if len(node.args) > 1:

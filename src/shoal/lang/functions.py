@@ -99,18 +99,18 @@ SHAPING = frozenset(name for name, found in SIGNATURES.items() if found is _SHAP
 
 def signature(name: str) -> Signature:
     """The signature of a function; InvalidInput if there is no such function."""
-    found = SIGNATURES.get(name)
-    if found is None:
+    entry = SIGNATURES.get(name)
+    if entry is None:
         raise InvalidInput("no such function")
-    return found
+    return entry
 
 
 def check_call(name: str, count: int) -> None:
     """Refuse a call of an unknown function, or with too few or too many arguments."""
-    found = signature(name)
-    if count < found.min_args:
+    expected = signature(name)
+    if count < expected.min_args:
         raise InvalidInput("too few arguments")
-    if found.max_args is not None and count > found.max_args:
+    if expected.max_args is not None and count > expected.max_args:
         raise InvalidInput("too many arguments")
 
 

@@ -20,11 +20,11 @@ def node(*, kw_only: bool = False) -> Callable[[type[C]], type[C]]:
     """A class whose objects are equal if they are of it and their fields are equal."""
 
     def make(cls: type[C]) -> type[C]:
-        made: Any = dataclass(repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
-        names = [field.name for field in fields(made)]
-        made.__repr__ = _repr
-        made.__eq__, made.__hash__ = _comparison(attrgetter(*names) if names else _nothing)
-        return made  # type: ignore[no-any-return]
+        plain: Any = dataclass(repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
+        names = [field.name for field in fields(plain)]
+        plain.__repr__ = _repr
+        plain.__eq__, plain.__hash__ = _comparison(attrgetter(*names) if names else _nothing)
+        return plain  # type: ignore[no-any-return]
 
     return make
 

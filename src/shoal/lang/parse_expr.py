@@ -204,21 +204,21 @@ class Expressions:
         """A primary with its `.name`, `[index]` and `[from:to]`."""
         scan = self.scan
         start = scan.pos
-        made = self.cast()
-        if made is None:
-            made = self.function()
-        if made is None:
-            made = self.primary()
+        expr = self.cast()
+        if expr is None:
+            expr = self.function()
+        if expr is None:
+            expr = self.primary()
         for _ in range(MAX_CHAIN):
-            if made is None:
+            if expr is None:
                 return None
             end = scan.pos
-            further = self._further(made, start)
+            further = self._further(expr, start)
             if further is None:
                 scan.pos = end
-                return made
-            made = further
-        return made
+                return expr
+            expr = further
+        return expr
 
     def _further(self, expr: ast.Expr, start: int) -> ast.Expr | None:
         scan = self.scan
@@ -260,9 +260,9 @@ class Expressions:
         scan = self.scan
         start = scan.pos
         for parse in (self._grep, self._regexp_call, self._call):
-            made = parse(start)
-            if made is not None:
-                return made
+            call = parse(start)
+            if call is not None:
+                return call
             scan.pos = start
         return None
 
@@ -335,9 +335,9 @@ class Expressions:
         scan = self.scan
         start = scan.pos
         for parse in (self.record, self._array, self._set, self._map, self.fstring, self.literals.literal, self._id):
-            made: ast.Expr | None = parse()
-            if made is not None:
-                return made
+            expr: ast.Expr | None = parse()
+            if expr is not None:
+                return expr
             scan.pos = start
         if scan.mark("("):
             scan.space()
@@ -516,10 +516,10 @@ class Expressions:
 def balanced(op: str, operands: list[ast.Expr]) -> ast.Expr:
     """One tree of a chain of `and` or `or`; wide rather than deep, so that it may be as long as it likes."""
     if len(operands) <= 8:
-        made = operands[0]
+        tree = operands[0]
         for right in operands[1:]:
-            made = ast.Binary(op, made, right, span=(made.span[0], right.span[1]))
-        return made
+            tree = ast.Binary(op, tree, right, span=(tree.span[0], right.span[1]))
+        return tree
     half = len(operands) // 2
     left, right = balanced(op, operands[:half]), balanced(op, operands[half:])
     return ast.Binary(op, left, right, span=(left.span[0], right.span[1]))

@@ -49,10 +49,10 @@ class Literals:
         if (text := scan.quoted()) is not None:
             return ast.Primitive("string", text, span=(start, scan.pos))
         for name, pattern in _LITERALS:
-            found = pattern.match(scan.text, scan.pos)
-            if found:
-                scan.pos = found.end()
-                return ast.Primitive(name, found[0], span=(start, scan.pos))
+            match = pattern.match(scan.text, scan.pos)
+            if match:
+                scan.pos = match.end()
+                return ast.Primitive(name, match[0], span=(start, scan.pos))
         scan.miss()
         return None
 
@@ -213,12 +213,12 @@ class Literals:
         """`/pattern/`."""
         scan = self.scan
         start = scan.pos
-        found = _REGEXP.match(scan.text, start)
-        if found is None:
+        match = _REGEXP.match(scan.text, start)
+        if match is None:
             scan.miss()
             return None
-        scan.pos = found.end()
-        return ast.Regexp(found[1], span=(start, scan.pos))
+        scan.pos = match.end()
+        return ast.Regexp(match[1], span=(start, scan.pos))
 
     def glob(self) -> ast.Glob | None:
         """A search word with at least one star in it."""

@@ -381,9 +381,9 @@ class Operators:
     def _flex_assignment(self) -> ast.Assignment | None:
         scan = self.scan
         start = scan.pos
-        made = self.assignment()
-        if made is not None:
-            return made
+        assignment = self.assignment()
+        if assignment is not None:
+            return assignment
         expr = self._exprs.expr()
         return None if expr is None else ast.Assignment(None, expr, span=(start, scan.pos))
 
@@ -392,8 +392,8 @@ class Operators:
         scan = self.scan
         end = scan.pos
         if scan.clause("with") and scan.flag("-limit") and scan.gap():
-            found = scan.match(_UINT)
-            if found is not None:
-                return int(found)
+            number = scan.match(_UINT)
+            if number is not None:
+                return int(number)
         scan.pos = end
         return 0

@@ -98,9 +98,9 @@ class Searches:
             self._exprs.function,
         )  # fmt: skip
         for parse in alternatives:
-            made = parse()
-            if made is not None:
-                return made
+            expr = parse()
+            if expr is not None:
+                return expr
             scan.pos = start
         return None
 

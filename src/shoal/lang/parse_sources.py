@@ -29,9 +29,9 @@ class Sources:
         scan = self.scan
         start = scan.pos
         for parse in (self.file, self.get, self._pool, self.pass_):
-            made: ast.Source | None = parse(start)
-            if made is not None:
-                return made
+            source: ast.Source | None = parse(start)
+            if source is not None:
+                return source
             scan.pos = start
         return None
 
@@ -142,9 +142,9 @@ class Sources:
         scan = self.scan
         start = scan.pos
         if scan.mark(mark):
-            found = scan.match(pattern)
-            if found is not None:
-                return found
+            text = scan.match(pattern)
+            if text is not None:
+                return text
         scan.pos = start
         return ""
 
@@ -165,9 +165,9 @@ class Sources:
     def _pool_text(self) -> str | None:
         scan = self.scan
         for pattern in (_POOL_IDENTIFIER, _POOL_ID):
-            found = scan.match(pattern)
-            if found is not None:
-                return found
+            text = scan.match(pattern)
+            if text is not None:
+                return text
         return scan.quoted()
 
     def _commit_name(self) -> str:

@@ -27,10 +27,10 @@ def parse_source(source: Source) -> ast.Seq:
     check_size(source)
     parser = Parser(source.text)
     with deep_frames():
-        made = parser.program()
-    if made is None:
+        tree = parser.program()
+    if tree is None:
         raise source.error("error parsing Zed", parser.scan.farthest)
-    return made
+    return tree
 
 
 def parse_search(text: str) -> ast.Expr | None:
@@ -42,9 +42,9 @@ def check_size(source: Source) -> None:
     """Refuse a program that is too long or nests too deep, before it is parsed."""
     if len(source.text) > MAX_LENGTH:
         raise InvalidInput(f"program is longer than {MAX_LENGTH} characters")
-    place = too_deep(source.text)
-    if place is not None:
-        raise source.error(f"program nests deeper than {MAX_NESTING} brackets", place)
+    position = too_deep(source.text)
+    if position is not None:
+        raise source.error(f"program nests deeper than {MAX_NESTING} brackets", position)
 
 
 class Parser:
@@ -117,24 +117,24 @@ class Parser:
         """Whether an operator may end here; takes nothing."""
         scan = self.scan
         start = scan.pos
-        found = self._pipe()
-        if not found:
+        is_end = self._pipe()
+        if not is_end:
             scan.pos = start
             scan.space()
-            found = scan.at_end() or scan.mark("=>") or scan.mark(")") or self.keyword_guard()
+            is_end = scan.at_end() or scan.mark("=>") or scan.mark(")") or self.keyword_guard()
         scan.pos = start
-        return found
+        return is_end
 
     def keyword_guard(self) -> bool:
         """Whether the next case of a switch or the next source of a `from` begins here; takes nothing."""
         scan = self.scan
         start = scan.pos
-        found = self._case() is not None
-        if not found:
+        is_guard = self._case() is not None
+        if not is_guard:
             scan.pos = start
-            found = self._sources.source() is not None and scan.spaced("=>")
+            is_guard = self._sources.source() is not None and scan.spaced("=>")
         scan.pos = start
-        return found
+        return is_guard
 
     # ---- declarations
 
@@ -152,9 +152,9 @@ class Parser:
     def _declaration(self, start: int) -> ast.Decl | None:
         scan = self.scan
         for parse in (self._const, self._func, self._op, self._type):
-            made: ast.Decl | None = parse(start)
-            if made is not None:
-                return made
+            decl: ast.Decl | None = parse(start)
+            if decl is not None:
+                return decl
             scan.pos = start
         return None
 
@@ -225,9 +225,9 @@ class Parser:
             self._aggregation, self._search, self._implied_search, self._implied_cast, self._implied_expr,
         )  # fmt: skip
         for parse in alternatives:
-            made = parse(start)
-            if made is not None:
-                return made
+            op = parse(start)
+            if op is not None:
+                return op
             scan.pos = start
         return None
 
@@ -323,9 +323,9 @@ class Parser:
 
     def _op_assignment(self, start: int) -> ast.Op | None:
         scan = self.scan
-        made = self._operators.assignments()
-        if made is not None and self.end_of_op():
-            return ast.OpAssignment(made, span=(start, scan.pos))
+        assignments = self._operators.assignments()
+        if assignments is not None and self.end_of_op():
+            return ast.OpAssignment(assignments, span=(start, scan.pos))
         return None
 
     def _aggregation(self, start: int) -> ast.Op | None:

@@ -426,7 +426,7 @@ class Rename:
 
 @node()
 class Sort:
-    """All values in order; without keys the first one tells what to sort by."""
+    """All values in order; without keys the first one decides what to sort by."""
 
     traits = Traits(buffers=True)
 
@@ -590,7 +590,7 @@ class Merge:
 
 @node()
 class Join:
-    """Two streams by equal keys. The orders tell how a side is known to be sorted by its key."""
+    """Two streams by equal keys. The orders say how a side is sorted by its key, if that is certain."""
 
     traits = Traits(buffers=True)
 

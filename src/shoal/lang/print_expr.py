@@ -56,7 +56,7 @@ def level_of(expr: ast.Expr) -> Level:
         case ast.Unary():
             return Level.NOT if expr.op == "!" else Level.MINUS
         case ast.Primitive() if expr.type != "string":
-            return Level.MINUS  # `1.a` begins with a float, and `-1` is no negation
+            return Level.MINUS  # `1.a` begins with a float, and `-1` is not a negation
         case _:
             return Level.POSTFIX
 
@@ -310,8 +310,8 @@ def _is_same(a: ast.Expr, b: ast.Expr) -> bool:
 
 def _address_end(text: str) -> str:
     """The characters at the end of a text that may belong to an address."""
-    found = _ADDRESS_END.search(text)
-    return found[0] if found else ""
+    match = _ADDRESS_END.search(text)
+    return match[0] if match else ""
 
 
 def _is_network(left: str, right: str) -> bool:

@@ -1,6 +1,6 @@
 """Programs as text, each operator on a line of its own with its keyword: the canonical form.
 
-Whether a lone call is a function or an operator of the user's own cannot be told here: it stays as it is.
+Whether a lone call is a function or an operator of the user's own cannot be decided here: it stays as it is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def print_expr(expr: ast.Expr) -> str:
 
 
 def explicit(op: ast.OpExpr | ast.OpAssignment) -> ast.Op:
-    """The operator with its keyword, as far as the syntax alone tells which it is."""
+    """The operator with its keyword, as far as the syntax alone decides which it is."""
     if isinstance(op, ast.OpAssignment):
         return _explicit_assignment(op)
     agg = _aggregate(op.expr)
@@ -291,7 +291,7 @@ def _join(op: ast.Join, at: ExprPrinter) -> str:
 
 
 def _beside(text: str, following: str) -> str:
-    """An expression that is no call of what follows it."""
+    """An expression that is not a call of what follows it."""
     return f"({text})" if following.startswith("(") else text
 
 

@@ -1,6 +1,6 @@
 """Regular expressions and globs, as the language has them: RE2 syntax, linear time, bounded memory.
 
-RE2 is the engine; what it says of a bad pattern is told in the words of Go's `regexp` package, since
+RE2 is the engine; messages about a bad pattern use the words of Go's `regexp` package, since
 programs match on them: "error parsing regexp: missing closing ): `foo(.?`".
 """
 
@@ -60,15 +60,15 @@ class Regexp:
 
     def search(self, text: str) -> tuple[str | None, ...] | None:
         """The leftmost match and its groups, None for those that took no part; None without a match."""
-        found = self._compiled.search(text.encode())
-        if found is None:
+        match = self._compiled.search(text.encode())
+        if match is None:
             return None
-        return tuple(None if g is None else g.decode() for g in (found.group(), *found.groups()))
+        return tuple(None if g is None else g.decode() for g in (match.group(), *match.groups()))
 
     @property
     def names(self) -> dict[str, int]:
         """The named groups and their places."""
-        return {name.decode(): place for name, place in self._compiled.groupindex.items()}
+        return {name.decode(): index for name, index in self._compiled.groupindex.items()}
 
     def replace_all(
         self, text: str, template: str, watch: Callable[[Iterator[Any]], Iterator[Any]] | None = None
@@ -83,11 +83,11 @@ class Regexp:
         end = 0
         room = MAX_TEXT - len(text)
         matches = self._compiled.finditer(text)
-        for found in matches if watch is None else watch(matches):
-            begin, stop = found.span()
+        for match in matches if watch is None else watch(matches):
+            begin, stop = match.span()
             out.append(text[end:begin])
             if stop > end or begin == 0:
-                out.append(_expand(template, (found.group(), *found.groups()), names))
+                out.append(_expand(template, (match.group(), *match.groups()), names))
                 room -= len(out[-1])
                 if room < 0:
                     raise InvalidInput(str(TOO_LONG.data))
@@ -119,8 +119,8 @@ def _expand(template: str, groups: tuple[str | None, ...], names: dict[str, int]
         if name is None:
             return "$"
         is_place = name.isascii() and name.isdigit() and len(name) < 9 and (name == "0" or name[0] != "0")
-        place = int(name) if is_place else names.get(name, len(groups))
-        return (groups[place] or "") if place < len(groups) else ""
+        index = int(name) if is_place else names.get(name, len(groups))
+        return (groups[index] or "") if index < len(groups) else ""
 
     return _TEMPLATE.sub(fill, template)
 

@@ -129,12 +129,12 @@ class Scanner:
 
     def match(self, pattern: re.Pattern[str]) -> str | None:
         """Take what the pattern matches here."""
-        found = pattern.match(self.text, self.pos)
-        if found is None:
+        match = pattern.match(self.text, self.pos)
+        if match is None:
             self.miss()
             return None
-        self.pos = found.end()
-        return found[0]
+        self.pos = match.end()
+        return match[0]
 
     def word(self, *words: str) -> str | None:
         """Take one of these words if no identifier goes on after it."""
@@ -244,13 +244,13 @@ class Scanner:
 
     def escape(self) -> str | None:
         """What a backslash sequence stands for."""
-        found = self.match(_ESCAPE)
-        if found is None:
+        text = self.match(_ESCAPE)
+        if text is None:
             return None
-        if found[1] == "u":
-            code = int(found[2:].strip("{}"), 16)
+        if text[1] == "u":
+            code = int(text[2:].strip("{}"), 16)
             return chr(code) if code <= 0x10FFFF else "\ufffd"
-        return _CONTROL.get(found[1], found[1])
+        return _CONTROL.get(text[1], text[1])
 
 
 def join_surrogates(text: str) -> str:
@@ -263,11 +263,11 @@ def join_surrogates(text: str) -> str:
 def too_deep(text: str) -> int | None:
     """Where brackets nest deeper than they may, whatever they stand in; None if they never do."""
     depth = 0
-    for found in _BRACKET.finditer(text):
-        if found[0] in "([{":
+    for bracket in _BRACKET.finditer(text):
+        if bracket[0] in "([{":
             depth += 1
             if depth > MAX_NESTING:
-                return found.start()
+                return bracket.start()
         else:
             depth = max(depth - 1, 0)
     return None

@@ -168,7 +168,7 @@ def _to_time(value: Value) -> int:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIX_UNITS = {10: SECOND, 13: 1_000_000, 16: 1_000, 19: 1}
-"""Nanoseconds in the unit of a Unix time, told from its number of digits."""
+"""Nanoseconds in the unit of a Unix time, by its number of digits."""
 _LONGEST_TIME = 100
 
 _MONTHS = {"janfebmaraprmayjunjulaugsepoctnovdec"[3 * i : 3 * i + 3]: i + 1 for i in range(12)}
@@ -278,12 +278,12 @@ def _from_string(parse: Callable[[str], Data]) -> Callable[[Value], Data]:
 
 def _parse_type_value(text: str) -> t.Type:
     try:
-        found = parse_value(text)
+        value = parse_value(text)
     except InvalidInput as e:
         raise _Refusal(str(e)) from None
-    if found.type.under is not t.TYPE or found.data is None:
+    if value.type.under is not t.TYPE or value.data is None:
         raise InvalidInput("not a type value")
-    return found.data  # type: ignore[no-any-return]
+    return value.data  # type: ignore[no-any-return]
 
 
 _CASTS: dict[t.Type, Callable[[Value], Data]] = {

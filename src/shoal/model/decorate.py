@@ -24,9 +24,9 @@ class Container(tuple[Data, ...]):
     items: tuple[list[Typed], ...]
 
     def __new__(cls, data: tuple[Data, ...], items: tuple[list[Typed], ...]) -> Container:
-        made = super().__new__(cls, data)
-        made.items = items
-        return made
+        container = super().__new__(cls, data)
+        container.items = items
+        return container
 
 
 def settled(typ: t.Type, data: Data) -> Data:
@@ -50,11 +50,11 @@ def settled(typ: t.Type, data: Data) -> Data:
 
 def is_unfinished(typ: t.Type) -> bool:
     """Whether something in a value of this type still waits for a decorator."""
-    found: bool | None = typ.memo.get("unfinished")
-    if found is None:
-        found = typ in (BIG, SYMBOL) or any(is_unfinished(c) for c in typ.children())
-        typ.memo["unfinished"] = found
-    return found
+    answer: bool | None = typ.memo.get("unfinished")
+    if answer is None:
+        answer = typ in (BIG, SYMBOL) or any(is_unfinished(c) for c in typ.children())
+        typ.memo["unfinished"] = answer
+    return answer
 
 
 def unified(items: list[Typed]) -> tuple[t.Type, list[Data]]:
@@ -62,8 +62,8 @@ def unified(items: list[Typed]) -> tuple[t.Type, list[Data]]:
     kinds = dict.fromkeys(typ for typ, _ in items if typ is not t.NULL)
     if len(kinds) < 2:
         return next(iter(kinds), t.NULL), [data for _, data in items]
-    made = t.union(kinds)
-    return made, [None if typ is t.NULL else (made.tags[typ], data) for typ, data in items]
+    union = t.union(kinds)
+    return union, [None if typ is t.NULL else (union.tags[typ], data) for typ, data in items]
 
 
 def retype(typed: Typed, to: t.Type) -> Data:

@@ -37,8 +37,8 @@ def id_list(idents: Iterable[Id]) -> Value:
 
 def named(name: str, *fields: tuple[str, Value]) -> Value:
     """A record of a named type."""
-    made = record(fields)
-    return Value(t.named(name, made.type), made.data)
+    value = record(fields)
+    return Value(t.named(name, value.type), value.data)
 
 
 def name_of(value: Value) -> str:
@@ -48,32 +48,32 @@ def name_of(value: Value) -> str:
 
 def get(value: Value, name: str, where: str) -> Value:
     """A field that has to be there."""
-    found = value.field(name)
-    if found is None:
+    field = value.field(name)
+    if field is None:
         raise CorruptData(f"{where}: a record lacks its field {name!r}")
-    return found
+    return field
 
 
 def get_data(value: Value, name: str, where: str) -> Any:
     """The plain data of a field that has to be there and not to be null."""
-    found = get(value, name, where).data
-    if found is None:
+    data = get(value, name, where).data
+    if data is None:
         raise CorruptData(f"{where}: the field {name!r} of a record is null")
-    return found
+    return data
 
 
 def get_id(value: Value, name: str, where: str) -> Id:
     """A field that is an id."""
-    found = get(value, name, where)
-    if found.type.under is not t.BYTES or len(found.data or b"") != SIZE:
-        raise CorruptData(f"{where}: the field {name!r} of a record is no id")
-    return Id(found.data)
+    field = get(value, name, where)
+    if field.type.under is not t.BYTES or len(field.data or b"") != SIZE:
+        raise CorruptData(f"{where}: the field {name!r} of a record is not an id")
+    return Id(field.data)
 
 
 def get_or(value: Value, name: str, default: Any) -> Any:
     """The plain data of a field; the default if it is not there or null."""
-    found = value.field(name)
-    return default if found is None or found.data is None else found.data
+    field = value.field(name)
+    return default if field is None or field.data is None else field.data
 
 
 def optional_id(ident: Id | None) -> Value:

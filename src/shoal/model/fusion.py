@@ -88,8 +88,8 @@ def _merge(a: t.Type, b: t.Type) -> t.Type:
 def _merge_records(a: t.Record, b: t.Record) -> t.Record:
     fields = {f.name: f.type for f in a.fields}
     for name, typ in b.fields:
-        known = fields.get(name)
-        fields[name] = typ if known is None else _merge(known, typ)
+        other = fields.get(name)
+        fields[name] = typ if other is None else _merge(other, typ)
     return t.record(fields.items())
 
 

@@ -132,7 +132,7 @@ def parse_net(text: str) -> bytes:
 
 
 def make_net(ip: bytes, bits: int) -> bytes:
-    """An address with a mask of so many leading ones."""
+    """An address with a mask of `bits` leading ones."""
     size = 8 * len(ip)
     if bits > size:
         raise InvalidInput(f"invalid CIDR address: {format_ip(ip)}/{bits}")

@@ -78,7 +78,7 @@ def parse_type(text: str) -> t.Type:
 
 
 class Parser:
-    """Reads values from a text that may be a part of a longer one (`final` tells)."""
+    """Reads values from a text that may be a part of a longer one (see `final`)."""
 
     def __init__(self, text: str, final: bool = True, names: dict[str, t.Type] | None = None) -> None:
         self.text = text
@@ -129,9 +129,9 @@ class Parser:
             self.text[self.pos : self.pos + 1] in _OPEN or not _ENDS.search(self.text, self.pos + 1)
         ):
             raise NeedMore
-        found = self.text[self.pos : self.pos + 20].split("\n")[0]
+        rest = self.text[self.pos : self.pos + 20].split("\n")[0]
         raise ParseError(
-            self.pos, f"expected {expected}, found {found!r}" if found else f"expected {expected}, found the end"
+            self.pos, f"expected {expected}, found {rest!r}" if rest else f"expected {expected}, found the end"
         )
 
     # ---- values
@@ -270,8 +270,8 @@ class Parser:
     def _set(self) -> Typed:
         items = self._sequence("]|")
         elem, data = unified(items)
-        made = normal_set(elem, data) if not is_unfinished(elem) else tuple(data)
-        return t.set_of(elem), self._container(made, items)
+        elements = normal_set(elem, data) if not is_unfinished(elem) else tuple(data)
+        return t.set_of(elem), self._container(elements, items)
 
     def _map(self) -> Typed:
         self.expect("|{", "a value")
@@ -287,8 +287,8 @@ class Parser:
         key, key_data = unified(keys)
         value, value_data = unified(values)
         pairs = zip(key_data, value_data, strict=True)
-        made = normal_map(key, pairs) if not is_unfinished(key) else tuple(pairs)
-        return t.map_of(key, value), self._container(made, keys, values)
+        entries = normal_map(key, pairs) if not is_unfinished(key) else tuple(pairs)
+        return t.map_of(key, value), self._container(entries, keys, values)
 
     def _container(self, data: tuple[Data, ...], *items: list[Typed]) -> tuple[Data, ...]:
         """Data of a container that remembers the types its items had, should a decorator ask."""
@@ -406,7 +406,7 @@ class Parser:
 
 
 class ParseError(InvalidInput):
-    """Text that is no ZSON; `position` counts characters from the start of the text."""
+    """Text that is not valid ZSON; `position` counts characters from the start of the text."""
 
     def __init__(self, position: int, what: str) -> None:
         super().__init__(what)
@@ -422,8 +422,8 @@ def _string(text: str) -> Typed:
     if "\\" not in text:
         return t.STRING, text[1:-1]
     text = _UNICODE_ESCAPE.sub(lambda m: json.dumps(chr(int(m[1], 16)))[1:-1], text)
-    made = json.loads(text, strict=False)
-    return t.STRING, made.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    string = json.loads(text, strict=False)
+    return t.STRING, string.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _integer(text: str) -> Typed:
@@ -454,5 +454,5 @@ _LITERALS: dict[str, Any] = {
 
 def _plain_literal(m: re.Match[str]) -> Typed:
     kind = m.lastgroup or ""
-    made: Typed = _LITERALS[kind](m[kind])
-    return made
+    literal: Typed = _LITERALS[kind](m[kind])
+    return literal

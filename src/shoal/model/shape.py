@@ -62,10 +62,10 @@ def shape(value: Value, to: t.Type, transforms: Transform = SHAPE) -> Value:
         return cast_primitive(value, to)
     plan = _find_plan(source, to, transforms)
     try:
-        made = value.data if plan.step is None else plan.step(value.data)
+        data = value.data if plan.step is None else plan.step(value.data)
     except InvalidInput as e:  # an error value made a type too large
         return text_error(str(e))
-    return made if isinstance(made, Value) else Value(plan.type, made)
+    return data if isinstance(data, Value) else Value(plan.type, data)
 
 
 def cast(value: Value, to: t.Type) -> Value:
@@ -119,7 +119,7 @@ def _make_plan(source: t.Type, to: t.Type, transforms: Transform) -> _Plan:
 
 
 def _result_type(transforms: Transform, source: t.Type, to: t.Type) -> t.Type:
-    """The type that values of `source` get, as far as types alone can tell."""
+    """The type that values of `source` get, as far as it follows from types alone."""
     a, b = source.under, to.under
     casts = _CAST in transforms
     if casts and (a is b or a is t.NULL or _is_cast_whole(transforms, source, to)):
@@ -188,8 +188,8 @@ def _sequence_like(kept: t.Type, elem: t.Type, is_array: bool) -> t.Type:
 
 
 def _map_like(to: t.Type, key: t.Type, value: t.Type) -> t.Type:
-    made = t.map_of(key, value)
-    return to if made is to.under else made
+    typ = t.map_of(key, value)
+    return to if typ is to.under else typ
 
 
 def _best_tag(source: t.Type, union: t.Type) -> int | None:
@@ -231,8 +231,8 @@ def _step(source: t.Type, to: t.Type) -> Step | None:
 
 def _leaf_step(source: t.Type, to: t.Type) -> Step:
     def step(data: Data) -> Data | Value:
-        made = cast_primitive(Value(source, data), to)
-        return made.data if made.type is to else made
+        result = cast_primitive(Value(source, data), to)
+        return result.data if result.type is to else result
 
     return step
 
@@ -268,9 +268,9 @@ def _record_step(a: t.Record, b: t.Record) -> Step:
 def _retyped(planned: t.Record, items: list[Data | Value]) -> Data | Value:
     """A record some of whose fields came out with types of their own."""
     kinds = [_type_of(item, f.type) for f, item in zip(planned.fields, items, strict=True)]
-    made = t.record(zip(planned.index, kinds, strict=True))
+    typ = t.record(zip(planned.index, kinds, strict=True))
     data = tuple(item.data if isinstance(item, Value) else item for item in items)
-    return data if made is planned else Value(made, data)
+    return data if typ is planned else Value(typ, data)
 
 
 def _type_of(item: Data | Value, planned: t.Type) -> t.Type:
@@ -284,8 +284,8 @@ def _sequence_step(a: t.Array | t.Set, b: t.Array | t.Set) -> Step:
 
     def step(data: Data) -> Data | Value:
         elem, items = _settle(b.elem, _walk(way, data))
-        made = tuple(items) if is_array else normal_set(elem, items)
-        return made if elem is b.elem else Value(t.array(elem) if is_array else t.set_of(elem), made)
+        elements = tuple(items) if is_array else normal_set(elem, items)
+        return elements if elem is b.elem else Value(t.array(elem) if is_array else t.set_of(elem), elements)
 
     return step
 
@@ -296,8 +296,8 @@ def _map_step(a: t.Map, b: t.Map) -> Step:
     def step(data: Data) -> Data | Value:
         key, keys = _settle(b.key, _walk(key_way, [k for k, _ in data]))
         value, values = _settle(b.value, _walk(value_way, [v for _, v in data]))
-        made = normal_map(key, zip(keys, values, strict=True))
-        return made if key is b.key and value is b.value else Value(t.map_of(key, value), made)
+        entries = normal_map(key, zip(keys, values, strict=True))
+        return entries if key is b.key and value is b.value else Value(t.map_of(key, value), entries)
 
     return step
 

@@ -58,10 +58,10 @@ def brief(value: Value, limit: int = 200) -> str:
 
 def format_type(typ: t.Type) -> str:
     """A type on one line, complete by itself."""
-    found: str | None = typ.memo.get("text")
-    if found is None:
-        found = typ.memo["text"] = _type_text(typ, {})
-    return found
+    text: str | None = typ.memo.get("text")
+    if text is None:
+        text = typ.memo["text"] = _type_text(typ, {})
+    return text
 
 
 def _type_text(typ: t.Type, defs: dict[str, t.Named]) -> str:
@@ -104,10 +104,10 @@ _IMPLIED = frozenset((t.INT64, t.FLOAT64, t.DURATION, t.TIME, t.BOOL, t.BYTES, t
 
 def is_implied(typ: t.Type) -> bool:
     """Whether a value of this type shows its type without any decorator."""
-    found: bool | None = typ.memo.get("implied")
-    if found is None:
-        found = typ.memo["implied"] = _is_implied(typ)
-    return found
+    answer: bool | None = typ.memo.get("implied")
+    if answer is None:
+        answer = typ.memo["implied"] = _is_implied(typ)
+    return answer
 
 
 def _is_implied(typ: t.Type) -> bool:
@@ -251,9 +251,9 @@ class Formatter:
     def _type_text(self, typ: t.Type) -> str:
         before = dict(self._names)
         text = _type_text(typ, self._names)
-        for name, made in self._names.items():
-            if before.get(name) is not made:
-                self._define(made)
+        for name, named in self._names.items():
+            if before.get(name) is not named:
+                self._define(named)
         return text
 
     def _is_known(self, typ: t.Type) -> bool:

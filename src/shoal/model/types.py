@@ -274,15 +274,15 @@ def record(fields: Iterable[tuple[str, Type]]) -> Record:
     """The record type with these fields, in this order."""
     members = tuple(Field(n, t) for n, t in fields)
     key = (Record, members)
-    found = _interned.get(key)
-    if found is None:
-        made = Record(members)
-        if len(made.index) != len(members):
+    interned = _interned.get(key)
+    if interned is None:
+        candidate = Record(members)
+        if len(candidate.index) != len(members):
             seen: set[str] = set()
             twice = next(f.name for f in members if f.name in seen or seen.add(f.name))  # type: ignore[func-returns-value]
             raise InvalidInput(f"duplicate field {twice!r} in record type")
-        found = _intern(key, made)
-    return found  # type: ignore[return-value]
+        interned = _intern(key, candidate)
+    return interned  # type: ignore[return-value]
 
 
 _recent_records: dict[tuple[Any, ...], Record] = {}
@@ -292,12 +292,12 @@ _MAX_RECENT = 10_000
 def record_of(names: tuple[str, ...], types: tuple[Type, ...]) -> Record:
     """Like `record`, for readers that make one type over and over: the latest ones are kept at hand."""
     key = (*names, *types)
-    found = _recent_records.get(key)
-    if found is None:
+    typ = _recent_records.get(key)
+    if typ is None:
         if len(_recent_records) >= _MAX_RECENT:
             _recent_records.clear()
-        found = _recent_records[key] = record(zip(names, types, strict=True))
-    return found
+        typ = _recent_records[key] = record(zip(names, types, strict=True))
+    return typ
 
 
 def array(elem: Type) -> Array:
@@ -339,12 +339,12 @@ def error(inner: Type) -> Error:
 def named(name: str, inner: Type) -> Named:
     """`inner` under a name of its own."""
     key = (Named, name, inner)
-    found = _interned.get(key)
-    if found is None:
+    typ = _interned.get(key)
+    if typ is None:
         if name in PRIMITIVES:
             raise InvalidInput(f"bad type name {name!r}: primitive type name")
-        found = _intern(key, Named(name, inner))
-    return found  # type: ignore[return-value]
+        typ = _intern(key, Named(name, inner))
+    return typ  # type: ignore[return-value]
 
 
 def inner_of(typ: Type) -> Type | None:
@@ -396,7 +396,7 @@ def compare_types_totally(a: Type, b: Type) -> int:
 
 
 def _name_key(typ: Type) -> tuple[Any, ...]:
-    """Types that differ in names only are told apart by where the names stand."""
+    """Types that differ in names only differ by where the names stand."""
     own = (1, typ.name) if isinstance(typ, Named) else (0, "")
     return (own, *(_name_key(c) for c in typ.children()))
 

@@ -74,7 +74,7 @@ class Value:
                 return value
 
     def field(self, name: str) -> Value | None:
-        """The field of this name; None if this is no record or has no such field."""
+        """The field of this name; None if this is not a record or has no such field."""
         typ = self.type.under
         if not isinstance(typ, t.Record) or name not in typ.index:
             return None

@@ -76,7 +76,7 @@ def split(buf: bytes, pos: int, end: int, count: int | None = None) -> list[tupl
 
 def bodies(body: bytes) -> Iterator[bytes | None]:
     """The bodies in a container, in order."""
-    return (None if place is None else body[slice(*place)] for place in split(body, 0, len(body)))
+    return (None if bounds is None else body[slice(*bounds)] for bounds in split(body, 0, len(body)))
 
 
 def encode_uint(n: int) -> bytes:
@@ -106,10 +106,10 @@ def encode(typ: t.Type, data: Data) -> bytes | None:
     """The body of `data` as a value of `typ`; None for null."""
     if data is None:
         return None
-    found: Callable[[Data], bytes] | None = typ.memo.get("encode")
-    if found is None:
-        found = typ.memo["encode"] = _encoder(typ)
-    return found(data)
+    encoder: Callable[[Data], bytes] | None = typ.memo.get("encode")
+    if encoder is None:
+        encoder = typ.memo["encode"] = _encoder(typ)
+    return encoder(data)
 
 
 _FLOAT_FORMATS = {t.FLOAT16: "<e", t.FLOAT32: "<f", t.FLOAT64: "<d"}
@@ -171,11 +171,11 @@ decoder takes fifty times as long as using it once."""
 
 def decoder(typ: t.Type) -> Decoder:
     """The compiled decoder of a type's bodies."""
-    found: Decoder | None = typ.memo.get("decode")
-    if found is None:
-        found = typ.memo["decode"] = _compile(typ.under)
+    decode: Decoder | None = typ.memo.get("decode")
+    if decode is None:
+        decode = typ.memo["decode"] = _compile(typ.under)
         _recently_compiled.append(typ)
-    return found
+    return decode
 
 
 def decode(typ: t.Type, body: bytes | None) -> Data:
@@ -356,12 +356,12 @@ def normal_map(key: t.Type, entries: Iterable[tuple[Data, Data]]) -> tuple[tuple
 
 def encode_type(typ: t.Type) -> bytes:
     """A type as the body of a type value: complete, independent of any stream."""
-    found: bytes | None = typ.memo.get("typeval")
-    if found is None:
+    code: bytes | None = typ.memo.get("typeval")
+    if code is None:
         out = bytearray()
         _append_type(out, typ, {})
-        found = typ.memo["typeval"] = bytes(out)
-    return found
+        code = typ.memo["typeval"] = bytes(out)
+    return code
 
 
 def _append_name(out: bytearray, name: str) -> None:
@@ -375,10 +375,10 @@ def _append_type(out: bytearray, typ: t.Type, defs: dict[str, t.Type]) -> None:
         case t.Primitive():
             out.append(typ.id)
         case t.Named():
-            known = defs.get(typ.name) is typ.inner
-            out.append(NAME_REF if known else NAME_DEF)
+            is_defined = defs.get(typ.name) is typ.inner
+            out.append(NAME_REF if is_defined else NAME_DEF)
             _append_name(out, typ.name)
-            if not known:
+            if not is_defined:
                 _append_type(out, typ.inner, defs)
                 defs[typ.name] = typ.inner
         case t.Record():
@@ -440,8 +440,8 @@ def _read_type(buf: bytes, pos: int, defs: dict[str, t.Type], depth: int) -> tup
     if code == NAME_DEF:
         name, pos = read_name(buf, pos)
         inner, pos = _read_type(buf, pos, defs, depth)
-        defs[name] = made = t.named(name, inner)
-        return made, pos
+        defs[name] = named = t.named(name, inner)
+        return named, pos
     if code == NAME_REF:
         name, pos = read_name(buf, pos)
         if name not in defs:

@@ -1,4 +1,4 @@
-"""What was found out about a type, kept for the next value of it; data with endless types does not fill memory."""
+"""Caches by type. They are bounded: data may have any number of types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIMIT = 10_000
 
 
 class Cache(dict[K, V]):
-    """A dictionary that starts anew when it has grown too large."""
+    """A dictionary that is cleared when it has grown too large."""
 
     def keep(self, key: K, value: V) -> V:
         """Keep a value and give it back."""

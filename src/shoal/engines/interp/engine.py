@@ -17,7 +17,7 @@ _USUAL_DEPTH = 60
 
 
 def evaluate(expr: plan.Expr, funcs: Sequence[plan.Func] = (), this: Value = MISSING) -> Value:
-    """The value of an expression; where it is not told the current value, it finds that missing."""
+    """The value of an expression; without `this` the current value is missing."""
     if isinstance(expr, plan.Literal):
         return expr.value
     program = plan.Program((), tuple(funcs))

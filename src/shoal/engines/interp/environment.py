@@ -79,7 +79,7 @@ class Env:
         self.states: dict[int, Aggregate] = {}
 
     def fresh(self) -> Env:
-        """The same surroundings with running aggregates that start anew."""
+        """A copy whose running aggregates start from nothing."""
         return Env(self.run, self.vars, self.depth)
 
     def inner(self, variables: tuple[Value, ...], weight: int = 1) -> Env:
@@ -93,9 +93,9 @@ class Env:
 
     def call(self, args: tuple[Value, ...]) -> Env:
         """The surroundings of a function's body: its arguments, and the caller's running aggregates."""
-        made = self.inner(args)
-        made.states = self.states
-        return made
+        env = self.inner(args)
+        env.states = self.states
+        return env
 
 
 Eval: TypeAlias = Callable[[Value, Env], Value]

@@ -48,7 +48,7 @@ class ShapeState:
     """Learns which records differ only where one has nulls without a type, and converts them to one type.
 
     A float64 column of whole numbers becomes int64, or uint64 if they fit only there, and a column of
-    nulls without a type becomes int64, too. What is no record passes as it is.
+    nulls without a type becomes int64, too. Anything but a record passes as it is.
     """
 
     __slots__ = ("_alike", "_by_names", "_goals")
@@ -71,13 +71,13 @@ class ShapeState:
 
     def _find(self, typ: t.Record) -> _Alike:
         """The latest kind that records of this type can join, or a new one."""
-        known = self._by_names.setdefault(tuple(typ.index), [])
+        shapes = self._by_names.setdefault(tuple(typ.index), [])
         kinds = typ.children()
-        for alike in reversed(known):
+        for alike in reversed(shapes):
             if alike.join(kinds):
                 return alike
-        known.append(_Alike(kinds))
-        return known[-1]
+        shapes.append(_Alike(kinds))
+        return shapes[-1]
 
     def convert(self, value: Value) -> Value:
         """An observed value in the type of its kind."""

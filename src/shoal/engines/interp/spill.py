@@ -72,11 +72,11 @@ class SpillFile:
 
     def append(self, value: Value) -> None:
         """Write one more value."""
-        place = self._places.get(value.type)
-        if place is None:
-            place = self._places[value.type] = len(self._types)
+        index = self._places.get(value.type)
+        if index is None:
+            index = self._places[value.type] = len(self._types)
             self._types.append(value.type)
-        self._rows.append((place, value.data))
+        self._rows.append((index, value.data))
         self.count += 1
         if len(self._rows) >= BLOCK:
             self._flush()
@@ -175,7 +175,7 @@ class Room:
         return self.left <= 0
 
     def reset(self) -> None:
-        """Start anew: what was held is gone."""
+        """Drop all values and start over."""
         self.left = self.limit
 
 

@@ -62,15 +62,15 @@ def _all_of(used: tuple[plan.Path, ...] | None, exprs: Sequence[plan.Expr]) -> t
 
 def paths_in(expr: plan.Expr) -> tuple[plan.Path, ...] | None:
     """The paths of `this` in an expression; None if it uses the whole value."""
-    found: list[plan.Path] = []
+    paths: list[plan.Path] = []
     for node in nodes(expr):
         if isinstance(node, plan.Subquery | plan.MapCall):
             return None
         if isinstance(node, plan.This):
             if not node.path:
                 return None
-            found.append(node.path)
-    return tuple(found)
+            paths.append(node.path)
+    return tuple(paths)
 
 
 def joined(a: tuple[plan.Path, ...] | None, b: tuple[plan.Path, ...] | None) -> tuple[plan.Path, ...] | None:

@@ -33,8 +33,8 @@ class Any:
         self._held: Value | None = None
 
     def consume(self, value: Value) -> None:
-        held = self._held
-        if held is None or (held.data is None and value.data is not None):
+        current = self._held
+        if current is None or (current.data is None and value.data is not None):
             self._held = value
 
     def result(self) -> Value:

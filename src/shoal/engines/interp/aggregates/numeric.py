@@ -59,14 +59,14 @@ class _Reducer:
         kind, data = KINDS.get(value.type), value.data
         if kind is None:
             return
-        place = _PLACES[kind]
-        held = self._kinds[place]
+        slot = _PLACES[kind]
+        held = self._kinds[slot]
         if held is None or kind.id > held.id:
-            self._kinds[place] = kind
+            self._kinds[slot] = kind
         if data is not None:
-            amount = self._amounts[place]
-            self._amounts[place] = self._first(data) if amount is None else self._combine(amount, data)
-            self._ready, self._place = value.type if value.type is kind else None, place
+            amount = self._amounts[slot]
+            self._amounts[slot] = self._first(data) if amount is None else self._combine(amount, data)
+            self._ready, self._place = value.type if value.type is kind else None, slot
 
     def _first(self, data: Any) -> Any:
         return data
@@ -86,8 +86,8 @@ class _Reducer:
         if kind is None:
             return NULL
         whole = self._kinds[1] or self._kinds[0]
-        found = [a for a in self._amounts[:2] if a is not None]
-        amounts = [self._total(found)] if found else []
+        parts = [a for a in self._amounts[:2] if a is not None]
+        amounts = [self._total(parts)] if parts else []
         if self._amounts[2] is not None:
             amounts = [*(self._as_fraction(whole, a) for a in amounts), self._amounts[2]]
         return Value(kind, _in_kind(kind, self._total(amounts)) if amounts else None)
@@ -105,9 +105,9 @@ class _Reducer:
 
     def merge(self, partial: Value) -> None:
         for name in NUMBERS:
-            found = partial.field(name)
-            if found is not None:
-                self.consume(found)
+            part = partial.field(name)
+            if part is not None:
+                self.consume(part)
 
 
 class Sum(_Reducer):
@@ -199,11 +199,11 @@ def _float_of(value: Value) -> float | None:
     value = value.under()
     if value.data is None or not (t.is_number(value.type) or value.type is t.STRING):
         return None
-    made = cast_primitive(value, t.FLOAT64)
-    return made.data if made.type is t.FLOAT64 else None
+    number = cast_primitive(value, t.FLOAT64)
+    return number.data if number.type is t.FLOAT64 else None
 
 
 def partial_number(value: Value) -> Value:
     """The partial result of `sum`, `min` or `max` that holds one number, or the null of its kind."""
-    parts = [value if place == _PLACES.get(value.type) else NULL for place in range(3)]
+    parts = [value if slot == _PLACES.get(value.type) else NULL for slot in range(3)]
     return record(zip(NUMBERS, parts, strict=True))

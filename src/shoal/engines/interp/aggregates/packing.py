@@ -1,7 +1,7 @@
 """Values of any types as one value of a fixed type: how aggregates that hold values write their state.
 
 An array of the values themselves would not do: it would turn several types into a union, and a value
-that was in a union before could not be told from one that was not.
+that was in a union before would look like one that was not.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _LG_K = 14
 class DistinctCount:
     """About how many different values there are, by HyperLogLog; up to some hundreds it is exact.
 
-    Values are told apart by type and binary form. A name on top of the type does not count, and a
+    Values differ by type and binary form. A name on top of the type does not count, and a
     null is the same as an empty value of its type.
     """
 
@@ -30,9 +30,9 @@ class DistinctCount:
 
     def result(self) -> Value:
         # The estimate of a sketch that was never merged depends on the order of its values; merged, it does not.
-        held, settled = self._sketch.get_result(tgt_hll_type.HLL_8), hll_union(_LG_K)
-        settled.update(held)
-        settled.update(held)
+        sketch, settled = self._sketch.get_result(tgt_hll_type.HLL_8), hll_union(_LG_K)
+        settled.update(sketch)
+        settled.update(sketch)
         return Value(t.UINT64, round(settled.get_estimate()))
 
     def partial(self) -> Value:

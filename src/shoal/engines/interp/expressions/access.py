@@ -27,14 +27,14 @@ def path(names: tuple[str, ...]) -> Eval:
 
     def get(value: Value, env: Env) -> Value:
         typ = value.type
-        place = places.get(typ, _UNSEEN)
-        if place is _UNSEEN:
-            place = places.keep(typ, find(typ, names))
-        if place is None:
+        offset = places.get(typ, _UNSEEN)
+        if offset is _UNSEEN:
+            offset = places.keep(typ, find(typ, names))
+        if offset is None:
             return MISSING
-        if place is SLOW:
+        if offset is SLOW:
             return walk(value, names)
-        indexes, leaf = place
+        indexes, leaf = offset
         data = value.data
         for i in indexes:
             if data is None:
@@ -72,8 +72,8 @@ def field(value: Value, name: str) -> Value:
     value = value.under()
     typ = value.type
     if isinstance(typ, t.Record):
-        found = value.field(name)
-        return MISSING if found is None else found
+        member = value.field(name)
+        return MISSING if member is None else member
     if isinstance(typ, t.Map):
         return in_map(value, string(name))
     if typ is t.TYPE and value.data is not None:
@@ -125,8 +125,8 @@ def in_record(record: Value, key: Value) -> Value:
     """A field by its name."""
     if key.type.under is not t.STRING:
         return structured_error("record index is not a string", key)
-    found = record.field(key.data or "")
-    return MISSING if found is None else found
+    member = record.field(key.data or "")
+    return MISSING if member is None else member
 
 
 def in_map(container: Value, key: Value) -> Value:
@@ -134,14 +134,14 @@ def in_map(container: Value, key: Value) -> Value:
     typ = container.type.under
     if is_missing(key) or not isinstance(typ, t.Map):
         return MISSING
-    wanted = key.data
+    data = key.data
     if key.type is not typ.key:
         union = typ.key.under
         if not isinstance(union, t.Union) or key.type not in union.tags:
             return MISSING
-        wanted = (union.tags[key.type], key.data)
+        data = (union.tags[key.type], key.data)
     for k, v in container.data or ():
-        if k == wanted and Value(typ.key, k) == Value(typ.key, wanted):
+        if k == data and Value(typ.key, k) == Value(typ.key, data):
             return out_of_union(typ.value, v)
     return MISSING
 

@@ -67,8 +67,8 @@ def map_call(expr: Eval, inner: Eval) -> Eval:
             return structured_error("map: first argument must be array or set", container)
         if container.data is None:
             return container
-        made = [inner(Value(elem, data).under(), env) for data in env.run.stop.checked(container.data)]
-        return bounded(values.array(made) if isinstance(container.type, t.Array) else values.set_of(made))
+        results = [inner(Value(elem, data).under(), env) for data in env.run.stop.checked(container.data)]
+        return bounded(values.array(results) if isinstance(container.type, t.Array) else values.set_of(results))
 
     return call
 
@@ -101,8 +101,8 @@ def subquery(local: tuple[Eval, ...], exprs: tuple[Eval, ...], body: Stream) -> 
 
     def call(this: Value, env: Env) -> Value:
         scope = lateral(local, this, env)
-        found = env.run.stop.checked(list(unroll(exprs, this, scope)))
-        out = list(islice(body(found, scope), MAX_PARTS + 1))  # an array of more is too large anyway
+        elements = env.run.stop.checked(list(unroll(exprs, this, scope)))
+        out = list(islice(body(elements, scope), MAX_PARTS + 1))  # an array of more is too large anyway
         if not out:
             return NULL
         return out[0] if len(out) == 1 else bounded(values.array(out))

@@ -91,7 +91,7 @@ def is_comparable(literal: Value, op: str) -> bool:
 def literal_test(op: str, literal: Value, typ: t.Type) -> Test | None:
     """How data of a type compares with a literal; None if it never holds, as with unlike types."""
     typ = t.UINT64 if isinstance(typ.under, t.Enum) else typ.under
-    holds, wanted, kind = OPERATORS[op], literal.data, literal.type.under
+    holds, constant, kind = OPERATORS[op], literal.data, literal.type.under
     if isinstance(typ, t.Union):
         return _union_test(op, literal, typ)
     if kind is t.NULL:
@@ -100,15 +100,15 @@ def literal_test(op: str, literal: Value, typ: t.Type) -> Test | None:
     if not is_alike:
         return None
     if typ is t.IP:
-        key = (len(wanted), wanted)
+        key = (len(constant), constant)
         return lambda data: op == "!=" if data is None else holds((len(data), data), key)
     if typ is t.TYPE:
-        return _same_type(op, wanted)
+        return _same_type(op, constant)
     if op == "==":
-        return lambda data: data == wanted and data is not None
+        return lambda data: data == constant and data is not None
     if op == "!=":
-        return lambda data: data != wanted
-    return lambda data: data is not None and holds(data, wanted)
+        return lambda data: data != constant
+    return lambda data: data is not None and holds(data, constant)
 
 
 def _same_type(op: str, wanted: t.Type) -> Test | None:
@@ -141,8 +141,8 @@ def compare_literal(op: str, left: Eval, literal: Value) -> Eval:
             if is_error(value):
                 return value
             tests.keep(typ, literal_test(op, literal, typ))
-        found = tests[typ]
-        return TRUE if found is not None and found(value.data) else FALSE
+        check = tests[typ]
+        return TRUE if check is not None and check(value.data) else FALSE
 
     return test
 
@@ -153,23 +153,23 @@ def compare_path(op: str, names: tuple[str, ...], literal: Value) -> Eval:
     slow = compare_literal(op, lambda this, env: walk(this, names), literal)
 
     def place_of(typ: t.Type) -> Any:
-        found = find(typ, names)
-        if found is None or found is SLOW:
-            return found
-        indexes, leaf = found
+        position = find(typ, names)
+        if position is None or position is SLOW:
+            return position
+        indexes, leaf = position
         if isinstance(leaf.under, t.Error):
             return SLOW
         return indexes, literal_test(op, literal, leaf) or _never
 
     def test(this: Value, env: Env) -> Value:
-        place = places.get(this.type, _UNSEEN)
-        if place is _UNSEEN:
-            place = places.keep(this.type, place_of(this.type))
-        if place is None:
+        position = places.get(this.type, _UNSEEN)
+        if position is _UNSEEN:
+            position = places.keep(this.type, place_of(this.type))
+        if position is None:
             return MISSING
-        if place is SLOW:
+        if position is SLOW:
             return slow(this, env)
-        indexes, holds = place
+        indexes, holds = position
         data = this.data
         for i in indexes:
             if data is None:
@@ -191,14 +191,14 @@ def contained(left: Eval, right: Eval) -> Eval:
     """`a in b`: whether a is b or anywhere inside it."""
 
     def test(this: Value, env: Env) -> Value:
-        wanted = left(this, env)
-        if is_error(wanted):
-            return wanted
+        needle = left(this, env)
+        if is_error(needle):
+            return needle
         container = right(this, env)
         if is_error(container):
             return container
         for typ, data in parts(container.type, container.data):
-            if equal(wanted, Value(typ, data)):
+            if equal(needle, Value(typ, data)):
                 return TRUE
         return FALSE
 
@@ -216,8 +216,8 @@ def contained_literal(literal: Value, right: Eval) -> Eval:
         for typ, data in parts(container.type, container.data):
             if typ not in tests:
                 tests.keep(typ, literal_test("==", literal, typ))
-            found = tests[typ]
-            if found is not None and found(data):
+            check = tests[typ]
+            if check is not None and check(data):
                 return TRUE
         return FALSE
 

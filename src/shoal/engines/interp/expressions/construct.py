@@ -18,12 +18,12 @@ def record(names: tuple[str, ...], exprs: tuple[Eval, ...]) -> Eval:
     types: Cache[tuple[t.Type, ...], t.Record] = Cache()
 
     def build(this: Value, env: Env) -> Value:
-        made = [expr(this, env) for expr in exprs]
-        kinds = tuple([value.type for value in made])
+        members = [expr(this, env) for expr in exprs]
+        kinds = tuple([value.type for value in members])
         typ = types.get(kinds)
         if typ is None:
             typ = types.keep(kinds, t.record(zip(names, kinds, strict=True)))
-        return Value(typ, tuple([value.data for value in made]))
+        return Value(typ, tuple([value.data for value in members]))
 
     return build
 

@@ -60,10 +60,10 @@ def searcher(expr: Eval, finder: Finder) -> Eval:
 
     def test(this: Value, env: Env) -> Value:
         value = expr(this, env)
-        found = finder.test_of(value.type)
-        if found is None or is_error(value):
+        matches = finder.test_of(value.type)
+        if matches is None or is_error(value):
             return FALSE
-        return TRUE if found(value.data) else FALSE
+        return TRUE if matches(value.data) else FALSE
 
     return test
 

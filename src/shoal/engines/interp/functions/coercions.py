@@ -20,7 +20,7 @@ def wrap(number: int, typ: t.Type) -> int:
 
 
 def to_int(value: Value) -> int | None:
-    """An int64, or None if the value is no number and no text of one."""
+    """An int64, or None if the value is neither a number nor the text of one."""
     value = value.under()
     number = _number(value)
     if number is None:
@@ -31,7 +31,7 @@ def to_int(value: Value) -> int | None:
 
 
 def to_uint(value: Value) -> int | None:
-    """A uint64, or None if the value is no number and no text of one; a negative integer is None, too."""
+    """A uint64, or None if the value is neither a number nor the text of one; a negative integer is None, too."""
     value = value.under()
     number = _number(value)
     if number is None:
@@ -42,15 +42,15 @@ def to_uint(value: Value) -> int | None:
 
 
 def to_float(value: Value) -> float | None:
-    """A float64, or None if the value is no number and no text of one."""
+    """A float64, or None if the value is neither a number nor the text of one."""
     value = value.under()
     number = _number(value)
     if number is not None:
         return float(number)
     if value.type is not t.STRING or value.data is None:
         return None
-    made = cast_primitive(value, t.FLOAT64)
-    return made.data if made.type is t.FLOAT64 else None
+    cast = cast_primitive(value, t.FLOAT64)
+    return cast.data if cast.type is t.FLOAT64 else None
 
 
 def amount(value: Value) -> int | float:
@@ -65,5 +65,5 @@ def _number(value: Value) -> int | float | None:
 def _spelled_integer(value: Value, to: t.Primitive) -> int | None:
     if value.type is not t.STRING or value.data is None:
         return None
-    made = cast_primitive(value, to)
-    return made.data if made.type is to else None
+    number = cast_primitive(value, to)
+    return number.data if number.type is to else None

@@ -33,14 +33,14 @@ def _holds_error(typ: t.Type, data: Data) -> bool:
             return True
         case _ if data is None:
             return False
-        case t.Record() as found:
-            return any(_holds_error(f.type, d) for f, d in zip(found.fields, data, strict=True))
-        case t.Array() | t.Set() as found:
-            return any(_holds_error(found.elem, d) for d in data)
-        case t.Map() as found:
-            return any(_holds_error(found.key, k) or _holds_error(found.value, d) for k, d in data)
-        case t.Union() as found:
-            return data[1] is not None and _holds_error(found.types[data[0]], data[1])
+        case t.Record() as kind:
+            return any(_holds_error(f.type, d) for f, d in zip(kind.fields, data, strict=True))
+        case t.Array() | t.Set() as kind:
+            return any(_holds_error(kind.elem, d) for d in data)
+        case t.Map() as kind:
+            return any(_holds_error(kind.key, k) or _holds_error(kind.value, d) for k, d in data)
+        case t.Union() as kind:
+            return data[1] is not None and _holds_error(kind.types[data[0]], data[1])
         case _:
             return False
 
@@ -60,7 +60,7 @@ def has(*values: Value) -> Value:
 
 def missing(*values: Value) -> Value:
     """Whether one of the values is not there; an error that says otherwise than "missing" is passed on."""
-    found = has(*values)
-    if found.type is not t.BOOL:
-        return found
-    return FALSE if found.data else TRUE
+    presence = has(*values)
+    if presence.type is not t.BOOL:
+        return presence
+    return FALSE if presence.data else TRUE

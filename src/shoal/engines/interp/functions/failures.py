@@ -16,7 +16,7 @@ def failure(message: str, on: Value) -> Value:
 
 
 def first_non_string(*values: Value) -> Value | None:
-    """The first of the values that is no string, under names or not; a null string is one."""
+    """The first of the values that is not a string, under names or not; a null string is one."""
     return next((v for v in values if v.type.under is not t.STRING), None)
 
 

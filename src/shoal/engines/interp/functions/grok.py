@@ -54,7 +54,7 @@ def grok(pattern: Value, text: Value, definitions: Value | None = None) -> Value
     groups = compiled.regexp.search(text.data or "")
     if groups is None:
         return failure("grok(): value does not match pattern", text)
-    return record((field, string(found)) for place, field in compiled.fields if (found := groups[place]) is not None)
+    return record((field, string(part)) for index, field in compiled.fields if (part := groups[index]) is not None)
 
 
 @lru_cache(64)

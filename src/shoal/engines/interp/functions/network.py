@@ -31,7 +31,7 @@ def cidr_match(net: Value, value: Value) -> Value:
 
 
 def network_of(address: Value, mask: Value | None = None) -> Value:
-    """`network_of(10.1.2.129, 25)` is `10.1.2.128/25`; without a mask the address's class tells."""
+    """`network_of(10.1.2.129, 25)` is `10.1.2.128/25`; without a mask the class of the address decides."""
     if address.type.under is not t.IP:
         return failure("network_of: not an IP", address)
     bits = _classful_bits(address) if mask is None else _mask_bits(address, mask)

@@ -79,7 +79,7 @@ def unflatten(value: Value) -> Value:
 
 
 def _parse_entry(elem: t.Type, data: Data) -> tuple[Path, Leaf] | Value | None:
-    """The path and the leaf of an element; an error for a key that is no path, None for another shape."""
+    """The path and the leaf of an element; an error for a key that is not a path, None for another shape."""
     typ, row = elem.under, data
     if isinstance(typ, t.Union) and data is not None:
         typ, row = typ.types[data[0]].under, data[1]
@@ -139,10 +139,10 @@ def nest_dotted(value: Value) -> Value:
         _check_nesting(paths)
         for path, field, item in zip(paths, typ.fields, value.data or (None,) * len(paths), strict=True):
             _put(tree, path, (field.type, item))
-        made = _build(tree, 1)
+        nested = _build(tree, 1)
     except InvalidInput as e:
         return failure(f"nest_dotted(): {e}", value)
-    return made if value.data is not None else Value(made.type, None)
+    return nested if value.data is not None else Value(nested.type, None)
 
 
 def _check_nesting(paths: Iterable[Path]) -> None:

@@ -40,8 +40,8 @@ def is_within(term: str, text: str) -> bool:
     """Whether the text contains the term, letters being the same in either case."""
     if term.isascii() and text.isascii():
         return term.lower() in text.lower()
-    found = _folded(term).search(text)
-    return found is not None and len((found[0] or "").encode()) == len(term.encode())
+    match = _folded(term).search(text)
+    return match is not None and len((match[0] or "").encode()) == len(term.encode())
 
 
 @lru_cache(256)
@@ -50,12 +50,12 @@ def _folded(term: str) -> Regexp:
 
 
 def _names_contain(typ: t.Record, term: str) -> bool:
-    known: dict[str, bool] = typ.memo.setdefault("grep", {})
-    if term not in known:
-        if len(known) >= _MAX_TERMS:
-            known.clear()
-        known[term] = any(is_within(term, name) for name in dotted_names(typ))
-    return known[term]
+    verdicts: dict[str, bool] = typ.memo.setdefault("grep", {})
+    if term not in verdicts:
+        if len(verdicts) >= _MAX_TERMS:
+            verdicts.clear()
+        verdicts[term] = any(is_within(term, name) for name in dotted_names(typ))
+    return verdicts[term]
 
 
 def dotted_names(typ: t.Record) -> Iterator[str]:

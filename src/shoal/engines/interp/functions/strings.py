@@ -47,8 +47,8 @@ def replace(text: Value, old: Value, new: Value) -> Value:
         return NULL
     if old.data is None or new.data is None:
         return text_error("replace: an input arg is null")
-    found = text.data.count(old.data)
-    if len(text.data) + found * (len(new.data) - len(old.data)) > MAX_TEXT:
+    count = text.data.count(old.data)
+    if len(text.data) + count * (len(new.data) - len(old.data)) > MAX_TEXT:
         return TOO_LONG
     return string(text.data.replace(old.data, new.data))
 
@@ -108,10 +108,10 @@ def _upper(text: str) -> str:
 
 
 def _upper_letter(c: str) -> str:
-    made = c.upper()
-    if len(made) > 1:
-        made = c.title()
-    return made if len(made) == 1 else c
+    upper = c.upper()
+    if len(upper) > 1:
+        upper = c.title()
+    return upper if len(upper) == 1 else c
 
 
 def _distance(a: str, b: str, stop: Stop) -> int:

@@ -27,7 +27,7 @@ def every(value: Value, step: Value) -> Value:
 
 
 def _bucket(name: str, value: Value, step: Value) -> Value:
-    """A step that is no duration counts seconds, also a duration under a name. Cutting goes towards zero."""
+    """A step that is not a duration counts seconds, also a duration under a name. Cutting goes towards zero."""
     if value.data is None or step.data is None:
         return Value(t.TIME, None)
     size = step.data if step.type is t.DURATION else to_int(step)

@@ -54,12 +54,12 @@ def kind(value: Value) -> Value:
 
 def is_type(value: Value, typ: Value, *, names: Names = _NO_NAMES) -> Value:
     """Whether the value has this very type, given as a type or as its text: `is(1, <int64>)`."""
-    wanted: t.Type | None = None
+    target: t.Type | None = None
     if typ.type.under is t.TYPE:
-        wanted = typ.data
+        target = typ.data
     elif typ.type.under is t.STRING:
-        wanted = _parsed(typ.data or "", names)
-    return TRUE if wanted is value.type else FALSE
+        target = _parsed(typ.data or "", names)
+    return TRUE if target is value.type else FALSE
 
 
 def typename(name: Value, typ: Value | None = None, *, names: Names = _NO_NAMES) -> Value:
@@ -67,8 +67,8 @@ def typename(name: Value, typ: Value | None = None, *, names: Names = _NO_NAMES)
     if name.type.under is not t.STRING:
         return failure("typename: first argument not a string", name)
     if typ is None:
-        found = names.get(name.data or "")
-        return MISSING if found is None else Value(t.TYPE, found)
+        bound = names.get(name.data or "")
+        return MISSING if bound is None else Value(t.TYPE, bound)
     if typ.type.under is not t.TYPE:
         return failure("typename: second argument not a type value", typ)
     return BAD_TYPE_VALUE if typ.data is None else Value(t.TYPE, typ.data)

@@ -140,7 +140,7 @@ def _split_port(host: str) -> tuple[str, str]:
 
 def _parse_query(query: str) -> Data:
     """The settings by name; those with a bad escape or a semicolon are left out. None if there are none."""
-    found: dict[str, list[str]] = {}
+    params: dict[str, list[str]] = {}
     for setting in query.split("&"):
         if not setting or ";" in setting:
             continue
@@ -149,8 +149,8 @@ def _parse_query(query: str) -> Data:
             name, content = _unescape(key, _Part.QUERY), _unescape(item, _Part.QUERY)
         except InvalidInput:
             continue
-        found.setdefault(name, []).append(content)
-    return normal_map(t.STRING, ((name, tuple(items)) for name, items in found.items())) if found else None
+        params.setdefault(name, []).append(content)
+    return normal_map(t.STRING, ((name, tuple(items)) for name, items in params.items())) if params else None
 
 
 def _unescape(text: str, part: _Part = _Part.PLAIN) -> str:

@@ -48,12 +48,12 @@ def length(value: Value) -> Value:
 def _type_length(typ: t.Type) -> int:
     """The fields of a record type, the members of a union, the symbols of an enum, of whatever is inside."""
     match typ.under:
-        case t.Record() as found:
-            return len(found.fields)
-        case t.Union() as found:
-            return len(found.types)
-        case t.Enum() as found:
-            return len(found.symbols)
+        case t.Record() as kind:
+            return len(kind.fields)
+        case t.Union() as kind:
+            return len(kind.types)
+        case t.Enum() as kind:
+            return len(kind.symbols)
         case t.Primitive():
             return 1
         case under:

@@ -72,7 +72,7 @@ class Legs:
             self.close()
 
     def close(self) -> None:
-        """Tell the legs and their common stream that no more is wanted."""
+        """Close the legs and their common stream."""
         for stream in self.streams:
             close(stream)
         close(self._stream)
@@ -114,10 +114,10 @@ def switch_on(expr: Eval, cases: Sequence[Value | None], bodies: Sequence[Stream
         scope = env.fresh()
 
         def route(value: Value) -> Sequence[int]:
-            found = expr(value, scope)
-            if is_missing(found):
+            subject = expr(value, scope)
+            if is_missing(subject):
                 return ()
-            leg = places.get(_case_key(found), default)
+            leg = places.get(_case_key(subject), default)
             return () if leg is None else (leg,)
 
         return Legs(stream, bodies, route, env)
@@ -126,7 +126,7 @@ def switch_on(expr: Eval, cases: Sequence[Value | None], bodies: Sequence[Stream
 
 
 def _case_key(value: Value) -> Any:
-    """What two values that are equal have in common: numbers are told apart by what they are, not by their type."""
+    """What two values that are equal have in common: numbers differ by value, not by type."""
     value = value.under()
     if t.is_number(value.type) or value.data is None:
         return value.data

@@ -41,11 +41,11 @@ def join(
             key = left.key(value, env)
             if is_missing(key):
                 continue
-            found = matches.find(key)
-            if not found and keeps_unmatched:
+            matching = matches.find(key)
+            if not matching and keeps_unmatched:
                 yield value
             elif not drops_matched:
-                for other in env.run.stop.checked(found):
+                for other in env.run.stop.checked(matching):
                     yield splice(value, cutter(other, env))
 
     return run
@@ -79,21 +79,21 @@ class Matches:
             self._next = next(self._pairs, None)
         if isinstance(self._found, Held):
             self._found.remove()
-        found: list[Value] | Held = []
+        rows: list[Value] | Held = []
         while self._next is not None and self._compare(key, self._next[0]) == 0:
-            if len(found) == _MANY:
-                found = self._held(found)
-            found.append(self._next[1])
+            if len(rows) == _MANY:
+                rows = self._held(rows)
+            rows.append(self._next[1])
             self._next = next(self._pairs, None)
-        self._key, self._found = key, found
-        return found
+        self._key, self._found = key, rows
+        return rows
 
     def _held(self, found: Iterable[Value]) -> Held:
         """Values where many more have room."""
-        held = Held(self._run.workspace, self._run.memory.sort)
+        buffer = Held(self._run.workspace, self._run.memory.sort)
         for value in found:
-            held.append(value)
-        return held
+            buffer.append(value)
+        return buffer
 
 
 def splice(left: Value, right: Value) -> Value:
@@ -113,9 +113,9 @@ def splice(left: Value, right: Value) -> Value:
 def spliced_names(left: Sequence[str], right: Sequence[str]) -> list[str]:
     """The names of the fields of one record made of two; one that is there already gets a number."""
     names = dict.fromkeys(left)
-    for wanted in right:
-        name, k = wanted, 2
+    for right_name in right:
+        name, k = right_name, 2
         while name in names:
-            name, k = f"{wanted}_{k}", k + 1
+            name, k = f"{right_name}_{k}", k + 1
         names[name] = None
     return list(names)

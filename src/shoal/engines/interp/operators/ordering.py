@@ -33,14 +33,14 @@ class Order:
         """The values in order; equal ones stay as they are."""
         places = list(range(len(values)))
         for expr, descending, nulls_max in reversed(self.keys):
-            found = [self._key(expr, value, env) for value in env.run.stop.checked(values)]
-            ranks = native_keys(found, nulls_max, env.run.stop)
+            keys = [self._key(expr, value, env) for value in env.run.stop.checked(values)]
+            ranks = native_keys(keys, nulls_max, env.run.stop)
             places.sort(key=ranks.__getitem__, reverse=descending)
         return [values[i] for i in places]
 
     def _key(self, expr: Eval, value: Value, env: Env) -> Value:
-        made = expr(value, env)
-        return NULL if is_missing(made) else made
+        key = expr(value, env)
+        return NULL if is_missing(key) else key
 
     def key(self, env: Env) -> Callable[[Value], Any]:
         """A key function for what sorts one value at a time."""
@@ -91,7 +91,7 @@ def _comparison(nulls_max: bool) -> Callable[[Value, Value], int]:
 
 
 def guess_key(value: Value) -> tuple[str, ...]:
-    """What to sort by if nothing was said: the first integer, else float, else whatever is no time."""
+    """What to sort by if nothing was said: the first integer, else float, else anything but a time."""
     typ = value.type.under
     if not isinstance(typ, t.Record):
         return ()
@@ -101,9 +101,9 @@ def guess_key(value: Value) -> tuple[str, ...]:
         lambda kind: kind is not t.TIME,
     )
     for test in tests:
-        found = _first_field(typ, test)
-        if found is not None:
-            return found
+        path = _first_field(typ, test)
+        if path is not None:
+            return path
     return ("ts",)
 
 
@@ -130,24 +130,24 @@ def sorted_stream(keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first:
         env = env.fresh()
         order: Order | None = make_order(keys, reverse, nulls_first) if keys else None
         runs: list[SpillFile] = []
-        held: list[Value] = []
+        buffer: list[Value] = []
         room = Room(env.run.memory.sort)
         for value in stream:
             if order is None:
                 order = make_order([(path(guess_key(value)), False)], reverse, nulls_first)
-            held.append(value)
+            buffer.append(value)
             if room.take(value):
-                runs.append(SpillFile(env.run.workspace, env.run.stop.checked(order.sort(held, env))).seal())
-                held = []
+                runs.append(SpillFile(env.run.workspace, env.run.stop.checked(order.sort(buffer, env))).seal())
+                buffer = []
                 room.reset()
         if order is None:
             return
-        last = order.sort(held, env)
+        last = order.sort(buffer, env)
         if not runs:
             yield from env.run.stop.checked(last)
             return
         runs.append(SpillFile(env.run.workspace, env.run.stop.checked(last)).seal())
-        del held, last
+        del buffer, last
         yield from merge_runs(runs, order.key(env), env.run.workspace, env.run.stop)
 
     return run
@@ -159,15 +159,15 @@ def first_of_sort(count: int, keys: Sequence[tuple[Eval, bool]], reverse: bool, 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         env = env.fresh()
         order = make_order(keys, reverse, nulls_first) if keys else None
-        held: list[Value] = []
+        buffer: list[Value] = []
         for value in stream:
             if order is None:
                 order = make_order([(path(guess_key(value)), False)], reverse, nulls_first)
-            held.append(value)
-            if len(held) >= 2 * count + 1000:
-                held = order.sort(held, env)[:count]
+            buffer.append(value)
+            if len(buffer) >= 2 * count + 1000:
+                buffer = order.sort(buffer, env)[:count]
         if order is not None:
-            yield from order.sort(held, env)[:count]
+            yield from order.sort(buffer, env)[:count]
 
     return run
 
@@ -181,15 +181,15 @@ def top(count: int, keys: Sequence[Eval], flush: bool) -> Stream:
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         env = env.fresh()
-        held: list[Value] = []
+        buffer: list[Value] = []
         for i, value in enumerate(stream, 1):
-            held.append(value)
-            if len(held) >= 2 * count + 1000:
-                held = order.sort(held, env)[:count]
+            buffer.append(value)
+            if len(buffer) >= 2 * count + 1000:
+                buffer = order.sort(buffer, env)[:count]
             if flush and i % _FLUSH_EVERY == 0:
-                yield from order.sort(held, env)[:count]
-                held = []
-        yield from order.sort(held, env)[:count]
+                yield from order.sort(buffer, env)[:count]
+                buffer = []
+        yield from order.sort(buffer, env)[:count]
 
     return run
 

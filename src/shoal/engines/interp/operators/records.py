@@ -26,7 +26,7 @@ class Target:
         self.path: Path | None = names if len(names) == len(self.parts) else None
 
     def find(self, this: Value, env: Env) -> Path:
-        """The path for a value; raises InvalidInput if a part of it is no name."""
+        """The path for a value; raises InvalidInput if a part of it is not a name."""
         if self.path is not None:
             return self.path
         return tuple([part if isinstance(part, str) else _name(part(this, env)) for part in self.parts])
@@ -49,9 +49,9 @@ def applied(change: Eval) -> Stream:
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         env = env.fresh()
         for value in stream:
-            made = change(value, env)
-            if made is not QUIET and not is_quiet(made):
-                yield made
+            result = change(value, env)
+            if result is not QUIET and not is_quiet(result):
+                yield result
 
     return run
 
@@ -68,22 +68,22 @@ def cut(targets: Sequence[Target], exprs: Sequence[Eval]) -> Eval:
     flat_types: Cache[tuple[t.Type, ...], t.Record] = Cache()
 
     def change(this: Value, env: Env) -> Value:
-        made = [expr(this, env) for expr in exprs]
-        kinds = tuple([value.type for value in made])
+        members = [expr(this, env) for expr in exprs]
+        kinds = tuple([value.type for value in members])
         if is_flat:
-            has_quiet = QUIET.type in kinds and any(map(is_quiet, made))
+            has_quiet = QUIET.type in kinds and any(map(is_quiet, members))
             typ = flat_types.get(kinds)
             if typ is None and not has_quiet:
                 typ = flat_types.keep(kinds, t.record(zip(names, kinds, strict=True)))
             if typ is not None and not has_quiet:
-                return Value(typ, tuple([value.data for value in made]))
+                return Value(typ, tuple([value.data for value in members]))
         try:
             paths = static_paths if is_static else [target.find(this, env) for target in targets]
             if not is_static:
                 _check_cut(paths)
         except InvalidInput as e:
             return structured_error(f"cut: {e}", this)
-        kept = [(path, value) for path, value in zip(paths, made, strict=True) if not is_quiet(value)]
+        kept = [(path, value) for path, value in zip(paths, members, strict=True) if not is_quiet(value)]
         return nested_record(kept) if kept else QUIET
 
     return change
@@ -107,8 +107,8 @@ def nested_record(fields: Sequence[tuple[Path, Value]]) -> Value:
 
 
 def _record_of(tree: dict[str, Any]) -> Value:
-    made = [(name, _record_of(item) if isinstance(item, dict) else item) for name, item in tree.items()]
-    return Value(t.record((n, v.type) for n, v in made), tuple([v.data for _, v in made]))
+    members = [(name, _record_of(item) if isinstance(item, dict) else item) for name, item in tree.items()]
+    return Value(t.record((n, v.type) for n, v in members), tuple([v.data for _, v in members]))
 
 
 # ---- put
@@ -122,25 +122,25 @@ def put(targets: Sequence[Target], exprs: Sequence[Eval]) -> Eval:
         under = this.type.under
         if not isinstance(under, t.Record):
             return this if is_error(this) else structured_error("put: not a record", this)
-        made: list[Value] = []
+        members: list[Value] = []
         paths: list[Path] = []
         try:
             for target, expr in zip(targets, exprs, strict=True):
                 value = expr(this, env)
                 if not is_quiet(value):
-                    made.append(value)
+                    members.append(value)
                     paths.append(target.find(this, env))
-            if not made:
+            if not members:
                 return this
-            key = (under, *[value.type for value in made], *paths)
-            found = plans.get(key)
-            if found is None:
+            key = (under, *[value.type for value in members], *paths)
+            planned = plans.get(key)
+            if planned is None:
                 check_assignments(paths)
-                found = plans.keep(key, _plan_put(under, paths, [value.type for value in made]))
+                planned = plans.keep(key, _plan_put(under, paths, [value.type for value in members]))
         except InvalidInput as e:
             return structured_error(f"put: {e}", this)
-        typ, steps = found
-        return Value(typ, _build(steps, this.data, [value.data for value in made]))
+        typ, steps = planned
+        return Value(typ, _build(steps, this.data, [value.data for value in members]))
 
     return change
 
@@ -179,9 +179,9 @@ def _assign(
         return
     inner = old if isinstance(old, t.Record) else None
     rest = [path[1:] if k in which else () for k, path in enumerate(paths)]
-    made, inner_steps = _plan_put(inner, rest, kinds)
+    typ, inner_steps = _plan_put(inner, rest, kinds)
     steps.append(("nested", i if inner is not None else None, inner_steps))
-    fields[name] = made
+    fields[name] = typ
 
 
 def _build(steps: list[Any], data: Any, made: list[Any]) -> tuple[Any, ...]:
@@ -211,13 +211,13 @@ def drop(paths: Sequence[Path]) -> Eval:
             return this
         if typ not in plans:
             plans.keep(typ, _plan_drop(under, frozenset(paths)))
-        found = plans[typ]
-        if found is None:
+        entry = plans[typ]
+        if entry is None:
             return this
-        made, steps = found
+        kept, steps = entry
         if not steps:
             return QUIET
-        return Value(made, None if this.data is None else _build(steps, this.data, []))
+        return Value(kept, None if this.data is None else _build(steps, this.data, []))
 
     return change
 

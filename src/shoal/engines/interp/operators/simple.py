@@ -46,9 +46,9 @@ def yielded(exprs: tuple[Eval, ...]) -> Stream:
         env = env.fresh()
         for value in stream:
             for expr in exprs:
-                made = expr(value, env)
-                if not is_quiet(made):
-                    yield made
+                result = expr(value, env)
+                if not is_quiet(result):
+                    yield result
 
     return run
 
@@ -66,7 +66,7 @@ def head(count: int) -> Stream:
 
 
 def close(stream: Iterator[Value]) -> None:
-    """Tell a stream that no more is wanted of it."""
+    """Close a stream, so that it releases what it holds."""
     stop = getattr(stream, "close", None)
     if stop is not None:
         stop()
@@ -126,11 +126,11 @@ def shaped(stream: Iterator[Value], env: Env) -> Iterator[Value]:
 
 def reshaped(stream: Iterator[Value], env: Env, state: FuseState | ShapeState) -> Iterator[Value]:
     """All values are seen before the first one is changed."""
-    held = Held(env.run.workspace, env.run.memory.fuse)
+    buffer = Held(env.run.workspace, env.run.memory.fuse)
     for value in stream:
         state.observe(value)
-        held.append(value)
-    for value in env.run.stop.checked(held):
+        buffer.append(value)
+    for value in env.run.stop.checked(buffer):
         yield state.convert(value)
 
 
@@ -147,8 +147,8 @@ def exploded(exprs: tuple[Eval, ...], typ: t.Type, name: str) -> Stream:
                 if is_error(subject):
                     yield subject
                     continue
-                for found in env.run.stop.checked(explode_value(subject, typ)):
-                    yield values.record(((name, found),))
+                for element in env.run.stop.checked(explode_value(subject, typ)):
+                    yield values.record(((name, element),))
 
     return run
 
@@ -187,10 +187,10 @@ def over(exprs: tuple[Eval, ...], local: tuple[Eval, ...], body: Stream | None) 
         env = env.fresh()
         for value in stream:
             scope = lateral(local, value, env) if local else env
-            found = list(unroll(exprs, value, scope))
+            elements = list(unroll(exprs, value, scope))
             if body is None:
-                yield from env.run.stop.checked(found)
-            elif found:
-                yield from body(env.run.stop.checked(found), scope)
+                yield from env.run.stop.checked(elements)
+            elif elements:
+                yield from body(env.run.stop.checked(elements), scope)
 
     return run

@@ -59,25 +59,25 @@ def summarized(
         table = Table(aggs, env, limit or env.run.memory.groups)
         groups = table.groups
         for value in stream:
-            exact, found = find(value, env)
+            exact, keys = find(value, env)
             group = groups.get(exact)
             if table.room <= 0:
                 table.spill()
                 group = None
             if group is None:
-                if any(is_quiet(key) for key in found):
+                if any(is_quiet(key) for key in keys):
                     continue
-                group = table.new_group(exact, found)
+                group = table.new_group(exact, keys)
             update(aggs, group.states, value, env, table)
         for group in env.run.stop.checked(table.finish()):
-            made = [state.partial() if partials_out else state.result() for state in group.states]
-            yield nested_record(list(zip(paths, [*group.keys, *made], strict=True)))
+            results = [state.partial() if partials_out else state.result() for state in group.states]
+            yield nested_record(list(zip(paths, [*group.keys, *results], strict=True)))
 
     return run
 
 
 def _key_finder(exprs: list[Eval]) -> Callable[[Value, Env], tuple[Any, list[Value]]]:
-    """The keys of a value, and what tells them apart from others; with one key, which is most, it is faster."""
+    """The keys of a value and the identity of their group. One key, the usual case, has a faster way."""
     if len(exprs) == 1:
         expr = exprs[0]
 
@@ -130,9 +130,9 @@ class Table:
         """A group that is not there yet; if there is no room for it, the others go to disk."""
         if len(self.groups) >= self._limit:
             self.spill()
-        made = self.groups[exact] = Group(keys, self._states())
+        group = self.groups[exact] = Group(keys, self._states())
         self.room -= GROUP_OVERHEAD + sum(map(estimate, keys))
-        return made
+        return group
 
     def _states(self) -> list[Aggregate]:
         limits = self._env.run.limits
@@ -175,7 +175,7 @@ class Table:
 
 
 def exact_key(value: Value) -> Any:
-    """What tells a key apart from all others: its type and its data, floats by their bits."""
+    """The identity of a key: its type and its data, floats by their bits."""
     typ = value.type
     if typ.has_float or typ is t.TYPE:
         return (typ, encode(typ, value.data))
