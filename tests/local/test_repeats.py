@@ -11,6 +11,7 @@ import pytest
 from shoal.api.pool import Pool as PoolHandle
 from shoal.errors import InvalidInput, NotFound, OutcomeUnknown
 from shoal.ids import new, to_text
+from shoal.lake.lake import Lake
 from shoal.local.opening import LocalLake, create_local
 
 Act = Callable[[LocalLake, PoolHandle, str], object]
@@ -72,7 +73,7 @@ def test_a_change_that_is_repeated_by_its_id_is_done_once_with_the_same_answer(l
     after = looks(lake)
     assert after != before
     assert act(lake, pool, op) == told
-    again = LocalLake(type(lake.root)(lake.root.store, lake.root.info))
+    again = LocalLake(Lake(lake.root.store, lake.root.info))
     assert act(again, PoolHandle(again, pool.info()), op) == told
     assert looks(lake) == looks(again) == after
 

@@ -9,6 +9,7 @@ import pytest
 
 import shoal
 from shoal.errors import ShoalError
+from shoal.lake.lake import Lake
 from shoal.lang.compile import compile_source
 from shoal.local.lake import LocalLake
 from shoal.model.text import format_value
@@ -53,7 +54,7 @@ def test_whatever_changes_is_seen(lake: LocalLake, compiled: list[str]) -> None:
     assert ask(lake, program) == ["{count:1(uint64),sum:1}"]
     pool.load([{"k": 2}])
     assert ask(lake, program) == ["{count:2(uint64),sum:3}"]
-    shoal_elsewhere = LocalLake(type(lake.root)(lake.root.store, lake.root.info))
+    shoal_elsewhere = LocalLake(Lake(lake.root.store, lake.root.info))
     shoal_elsewhere.pool("p").load([{"k": 3}])
     assert ask(lake, program) == ["{count:3(uint64),sum:6}"]
     pool.delete(where="k == 2")

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from shoal.access.view import VisibleLake
+from shoal.access.view import Pools, VisibleLake
 from shoal.api.lake import Describe
 from shoal.errors import Forbidden, NotFound, ShoalError, TooLarge
 from shoal.lake.lake import Lake
+from shoal.local.lake import whole
 from shoal.local.opening import LocalLake, create_local
 from shoal.model.text import format_value
 from shoal.planner.execute import Question, explain
@@ -31,14 +32,14 @@ LOOPBACK = (ip_network("127.0.0.0/8"),)
 def lake(tmp_path: Path) -> Lake:
     made = create_local(str(tmp_path / "lake"))
     made.create("p", key="k").load([{"k": 1}])
-    return made.root
+    return whole(made)
 
 
 def behind_a_service(lake: Lake, policy: SourcePolicy = NO_SOURCES) -> VisibleLake:
     return VisibleLake(lake, lambda pool: True, lambda pool, name: None, policy)
 
 
-def texts(lake: Lake, program: str, policy: SourcePolicy | None = None) -> list[str]:
+def texts(lake: Pools, program: str, policy: SourcePolicy | None = None) -> list[str]:
     return [format_value(value) for value in ask(lake, Question(program, policy=policy))]
 
 

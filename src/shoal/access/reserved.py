@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from shoal.access.view import Pools
 from shoal.errors import InvalidInput
-from shoal.lake.lake import Lake
 from shoal.lake.pool_config import PoolConfig
 
 ACCESS = ".access"
@@ -21,6 +21,6 @@ def require_unreserved(name: str) -> None:
         raise InvalidInput(f"{name}: names of pools that begin with a dot are reserved (choose another)")
 
 
-def shown_pools(lake: Lake) -> list[PoolConfig]:
+def shown_pools(lake: Pools) -> list[PoolConfig]:
     """The pools that lists show, by name."""
     return [config for config in lake.configs() if not is_reserved(config.name)]

@@ -1,31 +1,75 @@
-"""A lake of which only some pools are seen. The others are not there: not in lists, not by name, not in errors."""
+"""The view of a lake that a caller gets. Pools that they may not read are not there: not in lists, names or errors.
+
+The view offers what `Pools` lists and nothing else: a new method of the lake is closed until it is added here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 from shoal.access.authors import default_author
 from shoal.errors import NotFound
 from shoal.ids import Id, to_text
-from shoal.lake.lake import Lake
+from shoal.lake.lake import Lake, LakeInfo
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
 from shoal.lang import plan
 from shoal.lang.walk import nodes
 from shoal.sources.policy import NO_SOURCES, SourcePolicy
-from shoal.storage.store import Listed
+from shoal.storage.store import Listed, ObjectStore
 
 
-def check_plan(lake: Lake, program: plan.Program, policy: SourcePolicy | None = None) -> None:
+class Pools(Protocol):
+    """What queries and verbs do with a lake in its store: all of it, or the view of a caller."""
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where the lake is."""
+
+    @property
+    def info(self) -> LakeInfo:
+        """Its id and the features of its format."""
+
+    def require_writable(self, to_free: bool = False) -> None:
+        """ReadOnly or Unsupported if the lake cannot be written to; `to_free` is for changes that only remove."""
+
+    def position(self) -> int:
+        """Where the journal of pools stands: while it does not move, names of pools mean the same."""
+
+    def configs(self) -> list[PoolConfig]:
+        """All pools, by name."""
+
+    def pool(self, name: str) -> Pool:
+        """A pool by its name or id."""
+
+    def create_pool(self, config: PoolConfig, op: Id | None = None) -> Pool:
+        """Create a pool."""
+
+    def rename_pool(self, old: str, name: str, op: Id | None = None) -> PoolConfig:
+        """Give a pool another name."""
+
+    def drop_pool(self, name: str, op: Id | None = None) -> PoolConfig:
+        """Remove a pool with all that is in it."""
+
+    def remove(self, objects: Iterable[Listed]) -> None:
+        """Delete objects that nothing needs."""
+
+    def leftovers(self, grace: float) -> list[Listed]:
+        """Objects outside of all pools that are of no use and older than the grace period in seconds."""
+
+
+def check_plan(lake: Pools, program: plan.Program, policy: SourcePolicy | None = None) -> None:
     """Forbidden if a query reads files or URLs that it may not, or loads where it may not."""
     allowed = policy or policy_of(lake)
     if allowed is not None:
         for source in external_sources(program):
             allowed.require(source)
-    if isinstance(lake, VisibleLake):
-        for node in nodes(program):
-            if isinstance(node, plan.Load):
-                pool_to_load(lake, node.pool)
+    if isinstance(lake, Lake):
+        return
+    for node in nodes(program):
+        if isinstance(node, plan.Load):
+            pool_to_load(lake, node.pool)
 
 
 def external_sources(program: plan.Program) -> Iterator[str]:
@@ -38,26 +82,35 @@ def external_sources(program: plan.Program) -> Iterator[str]:
                 yield url
 
 
-def pool_to_load(lake: Lake, name: str) -> Pool:
+def pool_to_load(lake: Pools, name: str) -> Pool:
     """The pool that a query loads into, if it may."""
-    found = lake.pool(name)
-    if isinstance(lake, VisibleLake):
-        lake.require_load(to_text(found.config.id), name)
-    return found
+    pool = lake.pool(name)
+    match lake:
+        case Lake():
+            return pool
+        case VisibleLake():
+            lake.require_load(to_text(pool.config.id), name)
+            return pool
+    raise NotFound(f"{name}: pool not found")
 
 
-def policy_of(lake: Lake) -> SourcePolicy | None:
-    """What queries of a lake may read beside its pools; None if that is anything."""
-    return lake.sources if isinstance(lake, VisibleLake) else None
+def policy_of(lake: Pools) -> SourcePolicy | None:
+    """What queries may read beside pools; None means anything, which holds for a lake without a view only."""
+    match lake:
+        case Lake():
+            return None
+        case VisibleLake():
+            return lake.sources
+    return NO_SOURCES
 
 
-def author_of(lake: Lake) -> str:
-    """Who loads when a query does and names nobody."""
+def author_of(lake: Pools) -> str:
+    """The author of a load by a query that names none."""
     return (lake.author if isinstance(lake, VisibleLake) else None) or default_author()
 
 
-class VisibleLake(Lake):
-    """A lake behind two questions: is the pool of this id to be seen, and may a query load into it?"""
+class VisibleLake:
+    """A lake behind two questions: may the caller see the pool of this id, and may a query load into it?"""
 
     def __init__(
         self,
@@ -67,24 +120,31 @@ class VisibleLake(Lake):
         sources: SourcePolicy = NO_SOURCES,
         author: str | None = None,
     ) -> None:
-        super().__init__(whole.store, whole.info)
         self._whole = whole
         self._is_visible = is_visible
         self.require_load = require_load
-        """Is given the id of a pool and the name by which it was asked for; raises if nothing may be loaded there."""
+        """Called with the id of a pool and the name in the request; raises if nothing may be loaded there."""
         self.sources = sources
         """What queries may read beside pools."""
         self.author = author
-        """Who loads, where a query does not say; None is the user of this process."""
+        """The author of loads by queries that name none; None is the user of this process."""
+
+    @property
+    def store(self) -> ObjectStore:
+        return self._whole.store
+
+    @property
+    def info(self) -> LakeInfo:
+        return self._whole.info
 
     def configs(self) -> list[PoolConfig]:
         return [config for config in self._whole.configs() if self._is_visible(to_text(config.id))]
 
     def pool(self, name: str) -> Pool:
-        found = self._whole.pool(name)
-        if not self._is_visible(to_text(found.config.id)):
+        pool = self._whole.pool(name)
+        if not self._is_visible(to_text(pool.config.id)):
             raise NotFound(f"{name}: pool not found")
-        return found
+        return pool
 
     def require_writable(self, to_free: bool = False) -> None:
         self._whole.require_writable(to_free)
@@ -105,5 +165,5 @@ class VisibleLake(Lake):
         self._whole.remove(objects)
 
     def leftovers(self, grace: float) -> list[Listed]:
-        """Of the whole lake: the folder of a pool that is not seen is no leftover."""
+        """Of the whole lake: the folder of a hidden pool is not a leftover."""
         return self._whole.leftovers(grace)

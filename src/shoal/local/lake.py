@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from shoal.access.authors import default_author
+from shoal.access.view import Pools
 from shoal.api.branch import Branch
 from shoal.api.lake import Lake
 from shoal.api.requests import Note, Op, R, Request
@@ -50,9 +51,9 @@ def create_local(uri: str) -> LocalLake:
 class LocalLake(Lake):
     """A lake in a store that this process can reach."""
 
-    def __init__(self, root: lake.Lake) -> None:
+    def __init__(self, root: Pools) -> None:
         self.root = root
-        """The lake in its store."""
+        """The lake in its store, or the part of it that a caller may see."""
         self._pools: dict[str, pools.Pool] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -88,6 +89,12 @@ class LocalLake(Lake):
         """A pool to change, if the lake can be written to; `to_free` is for changes that only remove."""
         self.root.require_writable(to_free)
         return self.opened(name)
+
+
+def whole(local: LocalLake) -> lake.Lake:
+    """All of a lake, of which nothing is hidden."""
+    assert isinstance(local.root, lake.Lake)
+    return local.root
 
 
 def stored(handle: Branch) -> pools.Pool:

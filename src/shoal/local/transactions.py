@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Self
 
+from shoal.access.view import Pools
 from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.api.requests import NO_NOTE, Note, Op
 from shoal.api.results import Results
@@ -15,7 +16,7 @@ from shoal.ids import Id, to_text
 from shoal.lake import changes, rewriting, sessions
 from shoal.lake.actions import NOTHING, Patch, patch_of
 from shoal.lake.keys import KeyRange
-from shoal.lake.lake import Lake, open_at
+from shoal.lake.lake import open_at
 from shoal.lake.pools import Pool
 from shoal.lake.sessions import Session
 from shoal.local.commits import object_ids
@@ -38,7 +39,7 @@ def begin(lake: LocalLake, request: Begin) -> LocalTransaction:
 class LocalTransaction(Transaction):
     """A session on a branch, with what it takes to write."""
 
-    def __init__(self, lake: Lake, pool: Pool, session: Session) -> None:
+    def __init__(self, lake: Pools, pool: Pool, session: Session) -> None:
         self._lake = lake
         self._pool = pool
         self.session = session

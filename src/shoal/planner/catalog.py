@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from shoal.access.reserved import shown_pools
+from shoal.access.view import Pools
 from shoal.ids import Id, to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN
 from shoal.lake.commits import show_actions, show_commit
 from shoal.lake.keys import KeyRange
-from shoal.lake.lake import Lake
 from shoal.lake.objects import show_object
 from shoal.lake.pool_config import PoolConfig, show_config
 from shoal.lake.pools import Pool
@@ -34,7 +34,7 @@ Views = Mapping[tuple[Id, str], Id | None]
 class LakeCatalog:
     """The catalog of a lake for one query."""
 
-    def __init__(self, lake: Lake, head: tuple[str, str] | None = None, views: Views | None = None) -> None:
+    def __init__(self, lake: Pools, head: tuple[str, str] | None = None, views: Views | None = None) -> None:
         self._lake = lake
         self._views = views or {}
         self._resolved: dict[tuple[str, str], str] = {}
@@ -76,16 +76,16 @@ def _info(config: PoolConfig) -> PoolInfo:
 
 # ---- metadata as sources
 
-LakeMeta = Callable[[Lake], Iterator[Value]]
+LakeMeta = Callable[[Pools], Iterator[Value]]
 PoolMeta = Callable[[Pool], Iterator[Value]]
 CommitMeta = Callable[[Pool, Id | None, KeyRange], Iterator[Value]]
 
 
-def _pools(lake: Lake) -> Iterator[Value]:
+def _pools(lake: Pools) -> Iterator[Value]:
     return map(show_config, shown_pools(lake))
 
 
-def _all_branches(lake: Lake) -> Iterator[Value]:
+def _all_branches(lake: Pools) -> Iterator[Value]:
     for config in shown_pools(lake):
         yield from _branches(lake.pool(config.name))
 

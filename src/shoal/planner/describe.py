@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from shoal.access.view import Pools
 from shoal.api.infos import Channel, Description, ReadPool
-from shoal.lake.lake import Lake
 from shoal.lang import ast, plan
 from shoal.lang.parser import parse_source
 from shoal.lang.source import Part, Source
@@ -17,7 +17,7 @@ _MAIN = "main"
 """Operators that change neither the order of values nor the fields that it is by."""
 
 
-def describe(lake: Lake, question: Question) -> Description:
+def describe(lake: Pools, question: Question) -> Description:
     """What a query reads, and what comes out."""
     program = compile_question(lake, question)
     is_inferred = question.head is not None and not _has_source(question.program)

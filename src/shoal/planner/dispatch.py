@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shoal.access.view import Pools
 from shoal.engines.physical import PhysicalPlan
-from shoal.lake.lake import Lake
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Warn
 from shoal.lang import plan
@@ -66,7 +66,7 @@ class Dispatched:
 
 
 def dispatch(
-    lake: Lake,
+    lake: Pools,
     program: plan.Program,
     engine: Engine,
     warn: Warn | None = None,
@@ -116,7 +116,7 @@ class _Dispatcher:
 
     def __init__(
         self,
-        lake: Lake,
+        lake: Pools,
         engine: Engine,
         funcs: tuple[plan.Func, ...],
         warn: Warn | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from shoal.access.view import author_of, check_plan, policy_of, pool_to_load
+from shoal.access.view import Pools, author_of, check_plan, policy_of, pool_to_load
 from shoal.api.options import Memory, ReadOptions, Watch
 from shoal.engines.interp.engine import evaluate, run_program
 from shoal.engines.interp.environment import Run, memory_within
@@ -15,7 +15,6 @@ from shoal.frames.results import Results
 from shoal.lake import changes
 from shoal.lake.branches import MAIN
 from shoal.lake.commits import Note
-from shoal.lake.lake import Lake
 from shoal.lang import plan
 from shoal.lang.compile import compile_source, stands_alone
 from shoal.lang.source import Part, Source
@@ -59,13 +58,13 @@ class Question:
     """What it may read besides pools; None is the policy of the lake: anything, unless it is behind a service."""
 
 
-def explain(lake: Lake, question: Question) -> tuple[Decision, ...]:
+def explain(lake: Pools, question: Question) -> tuple[Decision, ...]:
     """What would be read, and by which engine."""
     program = compile_question(lake, question)
     return dispatch(lake, program, named_engine(question.engine), is_explained=True).decisions
 
 
-def compile_question(lake: Lake, question: Question) -> plan.Program:
+def compile_question(lake: Pools, question: Question) -> plan.Program:
     """The plan of a query, in which each pool is at one commit."""
     return _compile(lake, _source(question), question)[0]
 
@@ -74,7 +73,7 @@ def _source(question: Question) -> Source:
     return Source([*map(read_part, question.includes), Part("", question.program)])
 
 
-def _compile(lake: Lake, source: Source, question: Question) -> tuple[plan.Program, LakeCatalog]:
+def _compile(lake: Pools, source: Source, question: Question) -> tuple[plan.Program, LakeCatalog]:
     catalog = LakeCatalog(lake, question.head, question.views)
     compiled = compile_source(source, evaluate, catalog)
     check_plan(lake, compiled, question.policy)
@@ -83,7 +82,7 @@ def _compile(lake: Lake, source: Source, question: Question) -> tuple[plan.Progr
     return compiled, catalog
 
 
-def prepare(lake: Lake, question: Question) -> Dispatched:
+def prepare(lake: Pools, question: Question) -> Dispatched:
     """The physical plan of a query, from the plan cache if it is there."""
     engine = named_engine(question.engine)
     source = _source(question)
@@ -101,13 +100,13 @@ def prepare(lake: Lake, question: Question) -> Dispatched:
     return dispatched
 
 
-def run_compiled(lake: Lake, question: Question, compiled: plan.Program) -> Results:
+def run_compiled(lake: Pools, question: Question, compiled: plan.Program) -> Results:
     """The results of a query that is compiled already."""
     engine = named_engine(question.engine)
     return run_dispatched(lake, question, dispatch(lake, compiled, engine, question.on_warning, question.on_read))
 
 
-def run_dispatched(lake: Lake, question: Question, dispatched: Dispatched) -> Results:
+def run_dispatched(lake: Pools, question: Question, dispatched: Dispatched) -> Results:
     """The results of a physical plan."""
     policy = question.policy or policy_of(lake)
     open_other = lake_opener(lake, question.options, question.on_warning, question.on_read, question.watch, policy)
@@ -132,7 +131,7 @@ def _memory(question: Question, program: plan.Program) -> Memory:
     return (question.memory or Memory()) if limit is None else memory_within(limit, program)
 
 
-def _load(lake: Lake, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:
+def _load(lake: Pools, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:
     """The operator `load`: commits all values at once and yields the id of the commit; without values, nothing."""
     lake.require_writable()
     pool = pool_to_load(lake, op.pool)

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shoal.access.view import Pools
 from shoal.api.commitish import parse_head
 from shoal.api.options import Statistics
 from shoal.engines.stopping import NEVER, Stop, results_stopped_by, stopped_by
 from shoal.errors import NotFound
 from shoal.frames.results import Results
 from shoal.ids import Id
-from shoal.lake.lake import Lake
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Warn
 from shoal.lazy import lazy, load
@@ -40,7 +40,7 @@ else:
     spark_dataframes = lazy("shoal.planner.spark_dataframes")
 
 
-def ask(lake: Lake, question: Question) -> Results:
+def ask(lake: Pools, question: Question) -> Results:
     """The results of a query in the language."""
     with stopped_by(question.stop):
         dispatched = prepare(lake, question)
@@ -51,14 +51,14 @@ def ask(lake: Lake, question: Question) -> Results:
     return results
 
 
-def _dataframe(lake: Lake, question: Question, times: str) -> DataFrame:
+def _dataframe(lake: Pools, question: Question, times: str) -> DataFrame:
     return spark_dataframes.frame_of_program(lake, question, compile_question(lake, question), times)
 
 
 # ---- SQL
 
 
-def ask_sql(lake: Lake, text: str, engine: str | None, warn: Warn | None, stop: Stop = NEVER) -> Results:
+def ask_sql(lake: Pools, text: str, engine: str | None, warn: Warn | None, stop: Stop = NEVER) -> Results:
     """The results of an SQL statement."""
     statistics = Statistics()
     with stopped_by(stop):
@@ -77,7 +77,7 @@ class _Read:
 
 
 def _answer(
-    lake: Lake, statement: statements.Statement, name: str | None, warn: Warn | None, statistics: Statistics
+    lake: Pools, statement: statements.Statement, name: str | None, warn: Warn | None, statistics: Statistics
 ) -> Iterator[Value]:
     reads = _reads(lake, statement)
     engine = for_statement(name, sum(read.pruned.size for read in reads), statement.is_description)
@@ -98,7 +98,7 @@ def _count(statistics: Statistics, tables: list[list[Source]]) -> None:
         statistics.bytes_matched += source.size
 
 
-def _reads(lake: Lake, statement: statements.Statement) -> list[_Read]:
+def _reads(lake: Pools, statement: statements.Statement) -> list[_Read]:
     """What a statement reads; each pool is at one commit however often it is named."""
     commits: dict[str, tuple[Pool, Id | None]] = {}
     reads = []
@@ -112,7 +112,7 @@ def _reads(lake: Lake, statement: statements.Statement) -> list[_Read]:
     return reads
 
 
-def _pool(lake: Lake, use: statements.Use) -> Pool:
+def _pool(lake: Pools, use: statements.Use) -> Pool:
     """The pool of a table; unless the name is quoted, upper and lower case are the same."""
     name = parse_head(use.name)[0]
     try:

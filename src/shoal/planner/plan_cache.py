@@ -12,7 +12,7 @@ from threading import Lock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from shoal.lake.lake import Lake
+from shoal.access.view import Pools
 from shoal.planner.dispatch import Dispatched
 from shoal.planner.engine_choice import Engine
 
@@ -36,11 +36,11 @@ class _Entry:
     positions: tuple[tuple[str, int], ...]
 
 
-_entries: WeakKeyDictionary[Lake, OrderedDict[Key, _Entry]] = WeakKeyDictionary()
+_entries: WeakKeyDictionary[Pools, OrderedDict[Key, _Entry]] = WeakKeyDictionary()
 _lock = Lock()
 
 
-def find(lake: Lake, key: Key) -> Dispatched | None:
+def find(lake: Pools, key: Key) -> Dispatched | None:
     """The plan of a query, if compiling it now would give the same."""
     with _lock:
         entry = _entries.get(lake, OrderedDict()).get(key)
@@ -51,7 +51,7 @@ def find(lake: Lake, key: Key) -> Dispatched | None:
     return entry.plan if is_valid else None
 
 
-def keep(lake: Lake, key: Key, plan: Dispatched, positions: Mapping[str, int]) -> None:
+def keep(lake: Pools, key: Key, plan: Dispatched, positions: Mapping[str, int]) -> None:
     """Keep a plan, unless each run has to warn of purged data."""
     if any(lake.pool(name).refs().purged() for name in positions if name):
         return
@@ -62,5 +62,5 @@ def keep(lake: Lake, key: Key, plan: Dispatched, positions: Mapping[str, int]) -
             entries.popitem(last=False)
 
 
-def _position(lake: Lake, pool: str) -> int:
+def _position(lake: Pools, pool: str) -> int:
     return lake.pool(pool).journal.read().position if pool else lake.position()

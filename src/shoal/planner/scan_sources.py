@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from shoal.access.view import Pools
 from shoal.api.options import ReadOptions, Watch
 from shoal.errors import Unsupported
 from shoal.formats.detect import read_source
 from shoal.ids import Id, parse
 from shoal.lake.keys import KeyRange
-from shoal.lake.lake import Lake
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Warn, scan, scan_objects
@@ -26,7 +26,7 @@ OnRead = Callable[[Id, KeyRange], None]
 
 
 def lake_opener(
-    lake: Lake,
+    lake: Pools,
     options: ReadOptions,
     warn: Warn | None,
     on_read: OnRead | None = None,
@@ -80,7 +80,7 @@ def commit_of(text: str) -> Id | None:
     return None if ident == NO_ID else ident
 
 
-def _open_meta(lake: Lake, source: plan.MetaScan) -> Iterator[Value]:
+def _open_meta(lake: Pools, source: plan.MetaScan) -> Iterator[Value]:
     if not source.pool:
         return LAKE_METAS[source.meta](lake)
     pool = lake.pool(source.pool)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from shoal import errors
+from shoal.access.view import Pools
 from shoal.engines.spark.jobs import TASKS_PER_CORE, reason_of, stoppable
 from shoal.engines.spark.session import spark_session, when_opened
 from shoal.engines.stopping import current
@@ -18,7 +19,6 @@ from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.statements import Statement
 from shoal.engines.units import Source
 from shoal.errors import InvalidInput, ShoalError, StorageFailure, Unsupported
-from shoal.lake.lake import Lake
 from shoal.lang import plan
 from shoal.lazy import lazy
 from shoal.planner.execute import Question
@@ -91,7 +91,7 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def frame_of_program(lake: Lake, question: Question, program: plan.Program, times: str) -> DataFrame:
+def frame_of_program(lake: Pools, question: Question, program: plan.Program, times: str) -> DataFrame:
     """What a program gives, computed by tasks."""
     style = style_of(times)
     require_reach(lake.store.uri)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from shoal.access.view import policy_of
+from shoal.access.view import Pools, policy_of
 from shoal.engines.duckdb.runner import Compiled
 from shoal.engines.interp.type_names import needs_names
 from shoal.engines.spark.runner import packed
@@ -26,7 +26,7 @@ from shoal.engines.tables.plain import SPARK, SPARK_INTEGERS, Style
 from shoal.engines.tables.statements import Condition
 from shoal.engines.units import Scan, Source
 from shoal.errors import InvalidInput
-from shoal.lake.lake import Lake, open_at
+from shoal.lake.lake import open_at
 from shoal.lake.scans import Warn
 from shoal.lang import plan
 from shoal.lang.walk import nodes
@@ -88,7 +88,7 @@ def _packs(sources: Sequence[Source], count: int) -> list[tuple[Source, ...]]:
     return [tuple(s for run in pack for s in run) for pack in packed([(s,) for s in sources], count)]
 
 
-def plan_program(lake: Lake, question: Question, program: plan.Program, style: Style, count: int) -> SparkPlan:
+def plan_program(lake: Pools, question: Question, program: plan.Program, style: Style, count: int) -> SparkPlan:
     """What a program gives."""
     if any(isinstance(node, plan.Load) for node in nodes(program)):
         raise InvalidInput("a program that loads cannot be a DataFrame, which may be computed any number of times")
@@ -99,7 +99,7 @@ def plan_program(lake: Lake, question: Question, program: plan.Program, style: S
     return SparkPlan(form, (RunProgram(form, lake.store.uri, program, question.policy or policy_of(lake)),))
 
 
-def _in_tasks(lake: Lake, question: Question, program: plan.Program, style: Style, count: int) -> SparkPlan | None:
+def _in_tasks(lake: Pools, question: Question, program: plan.Program, style: Style, count: int) -> SparkPlan | None:
     """The plan of a program that takes the rows of one pool one by one; None for others."""
     source, ops = program.body[0], program.body[1:]
     if not isinstance(source, plan.PoolScan):
@@ -132,7 +132,7 @@ def _is_row_wise(ops: plan.Seq, program: plan.Program) -> bool:
     return all(op.traits.is_row_wise for op in ops)
 
 
-def _found_form(lake: Lake, question: Question, program: plan.Program, style: Style) -> TableForm:
+def _found_form(lake: Pools, question: Question, program: plan.Program, style: Style) -> TableForm:
     """The form of what a program gives, by running it."""
     quiet = replace(question, on_debug=None, on_warning=None, watch=None)
     shapes: dict[t.Type, None] = {}

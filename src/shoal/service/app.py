@@ -24,6 +24,7 @@ from shoal.api.requests import Need
 from shoal.errors import InvalidInput, NotFound, ShoalError
 from shoal.formats.registry import by_name
 from shoal.ids import new, parse, to_text
+from shoal.local.lake import whole
 from shoal.model.values import Value
 from shoal.service import failures, openapi
 from shoal.service.answers import Answer, EventStream, Streaming, Text
@@ -216,7 +217,7 @@ def _is_done(call: Call, route: Route) -> bool:
     request = route.request
     if request is None or not request.http.outlives_pool:
         return False
-    keyed, root = call.keyed(), call.service.lake.root
+    keyed, root = call.keyed(), whole(call.service.lake)
     op = None if keyed is None else keyed.begun(root.store)
     if op is None or not root.has_done(parse(op)):
         return False

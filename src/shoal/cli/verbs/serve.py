@@ -13,6 +13,7 @@ from shoal.cli.lake_flags import LAKE_FLAGS, lake_location
 from shoal.cli.log_flags import LOG_FLAGS, open_log
 from shoal.errors import InvalidInput, NotFound, StorageFailure
 from shoal.lazy import lazy
+from shoal.local.lake import whole
 from shoal.local.opening import LocalLake, create_local, open_local
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def run(args: Parsed) -> None:
             args["manage"],
         )
         lake = _open(lake_location(args))
-        lake.root.groups_loads = args["groupcommit"]
+        whole(lake).groups_loads = args["groupcommit"]
         server.serve(state.Service(lake, chosen, auth, log), how)
 
 

@@ -10,7 +10,7 @@ from shoal.access.view import VisibleLake
 from shoal.api.access import Verb
 from shoal.errors import Forbidden, NotFound
 from shoal.local.access import LocalAccess
-from shoal.local.lake import LocalLake
+from shoal.local.lake import LocalLake, whole
 from shoal.service.auth.identity import Identity
 
 _MOST_VIEWS = 256
@@ -55,7 +55,7 @@ class Access:
             if key not in self._views:
                 self._views[key] = LocalLake(
                     VisibleLake(
-                        lake.root,
+                        whole(lake),
                         # As it is then: a transaction holds on to the view in which it was begun.
                         lambda pool_id: self.may(identity, pool_id, "read"),
                         lambda pool_id, name: self.require(identity, pool_id, "write", name),

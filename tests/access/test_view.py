@@ -1,0 +1,89 @@
+"""The view of a lake that a caller gets is closed but for what it lists."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import pytest
+
+from shoal.access.view import Pools, VisibleLake, policy_of, pool_to_load
+from shoal.errors import NotFound
+from shoal.ids import new, to_text
+from shoal.lake import lake
+from shoal.lake.keys import parse_sort_key
+from shoal.lake.lake import Lake
+from shoal.lake.pool_config import PoolConfig
+from shoal.sources.policy import NO_SOURCES
+from shoal.storage.memory import MemoryStore
+
+OWN = {"author", "require_load", "sources"}
+"""What a view has beside the protocol: the rules of its caller."""
+
+
+def refuse(pool_id: str, name: str) -> None:
+    raise AssertionError(f"{name} was to be loaded into")
+
+
+@pytest.fixture
+def whole() -> Lake:
+    made = lake.create(MemoryStore())
+    for name in ("hidden", "seen"):
+        made.create_pool(PoolConfig(new(), name, parse_sort_key("k")))
+    return made
+
+
+@pytest.fixture
+def view(whole: Lake) -> VisibleLake:
+    seen = to_text(whole.pool("seen").config.id)
+    return VisibleLake(whole, lambda pool_id: pool_id == seen, refuse)
+
+
+def public_names(thing: object) -> set[str]:
+    return {name for name in dir(thing) if not name.startswith("_")}
+
+
+def test_a_view_has_what_the_protocol_lists_and_nothing_else(view: VisibleLake) -> None:
+    assert public_names(view) - OWN == public_names(Pools)
+
+
+def test_a_method_of_the_lake_that_nobody_thought_of_is_closed(
+    view: VisibleLake, whole: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lake, "read_everything", lambda self: list(self.configs()), raising=False)
+    assert len(whole.read_everything()) == 2  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError):
+        view.read_everything()  # type: ignore[attr-defined]
+    assert not isinstance(view, Lake)
+
+
+def test_every_method_that_names_a_pool_refuses_one_that_is_hidden(view: VisibleLake, whole: Lake) -> None:
+    ident = to_text(whole.pool("hidden").config.id)
+    calls: dict[str, Callable[[str], object]] = {
+        "pool": lambda name: view.pool(name),
+        "rename_pool": lambda name: view.rename_pool(name, "other"),
+        "drop_pool": lambda name: view.drop_pool(name),
+    }
+    named = {
+        name
+        for name, method in inspect.getmembers(Pools, inspect.isfunction)
+        if {"name", "old"} & set(inspect.signature(method).parameters)
+    }
+    assert named == set(calls)
+    for call in calls.values():
+        for name in ("hidden", ident):
+            with pytest.raises(NotFound, match="pool not found"):
+                call(name)
+    assert [config.name for config in view.configs()] == ["seen"]
+    assert [config.name for config in whole.configs()] == ["hidden", "seen"]
+
+
+def test_a_lake_of_an_unknown_kind_reads_no_sources_and_loads_nowhere(view: VisibleLake) -> None:
+    class Stranger:
+        def pool(self, name: str) -> object:
+            return view.pool(name)
+
+    stranger: Pools = Stranger()  # type: ignore[assignment]
+    assert policy_of(stranger) is NO_SOURCES
+    with pytest.raises(NotFound):
+        pool_to_load(stranger, "seen")
