@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from shoal.engines.interp.engine import evaluate
 from shoal.engines.interp.expressions.access import is_integer
+from shoal.engines.interp.functions.network import URI
 from shoal.engines.interp.functions.records import PATHS
-from shoal.engines.interp.functions.uris import URI
 from shoal.engines.sql import build
 from shoal.engines.sql.formulas import Result, computed, is_text_error
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, Rec, always, is_error

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shoal.engines.interp.environment import Env, Eval
-from shoal.engines.interp.functions.coercions import wrap
+from shoal.engines.interp.functions.arguments import wrap
 from shoal.model import types as t
 from shoal.model.extent import MAX_TEXT, TOO_LONG
 from shoal.model.literals import round_float

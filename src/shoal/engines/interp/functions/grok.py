@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import count
 from typing import NamedTuple
 
-from shoal.engines.interp.functions.failures import failure
+from shoal.engines.interp.functions.arguments import failure
 from shoal.engines.interp.functions.grok_patterns import PATTERNS
 from shoal.errors import InvalidInput
 from shoal.lang.regexps import Regexp, compile_regexp

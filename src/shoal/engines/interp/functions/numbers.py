@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from shoal.engines.interp.functions.coercions import amount, to_float, to_int, to_uint, wrap
-from shoal.engines.interp.functions.failures import failure
+from shoal.engines.interp.functions.arguments import amount, failure, to_float, to_int, to_uint, wrap
 from shoal.model import types as t
 from shoal.model.values import Value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from shoal.engines.interp.functions.failures import failure, quoted
+from shoal.engines.interp.functions.arguments import failure, quoted
 from shoal.engines.interp.functions.strings import STRINGS
 from shoal.errors import InvalidInput
 from shoal.model import types as t

@@ -1,15 +1,18 @@
-"""Functions over types and their names."""
+"""Functions about types, casts and shapes, and those that take values of any type."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from shoal.engines.interp.functions.failures import BAD_TYPE_VALUE, failure
+from shoal.engines.interp.functions.arguments import BAD_TYPE_VALUE, failure
 from shoal.errors import InvalidInput
+from shoal.model import shape as shapes
 from shoal.model import types as t
-from shoal.model.parse import parse_type
-from shoal.model.values import FALSE, MISSING, TRUE, Value, string
+from shoal.model.cast import cast_named
+from shoal.model.order import compare_values
+from shoal.model.parse import ParseError, Parser, parse_type
+from shoal.model.values import FALSE, MISSING, NULL, TRUE, Value, int64, is_missing, is_quiet, string
 
 Names: TypeAlias = Mapping[str, t.Type]
 """The named types that a query has met in its data, by name."""
@@ -80,3 +83,115 @@ def _parsed(text: str, names: Names) -> t.Type | None:
         return parse_type(text)
     except (InvalidInput, ValueError):
         return names.get(text)
+
+
+_NOT_A_TYPE = "shaper type argument is not a type"
+
+
+def cast(value: Value, to: Value) -> Value:
+    """`cast("1", <int64>)` is 1; with a string, the value's type gets that name: `cast(1, "port")` is `1(=port)`."""
+    if to.type.under is t.STRING:
+        return cast_named(value, to.data or "")
+    return _shaped(shapes.cast, value, to)
+
+
+def crop(value: Value, to: Value) -> Value:
+    """`crop({a:1,b:2}, <{a:int64}>)` is `{a:1}`."""
+    return _shaped(shapes.crop, value, to)
+
+
+def fill(value: Value, to: Value) -> Value:
+    """`fill({a:1}, <{a:int64,b:string}>)` is `{a:1,b:null(string)}`."""
+    return _shaped(shapes.fill, value, to)
+
+
+def fit(value: Value, to: Value) -> Value:
+    """Crop and fill: `fit({a:1,b:2}, <{a:int64,c:ip}>)` is `{a:1,c:null(ip)}`."""
+    return _shaped(shapes.fit, value, to)
+
+
+def order(value: Value, to: Value) -> Value:
+    """`order({b:1,a:2}, <{a:int64}>)` is `{a:2,b:1}`."""
+    return _shaped(shapes.order, value, to)
+
+
+def shape(value: Value, to: Value) -> Value:
+    """Cast, fill and order: `shape({b:"1"}, <{a:ip,b:int64}>)` is `{a:null(ip),b:1}`."""
+    return _shaped(shapes.shape, value, to)
+
+
+def _shaped(rule: Callable[[Value, t.Type], Value], value: Value, to: Value) -> Value:
+    if to.type.under is not t.TYPE:
+        return failure(_NOT_A_TYPE, to)
+    return BAD_TYPE_VALUE if to.data is None else rule(value, to.data)
+
+
+def parse_zson(text: Value) -> Value:
+    """The value a text spells: `parse_zson("{a:1}")` is `{a:1}`. What follows the first value does not count."""
+    if text.type.under is not t.STRING:
+        return failure("parse_zson: string arg required", text)
+    if text.data is None:
+        return NULL
+    parser = Parser(text.data)
+    try:
+        parser.skip()
+        start = parser.pos
+        return parser.value() or NULL
+    except ParseError as e:
+        message = "ZSON syntax error" if e.position == start else str(e)
+        return failure(f"parse_zson: {message}", text)
+    except (InvalidInput, ValueError) as e:
+        return failure(f"parse_zson: {e}", text)
+
+
+_SIZED = frozenset((t.BYTES, t.IP, t.NET))
+
+
+def coalesce(*values: Value) -> Value:
+    """The first value that is neither null nor missing nor quiet; null if there is none."""
+    for value in values:
+        under = value.under()
+        if under.data is not None and not is_missing(under) and not is_quiet(under):
+            return value
+    return NULL
+
+
+def compare(a: Value, b: Value, nulls_max: Value | None = None) -> Value:
+    """-1, 0 or 1 over values of any types: `compare(1, "a")` is -1."""
+    if nulls_max is None:
+        return int64(compare_values(a, b))
+    if nulls_max.type.under is not t.BOOL:
+        return failure("compare: nullsMax arg is not bool", nulls_max)
+    return int64(compare_values(a, b, bool(nulls_max.data)))
+
+
+def length(value: Value) -> Value:
+    """How many fields, elements or bytes: `len([1,2,3])` is 3, `len("é")` is 2, `len(null)` is 0."""
+    value = value.under()
+    typ, data = value.type, value.data
+    if isinstance(typ, t.Error):
+        return failure("len()", value)
+    if isinstance(typ, t.Record):
+        return int64(len(typ.fields))
+    if typ is t.TYPE:
+        return BAD_TYPE_VALUE if data is None else int64(_type_length(data))
+    if typ is t.STRING:
+        return int64(len((data or "").encode()))
+    if typ is t.NULL or typ in _SIZED or isinstance(typ, (t.Array, t.Set, t.Map)):
+        return int64(len(data or ()))
+    return failure("len: bad type", value)
+
+
+def _type_length(typ: t.Type) -> int:
+    """The fields of a record type, the members of a union, the symbols of an enum, of whatever is inside."""
+    match typ.under:
+        case t.Record() as kind:
+            return len(kind.fields)
+        case t.Union() as kind:
+            return len(kind.types)
+        case t.Enum() as kind:
+            return len(kind.symbols)
+        case t.Primitive():
+            return 1
+        case under:
+            return _type_length(under.children()[-1])
