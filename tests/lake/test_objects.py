@@ -15,8 +15,9 @@ from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
 from shoal.lake.reading import object_shapes, read_object
 from shoal.lake.row_form import segments
+from shoal.model import types as t
 from shoal.model.text import format_value
-from shoal.model.values import int64
+from shoal.model.values import Value, int64
 from shoal.storage.faults import FaultyStore
 from shoal.testing.queries import parse_values
 
@@ -125,3 +126,11 @@ def test_shapes_are_counted_in_the_metadata_or_by_reading(made: Lake, in_rows: N
     (many,) = write(pool, " ".join(f"{{k:1,f{i}:1}}" for i in range(100)))
     assert many.shapes is None
     assert len(list(object_shapes(pool.store, pool.prefix, pool.config.key, many))) == 100
+
+
+def test_row_groups_with_large_unsigned_keys_are_found_by_their_statistics(made: Lake) -> None:
+    pool = make(made)
+    (o,) = write(pool, "{k:1(uint64)} {k:18446744073709551615(uint64)}")
+    assert o.form is Form.COLUMNS
+    wanted = KeyRange(Bound(Value(t.UINT64, 1 << 63)))
+    assert "{k:18446744073709551615(uint64)}" in read(pool, o, wanted)

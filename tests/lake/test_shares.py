@@ -20,7 +20,8 @@ from shoal.lake.keys import compare_in
 from shoal.lake.lake import create
 from shoal.lake.objects import DataObject, Form, key_of
 from shoal.lake.pieces import Piece, Slicing, slice_objects
-from shoal.local.lake import LocalLake, stored
+from shoal.local.lake import stored
+from shoal.local.opening import LocalLake
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value
@@ -116,7 +117,7 @@ def test_objects_that_span_all_shares_are_read_once_to_be_sampled_and_once_to_be
     size = sum(o.value_size for o in held) // 10
     sizes: list[int] = []
 
-    def noted(share: shares.Share, pieces: Iterable[Piece] = ()) -> list[list[DataObject]]:
+    def noted(share: shares.KeyPartition, pieces: Iterable[Piece] = ()) -> list[list[DataObject]]:
         made = write(share, pieces)
         sizes.extend(sum(o.value_size for o in found) for found in made)
         return made

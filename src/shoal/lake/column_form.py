@@ -24,7 +24,7 @@ from shoal.formats.columns.batches import Batch
 from shoal.formats.columns.fusion import TableColumns, to_batch
 from shoal.formats.columns.layouts import Layout, Leaf, layout_of
 from shoal.formats.columns.physical import from_arrow
-from shoal.lake.key_columns import Stretch
+from shoal.lake.key_columns import KeyInterval
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey
 from shoal.lake.objects import DataObject, Purged, key_of
 from shoal.lake.zones import ORDERED, Extent, pack
@@ -183,14 +183,14 @@ def read_batches(
             yield to_batch(layout, TableColumns(file.read_row_group(group, use_threads=False)))
 
 
-def read_stretch(store: ObjectStore, pool: str, key: SortKey, o: DataObject, stretch: Stretch) -> Iterator[Batch]:
-    """The rows of the row groups that may have a key in a stretch, nulls included."""
+def read_interval(store: ObjectStore, pool: str, key: SortKey, o: DataObject, interval: KeyInterval) -> Iterator[Batch]:
+    """The rows of the row groups that may have a key in an interval, nulls included."""
     name = key_of(pool, o)
     layout = object_layout(o)
     with _Checked(name):
         file = _open(store, name, o)
         for group, ends in enumerate(_group_ends(file, layout, key)):
-            if ends is None or stretch.may_hold(key.order, *ends):
+            if ends is None or interval.may_hold(key.order, *ends):
                 yield to_batch(layout, TableColumns(file.read_row_group(group, use_threads=False)))
 
 
@@ -244,16 +244,16 @@ def _group_ends(file: Any, layout: Layout, key: SortKey) -> list[tuple[Value, Va
     leaf = key_leaf(layout, key)
     if leaf is None or leaf.type not in ORDERED - t.FLOATS:  # of NaN, statistics say nothing
         return [None] * file.num_row_groups
-    place = _column_index(file, leaf)
-    made: list[tuple[Value, Value] | None] = []
+    column = _column_index(file, leaf)
+    ends: list[tuple[Value, Value] | None] = []
     for group in range(file.num_row_groups):
-        found = file.metadata.row_group(group).column(place).statistics
-        if found is None or not found.has_min_max or not found.has_null_count or found.null_count:
-            made.append(None)
+        statistics = file.metadata.row_group(group).column(column).statistics
+        if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
+            ends.append(None)
             continue
-        low, high = (Value(leaf.type, d) for d in from_arrow(leaf.type, pa.array([found.min, found.max])))
-        made.append((low, high) if key.order == "asc" else (high, low))
-    return made
+        low, high = _bounds(statistics, leaf)
+        ends.append((low, high) if key.order == "asc" else (high, low))
+    return ends
 
 
 def _open(store: ObjectStore, name: str, o: DataObject) -> Any:
@@ -350,8 +350,15 @@ def _column_index(file: Any, leaf: Leaf) -> int:
 def _may_hold(statistics: Any, leaf: Leaf, wanted: KeyRange) -> bool:
     if statistics is None or not statistics.has_min_max:
         return True
-    low, high = from_arrow(leaf.type, pa.array([statistics.min, statistics.max]))
-    return wanted.may_hold_between(Value(leaf.type, low), Value(leaf.type, high))
+    return wanted.may_hold_between(*_bounds(statistics, leaf))
+
+
+def _bounds(statistics: Any, leaf: Leaf) -> tuple[Value, Value]:
+    """The least and the greatest value of a column chunk."""
+    # Arrow would infer int64, which overflows for large unsigned numbers.
+    of_type = pa.uint64() if leaf.type.under is t.UINT64 else None
+    low, high = from_arrow(leaf.type, pa.array([statistics.min, statistics.max], of_type))
+    return Value(leaf.type, low), Value(leaf.type, high)
 
 
 # ---- for engines that read by themselves

@@ -35,7 +35,7 @@ def find_place(shape: t.Type, path: Path) -> Any:
     return SOMEWHERE if isinstance(shape.under, t.Union) else (places, shape)
 
 
-class Stretch(NamedTuple):
+class KeyInterval(NamedTuple):
     """Keys from one on up to another, which is not in it, in the order of the pool; None is the very end."""
 
     begin: Value | None = None
@@ -54,14 +54,14 @@ class Stretch(NamedTuple):
         )
 
 
-EVERYWHERE = Stretch()
+EVERYWHERE = KeyInterval()
 
 
-def rows_between(batch: Batch, key: SortKey, stretch: Stretch) -> Batch:
-    """The rows of a batch whose first keys are in a stretch."""
-    if stretch == EVERYWHERE:
+def rows_between(batch: Batch, key: SortKey, interval: KeyInterval) -> Batch:
+    """The rows of a batch whose first keys are in an interval."""
+    if interval == EVERYWHERE:
         return batch
-    return kept_rows(batch, [_is_between(part, key, stretch) for part in batch.parts])
+    return kept_rows(batch, [_is_between(part, key, interval) for part in batch.parts])
 
 
 def kept_rows(batch: Batch, masks: list[Any]) -> Batch:
@@ -77,18 +77,18 @@ def _taken(part: Part, rows: Rows, kept: Rows) -> Part:
     return Part(part.shape, part.column.take(pa.array(rows)), np.searchsorted(kept, part.rows[rows]))
 
 
-def _is_between(part: Part, key: SortKey, stretch: Stretch) -> Any:
+def _is_between(part: Part, key: SortKey, interval: KeyInterval) -> Any:
     place = find_place(part.shape, key.paths[0])
     if place is None:
-        return np.full(len(part.rows), stretch.holds(key.order, NULL))
-    ends = [end for end in stretch if end is not None]
+        return np.full(len(part.rows), interval.holds(key.order, NULL))
+    ends = [end for end in interval if end is not None]
     if place is not SOMEWHERE and _is_plain(place[1], ends):
         column = pc.struct_field(part.column, place[0]) if place[0] else part.column
         if not (pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py()):
-            return _compared(column, place[1], key.order, stretch)
+            return _compared(column, place[1], key.order, interval)
     get = getter(key.paths[0])
     values = (Value(part.shape, data) for data in from_arrow(part.shape, part.column))
-    return np.array([stretch.holds(key.order, get(value) or NULL) for value in values], bool)
+    return np.array([interval.holds(key.order, get(value) or NULL) for value in values], bool)
 
 
 def _is_plain(typ: t.Type, ends: list[Value]) -> bool:
@@ -97,10 +97,10 @@ def _is_plain(typ: t.Type, ends: list[Value]) -> bool:
     return is_alike and under in ORDERED
 
 
-def _compared(column: pa.Array, typ: t.Type, order: Order, stretch: Stretch) -> Any:
+def _compared(column: pa.Array, typ: t.Type, order: Order, interval: KeyInterval) -> Any:
     """Nulls are the greatest keys."""
     made = np.ones(len(column), bool)
-    for end, is_begin in ((stretch.begin, True), (stretch.end, False)):
+    for end, is_begin in ((interval.begin, True), (interval.end, False)):
         if end is None:
             continue
         limit = to_arrow(typ, [end.data])[0]

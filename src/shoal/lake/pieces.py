@@ -1,4 +1,4 @@
-"""Objects cut at keys: each is read once, and what lies between two keys goes in pieces to whoever writes it anew.
+"""Objects sliced at keys: each is read once, and the rows between two keys go in pieces to the worker that writes them.
 
 Slices of neighbours with the same layout are put together, so that pieces are large although objects may be small and
 cuts many.
@@ -28,7 +28,7 @@ HELD = 64 << 20
 """Bytes of slices that are put together."""
 
 
-class Placed(NamedTuple):
+class SliceInput(NamedTuple):
     """An object to cut."""
 
     others: int
@@ -41,7 +41,7 @@ class Slicing:
     """Objects to cut at the same keys."""
 
     pool: Pool
-    objects: tuple[Placed, ...]
+    objects: tuple[SliceInput, ...]
     edges: tuple[Value, ...]
 
 
@@ -60,7 +60,7 @@ class Piece(NamedTuple):
 
 
 def slice_objects(work: Slicing) -> Iterator[tuple[int, Piece]]:
-    """Pieces with the places of the stretches that they lie in: 0 is the one that ends with the first edge."""
+    """Pieces with the places of the intervals that they lie in: 0 is the one that ends with the first edge."""
     purged = frozenset(work.pool.refs().purged())
     for _, run in groupby(work.objects, lambda each: (each.others, column_form.object_layout(each.object))):
         held = _Held(len(work.edges) + 1)
@@ -74,7 +74,7 @@ def slice_objects(work: Slicing) -> Iterator[tuple[int, Piece]]:
 
 
 class _Held:
-    """Slices that wait to be put together, for each stretch."""
+    """Slices that wait to be put together, for each interval."""
 
     def __init__(self, count: int) -> None:
         self.size = 0

@@ -1,4 +1,4 @@
-"""Who does the work of writing data anew: this process, or others. The commit that adds it is always made here."""
+"""Workers that rewrite data: this process, or others. The commit that adds the result is always made here."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ class Run(Protocol):
     def __call__(self, work: Callable[[P], Iterable[R]], payloads: Sequence[P], /) -> Generator[R, None, None]: ...
 
 
-class Regroup(Protocol):
-    """The same in two steps: what the first makes of all payloads goes to the piles that it names by their places.
+class Shuffle(Protocol):
+    """Two-phase map: `part` emits (bucket, item); `join` runs once per bucket over its items, in payload order.
 
-    The second is called with each of the piles and with what is there: in the order of the payloads, and as it was
-    made. In between nothing is held in memory.
+    Between the phases nothing is held in memory.
     """
 
     def __call__(
@@ -34,37 +33,37 @@ class Regroup(Protocol):
         part: Callable[[P], Iterable[tuple[int, M]]],
         payloads: Sequence[P],
         join: Callable[[Q, Iterator[M]], Iterable[R]],
-        piles: Sequence[Q],
+        buckets: Sequence[Q],
         /,
     ) -> Generator[R, None, None]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Who does the work."""
+    """How work is run: in this process, or by tasks elsewhere."""
 
     run: Run
-    regroup: Regroup
+    shuffle: Shuffle
     count: int = 1
     """In how many parts it is best cut."""
     is_elsewhere: bool = False
 
 
 Choose = Callable[[int], Workers]
-"""Who does the work on so many bytes."""
+"""The workers for this number of bytes."""
 
 
 def in_packs(items: Sequence[P], sizes: Sequence[int], count: int) -> list[tuple[P, ...]]:
-    """Things in about so many packs of neighbours, of about the same size."""
+    """Items in about `count` packs of neighbours, of about the same size."""
     share = sum(sizes) / max(1, count)
     packs: list[list[P]] = []
-    held = 0
+    packed = 0
     for item, size in zip(items, sizes, strict=True):
-        if not packs or held >= share:
+        if not packs or packed >= share:
             packs.append([])
-            held = 0
+            packed = 0
         packs[-1].append(item)
-        held += size
+        packed += size
     return [tuple(pack) for pack in packs]
 
 
@@ -77,29 +76,29 @@ def _by_a_file(
     part: Callable[[P], Iterable[tuple[int, M]]],
     payloads: Sequence[P],
     join: Callable[[Q, Iterator[M]], Iterable[R]],
-    piles: Sequence[Q],
+    buckets: Sequence[Q],
 ) -> Generator[R, None, None]:
     with TemporaryFile() as file:
-        places: list[list[int]] = [[] for _ in piles]
-        for number, piece in _one_by_one(part, payloads):
-            places[number].append(_append(file, piece))
-        for number, pile in enumerate(piles):
-            yield from join(pile, _read_back(file, places[number]))
+        offsets: list[list[int]] = [[] for _ in buckets]
+        for number, item in _one_by_one(part, payloads):
+            offsets[number].append(_append(file, item))
+        for number, bucket in enumerate(buckets):
+            yield from join(bucket, _read_back(file, offsets[number]))
 
 
-def _append(file: IO[bytes], piece: Any) -> int:
-    place = file.tell()
+def _append(file: IO[bytes], item: Any) -> int:
+    offset = file.tell()
     try:
-        pickle.dump(piece, file)
+        pickle.dump(item, file)
     except OSError as e:
         reason = e.strerror or e
         raise StorageFailure(f"temporary file: {reason} (TMPDIR names a directory with more room)") from e
-    return place
+    return offset
 
 
-def _read_back(file: IO[bytes], places: list[int]) -> Iterator[Any]:
-    for place in places:
-        file.seek(place)
+def _read_back(file: IO[bytes], offsets: list[int]) -> Iterator[Any]:
+    for offset in offsets:
+        file.seek(offset)
         yield pickle.load(file)  # noqa: S301 - from this process
 
 

@@ -145,7 +145,7 @@ def check_pieces(lake: Lake, root: Path) -> None:
     files = set((root / "lake" / pool.id).glob("data/*"))
     cut = shares.cut
 
-    def cut_and_damaged(pool: Pool, objects: Sequence[DataObject], size: int) -> shares.Cut:
+    def cut_and_damaged(pool: Pool, objects: Sequence[DataObject], size: int) -> shares.Partitioning:
         """So that tasks find it, and not this process when it looks for keys."""
         made = cut(pool, objects, size)
         victim = next(path for path in files if path.stem == to_text(objects[7].id))
