@@ -8,8 +8,6 @@ from pathlib import Path
 
 import shoal
 
-LEGACY = ("lake/",)
-"""Packages that still have some."""
 ROOT = Path(shoal.__file__).parent
 
 
@@ -49,7 +47,7 @@ def imported_names(body: list[ast.stmt]) -> dict[str, str]:
 
 def test_only_the_lazy_loading_helper_imports_our_modules_by_name() -> None:
     places = [f"{path}:{call.lineno}" for path, tree in modules() for call in dynamic_imports(tree)]
-    assert [place for place in places if not place.startswith(("lazy.py:", *LEGACY))] == []
+    assert [place for place in places if not place.startswith("lazy.py:")] == []
 
 
 def test_each_lazy_module_is_declared_to_the_type_checker_and_the_layer_rules() -> None:
@@ -77,4 +75,4 @@ def test_no_function_imports_our_modules() -> None:
         for node in ast.walk(function)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("shoal")
     ]
-    assert [place for place in hidden if not place.startswith(LEGACY)] == []
+    assert hidden == []

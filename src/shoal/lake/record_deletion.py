@@ -1,4 +1,4 @@
-"""Objects without some of their rows, written anew in columns."""
+"""Deletion of records: objects are written again, in columns, without some of their rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Requests that may be repeated: which operation a key of a caller stands for, and what was asked under it.
 
 The id of an operation says when it was made, and so cannot be made of the key again. It is chosen when the key is first
-seen, and the record under the name of caller and key keeps it for whoever comes with that key later.
+seen, and the record under the name of caller and key keeps it for later requests with that key.
 """
 
 from __future__ import annotations
