@@ -57,8 +57,8 @@ class ShoalSource(DataSource):  # type: ignore[misc]
 
     pinned: str | None = None
     """The commit that is read, once it is known."""
-    made: str | None = None
-    """The plan of a query, which may have to be run to make it, so that it is made once."""
+    query_plan: str | None = None
+    """The plan of a query; planning may have to run the query, so it is done once."""
 
     @classmethod
     def name(cls) -> str:
@@ -69,7 +69,7 @@ class ShoalSource(DataSource):  # type: ignore[misc]
         """The columns."""
         plan = self.plan()
         if "query" in self.options:
-            self.made = plan.to_text()
+            self.query_plan = plan.to_text()
         return from_arrow_schema(plan.form.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -78,9 +78,9 @@ class ShoalSource(DataSource):  # type: ignore[misc]
 
     def plan(self, conditions: Sequence[Condition] = (), names: frozenset[str] | None = None) -> SparkPlan:
         """What there is to do, for rows that meet conditions; all columns, or some of them."""
-        made = self.options.get("plan") or self.made
-        if made is not None:
-            return SparkPlan.from_text(made)
+        text = self.options.get("plan") or self.query_plan
+        if text is not None:
+            return SparkPlan.from_text(text)
         lake = open_at(self._required("lake"))
         pool_name, commitish = parse_head(self._required("path"))
         pool = lake.pool(pool_name)

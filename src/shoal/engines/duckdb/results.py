@@ -66,12 +66,12 @@ def decode_groups(batch: pa.RecordBatch, summary: Summary, op: plan.Summarize) -
     is_flat = all(len(path) == 1 for path in paths)
     names = [path[0] for path in paths]
     for row, (key, code) in enumerate(zip(keys, codes, strict=True)):
-        made = [_partial(result, columns, row) for result in summary.combinations[code].results]
-        found = [*fields_of(key), *made]
+        partials = [_partial(result, columns, row) for result in summary.combinations[code].results]
+        fields = [*fields_of(key), *partials]
         if is_flat:
-            yield Value(t.record_of(tuple(names), tuple(v.type for v in found)), tuple(v.data for v in found))
+            yield Value(t.record_of(tuple(names), tuple(v.type for v in fields)), tuple(v.data for v in fields))
         else:
-            yield nested_record(list(zip(paths, found, strict=True)))
+            yield nested_record(list(zip(paths, fields, strict=True)))
 
 
 def fields_of(value: Value) -> list[Value]:

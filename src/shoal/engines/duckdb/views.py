@@ -120,15 +120,15 @@ class _Columns:
     def top(self) -> Iterator[tuple[str, Sql]]:
         form, source = self._form, self._source.root
         root = form.layout.root
-        found = False
+        has_value = False
         fields = {} if root.struct is None else root.struct.fields
         slots = [(slot, source_slot(source, name)) for name, slot in fields.items()]
         for slot, other in [*slots, (Slot(None, root.leaves), source)]:
             for name, sql in self._slot(slot, other):
                 if form.is_wanted(name):
-                    found = True
+                    has_value = True
                     yield name, sql
-        if not found:
+        if not has_value:
             yield form.schema.names[0], build.null("BOOLEAN")
 
     def _slot(self, target: Slot, source: Slot | None) -> Iterator[tuple[str, Sql]]:
@@ -159,8 +159,8 @@ class _Columns:
             for inner, slot in target.fields.items()
             for name, sql in self._slot(slot, source.fields.get(inner))
         ]
-        made = exp.Struct(expressions=fields)
-        return build.choose([(build.is_null(column), build.null(sql_type(wanted)))], made)
+        struct_sql = exp.Struct(expressions=fields)
+        return build.choose([(build.is_null(column), build.null(sql_type(wanted)))], struct_sql)
 
     def _is_plain(self, struct: Struct) -> bool:
         """Whether all that is in a struct is there as the table has it."""

@@ -75,7 +75,7 @@ def _digest(files: Iterable[Path], stat: bool = False) -> str:
 
 def _stamp(file: Path) -> str:
     try:
-        found = file.stat()
+        status = file.stat()
     except FileNotFoundError:
         return "-"
-    return f"{found.st_size} {found.st_mtime_ns}"
+    return f"{status.st_size} {status.st_mtime_ns}"

@@ -99,8 +99,8 @@ def _words(master: str | None) -> dict[str, object]:
 
 
 def _cores(master: str | None) -> int:
-    found = _LOCAL.fullmatch(master or "")
-    match found.groups() if found else ():
+    local = _LOCAL.fullmatch(master or "")
+    match local.groups() if local else ():
         case ("*", _, _):
             return os.cpu_count() or 1
         case (str(threads), _, _):
