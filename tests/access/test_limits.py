@@ -12,7 +12,7 @@ import pytest
 from shoal.access.limits import Gate, Limits, limited
 from shoal.engines.stopping import Stop
 from shoal.errors import InvalidInput, Stopped, TooMany
-from shoal.local.opening import LocalLake, create_local
+from shoal.local.lake import LocalLake, create_local
 from shoal.model.text import format_value
 from shoal.model.values import Value
 from shoal.testing.queries import asked_under

@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from shoal.local.access import LocalAccess
-from shoal.local.opening import open_local
+from shoal.local.lake import open_local
 from shoal.testing.shell import Shell
 
 SERVICE = "http://127.0.0.1:1"

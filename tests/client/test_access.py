@@ -14,7 +14,7 @@ from shoal.client.json_calls import JsonCalls
 from shoal.client.transport import Access
 from shoal.errors import AlreadyExists, Forbidden, InvalidInput, NotFound, Unauthenticated
 from shoal.local.access import LocalAccess
-from shoal.local.opening import create_local, open_local
+from shoal.local.lake import create_local, open_local
 from shoal.testing.services import Served, serving
 
 

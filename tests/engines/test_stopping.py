@@ -16,7 +16,7 @@ from shoal.api.results import Results
 from shoal.engines.duckdb.queries import query_batches
 from shoal.engines.stopping import NEVER, Stop, current, results_stopped_by, stopped_by
 from shoal.errors import ShoalError, Stopped
-from shoal.local.opening import LocalLake, create_local
+from shoal.local.lake import LocalLake, create_local
 from shoal.testing.queries import asked_under
 
 WIDTH, COUNT = 1000, 300

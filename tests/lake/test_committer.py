@@ -24,8 +24,7 @@ from shoal.lake.commits import Note
 from shoal.lake.committer import Change, Committer, Outcome
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
-from shoal.local.lake import stored
-from shoal.local.opening import create_local, open_local
+from shoal.local.lake import create_local, open_local, stored
 from shoal.storage.faults import Crash, Fault, FaultyStore
 from shoal.storage.memory import MemoryStore
 from shoal.storage.store import Created, ObjectStore

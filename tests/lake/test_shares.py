@@ -20,8 +20,7 @@ from shoal.lake.keys import compare_in
 from shoal.lake.lake import create
 from shoal.lake.objects import DataObject, Form, key_of
 from shoal.lake.pieces import Piece, Slicing, slice_objects
-from shoal.local.lake import stored
-from shoal.local.opening import LocalLake
+from shoal.local.lake import LocalLake, stored
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value

@@ -14,7 +14,7 @@ import shoal
 from shoal.errors import AlreadyExists, CorruptData, InvalidInput, NotFound, Unsupported
 from shoal.ids import new, to_text
 from shoal.local.access import LocalAccess
-from shoal.local.opening import LocalLake, create_local, open_local
+from shoal.local.lake import LocalLake, create_local, open_local
 
 
 @pytest.fixture

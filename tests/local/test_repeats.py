@@ -12,7 +12,7 @@ from shoal.api.pool import Pool as PoolHandle
 from shoal.errors import InvalidInput, NotFound, OutcomeUnknown
 from shoal.ids import new, to_text
 from shoal.lake.lake import Lake
-from shoal.local.opening import LocalLake, create_local
+from shoal.local.lake import LocalLake, create_local
 
 Act = Callable[[LocalLake, PoolHandle, str], object]
 

@@ -13,8 +13,7 @@ import pytest
 
 from shoal.api.pool import Pool as PoolHandle
 from shoal.errors import AlreadyExists, Conflict
-from shoal.local.lake import stored
-from shoal.local.opening import LocalLake, create_local, open_local
+from shoal.local.lake import LocalLake, create_local, open_local, stored
 from shoal.model import types as t
 from shoal.testing.lake_checks import check_chain, check_journal
 

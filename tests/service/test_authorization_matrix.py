@@ -20,7 +20,7 @@ import urllib3
 
 from shoal.ids import new, to_text
 from shoal.local.access import LocalAccess
-from shoal.local.opening import create_local, open_local
+from shoal.local.lake import create_local, open_local
 from shoal.service.routes import ROUTES, Route
 from shoal.testing import identity_provider as idp
 from shoal.testing.services import Served, serving

@@ -19,7 +19,7 @@ import urllib3
 
 from shoal.ids import new, to_text
 from shoal.local.access import FRESH, LocalAccess
-from shoal.local.opening import LocalLake, create_local, open_local
+from shoal.local.lake import LocalLake, create_local, open_local
 from shoal.testing.services import Served, serving
 
 SECONDS = 3

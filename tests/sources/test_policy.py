@@ -16,8 +16,7 @@ from shoal.access.view import Pools, VisibleLake
 from shoal.api.lake import Describe
 from shoal.errors import Forbidden, NotFound, ShoalError, TooLarge
 from shoal.lake.lake import Lake
-from shoal.local.lake import whole
-from shoal.local.opening import LocalLake, create_local
+from shoal.local.lake import LocalLake, create_local, whole
 from shoal.model.text import format_value
 from shoal.planner.execute import Question, explain
 from shoal.planner.lake_query import ask

@@ -12,7 +12,7 @@ from shoal.client.json_calls import JsonCalls
 from shoal.client.transport import Access
 from shoal.errors import InvalidInput
 from shoal.local.access import LocalAccess
-from shoal.local.opening import open_local
+from shoal.local.lake import open_local
 
 
 def open_access(args: Parsed) -> AccessControl:

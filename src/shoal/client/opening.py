@@ -16,10 +16,10 @@ from shoal.storage import uris
 
 if TYPE_CHECKING:
     from shoal.client import remote_lake
-    from shoal.local import opening
+    from shoal.local import lake as opening
 else:
     remote_lake = lazy("shoal.client.remote_lake")
-    opening = lazy("shoal.local.opening")
+    opening = lazy("shoal.local.lake")
 
 
 def open(  # noqa: A001 - it is `shoal.open`

@@ -11,14 +11,14 @@ from shoal.errors import NotFound, ShoalError
 from shoal.ids import Id, parse, to_text
 from shoal.lake import changes, pools, rewriting
 from shoal.lake.objects import DataObject
+from shoal.local.executor import StoreExecutor, implements, operation, stored_note, text_of
 from shoal.local.history import require_commit
-from shoal.local.lake import LocalLake, implements, operation, stored_note, text_of
 from shoal.planner.engine_choice import choose_workers
 from shoal.planner.predicates import parse_predicate
 
 
 @implements(Delete)
-def delete(lake: LocalLake, request: Delete) -> str:
+def delete(lake: StoreExecutor, request: Delete) -> str:
     """Remove data objects, or the records that a filter is true for."""
     branch, note = request.branch, stored_note(request.note)
     if request.where is None:
@@ -30,7 +30,7 @@ def delete(lake: LocalLake, request: Delete) -> str:
 
 
 @implements(Compact)
-def compact(lake: LocalLake, request: Compact) -> str:
+def compact(lake: StoreExecutor, request: Compact) -> str:
     """Rewrite data objects as sorted ones without overlaps."""
     branch, note, by = request.branch, stored_note(request.note), choose_workers(request.engine)
     return _once(
@@ -39,14 +39,14 @@ def compact(lake: LocalLake, request: Compact) -> str:
 
 
 @implements(CompactRuns)
-def compact_runs(lake: LocalLake, request: CompactRuns) -> list[list[str]]:
+def compact_runs(lake: StoreExecutor, request: CompactRuns) -> list[list[str]]:
     """The data objects that are worth compacting, each run together."""
     pool = lake.opened(request.pool)
     return [[to_text(o.id) for o in run] for run in _runs(pool, pool.refs().branch(request.branch).commit)]
 
 
 @implements(CompactAll)
-def compact_all(lake: LocalLake, request: CompactAll) -> Iterator[Compaction]:
+def compact_all(lake: StoreExecutor, request: CompactAll) -> Iterator[Compaction]:
     """Compact what is worth it, each run by a commit of its own."""
     pool = lake.writable(request.pool)
     base = pool.refs().branch(request.branch).commit
@@ -64,7 +64,7 @@ def _runs(pool: pools.Pool, commit: Id | None) -> list[list[DataObject]]:
 
 
 @implements(Revert)
-def revert(lake: LocalLake, request: Revert) -> str:
+def revert(lake: StoreExecutor, request: Revert) -> str:
     """Undo a commit by a new one that does the opposite."""
     note = stored_note(request.note)
     return _once(
@@ -75,7 +75,7 @@ def revert(lake: LocalLake, request: Revert) -> str:
 
 
 @implements(CherryPick)
-def cherry_pick(lake: LocalLake, request: CherryPick) -> str:
+def cherry_pick(lake: StoreExecutor, request: CherryPick) -> str:
     """Apply the changes of one commit to a branch."""
     note = stored_note(request.note)
     return _once(
@@ -86,14 +86,14 @@ def cherry_pick(lake: LocalLake, request: CherryPick) -> str:
 
 
 @implements(Merge)
-def merge(lake: LocalLake, request: Merge) -> str:
+def merge(lake: StoreExecutor, request: Merge) -> str:
     """Bring the changes of another branch into this one."""
     note = stored_note(request.note)
     return _once(lake, request, lambda pool, op: changes.merge(pool, request.child, request.branch, note, op))
 
 
 @implements(Rebase)
-def rebase(lake: LocalLake, request: Rebase) -> str | None:
+def rebase(lake: StoreExecutor, request: Rebase) -> str | None:
     """Replay the commits of a branch on the tip of another."""
     pool = lake.writable(request.pool)
     return text_of(changes.rebase(pool, request.branch, request.onto, operation(request.op)))
@@ -102,7 +102,7 @@ def rebase(lake: LocalLake, request: Rebase) -> str | None:
 CommitRequest = CherryPick | Compact | Delete | Merge | Revert
 
 
-def _once(lake: LocalLake, request: CommitRequest, act: Callable[[pools.Pool, Id | None], Id]) -> str:
+def _once(lake: StoreExecutor, request: CommitRequest, act: Callable[[pools.Pool, Id | None], Id]) -> str:
     """The commit that `act` makes, or that the same operation has made before."""
     pool, op = lake.writable(request.pool), operation(request.op)
     return to_text(pool.committer.once(op, request.branch, lambda: act(pool, op)))

@@ -27,26 +27,26 @@ from shoal.lake.keys import comparer, key_getter
 from shoal.lake.objects import DataObject, in_order
 from shoal.lake.pools import Pool
 from shoal.lake.scans import scan_objects
-from shoal.local.lake import LocalLake, implements, operation, text_of
+from shoal.local.executor import StoreExecutor, implements, operation, text_of
 from shoal.model.values import Value
 
 # ---- names
 
 
 @implements(ListBranches)
-def list_branches(lake: LocalLake, request: ListBranches) -> list[RefInfo]:
+def list_branches(lake: StoreExecutor, request: ListBranches) -> list[RefInfo]:
     """All branches, by name."""
     return [_ref_info(ref) for ref in lake.opened(request.pool).refs().branches()]
 
 
 @implements(ListTags)
-def list_tags(lake: LocalLake, request: ListTags) -> list[RefInfo]:
+def list_tags(lake: StoreExecutor, request: ListTags) -> list[RefInfo]:
     """All tags, by name."""
     return [_ref_info(ref) for ref in lake.opened(request.pool).refs().tags()]
 
 
 @implements(CreateBranch)
-def create_branch(lake: LocalLake, request: CreateBranch) -> RefInfo:
+def create_branch(lake: StoreExecutor, request: CreateBranch) -> RefInfo:
     """Create a branch at a commitish."""
     pool, op = lake.writable(request.pool), operation(request.op)
     commit = _named_commit(pool, request.commit, op)
@@ -55,7 +55,7 @@ def create_branch(lake: LocalLake, request: CreateBranch) -> RefInfo:
 
 
 @implements(CreateTag)
-def create_tag(lake: LocalLake, request: CreateTag) -> RefInfo:
+def create_tag(lake: StoreExecutor, request: CreateTag) -> RefInfo:
     """Create a tag at a commitish."""
     pool, op = lake.writable(request.pool), operation(request.op)
     commit = _named_commit(pool, request.commit, op)
@@ -80,25 +80,25 @@ def _named_commit(pool: Pool, commitish: str, op: Id | None) -> Id | None:
 
 
 @implements(DropBranch)
-def drop_branch(lake: LocalLake, request: DropBranch) -> None:
+def drop_branch(lake: StoreExecutor, request: DropBranch) -> None:
     """Remove a branch."""
     lake.writable(request.pool, to_free=True).names.drop_branch(request.branch, operation(request.op))
 
 
 @implements(DropTag)
-def drop_tag(lake: LocalLake, request: DropTag) -> None:
+def drop_tag(lake: StoreExecutor, request: DropTag) -> None:
     """Remove a tag."""
     lake.writable(request.pool, to_free=True).names.drop_tag(request.tag, operation(request.op))
 
 
 @implements(Resolve)
-def resolve(lake: LocalLake, request: Resolve) -> str | None:
+def resolve(lake: StoreExecutor, request: Resolve) -> str | None:
     """The commit that a commitish stands for."""
     return text_of(lake.opened(request.pool).resolve(request.revision))
 
 
 @implements(FindDone)
-def find_done(lake: LocalLake, request: FindDone) -> str | None:
+def find_done(lake: StoreExecutor, request: FindDone) -> str | None:
     """The commit that an operation made on a branch."""
     after = None if request.after is None else int(request.after)
     return text_of(lake.opened(request.pool).committer.done(parse(request.id), request.branch, after))
@@ -116,21 +116,21 @@ def require_commit(pool: Pool, commitish: str) -> Id:
 
 
 @implements(Log)
-def log(lake: LocalLake, request: Log) -> Iterator[CommitInfo]:
+def log(lake: StoreExecutor, request: Log) -> Iterator[CommitInfo]:
     """Commits, newest first."""
     pool = lake.opened(request.pool)
     return map(_commit_info, pool.log(pool.resolve(request.revision)))
 
 
 @implements(Objects)
-def objects(lake: LocalLake, request: Objects) -> Iterator[ObjectInfo]:
+def objects(lake: StoreExecutor, request: Objects) -> Iterator[ObjectInfo]:
     """Data objects, in the order of the pool key."""
     pool = lake.opened(request.pool)
     return map(_object_info, pool.snapshot(pool.resolve(request.revision)).objects())
 
 
 @implements(DiffObjects)
-def diff_objects(lake: LocalLake, request: DiffObjects) -> Diff:
+def diff_objects(lake: StoreExecutor, request: DiffObjects) -> Diff:
     """The data objects that one commitish has and another has not."""
     if request.old is None or request.new is None:
         raise InvalidInput("the parameters old and new have to name two commits")
@@ -140,7 +140,7 @@ def diff_objects(lake: LocalLake, request: DiffObjects) -> Diff:
 
 
 @implements(DiffValues)
-def diff_values(lake: LocalLake, request: DiffValues) -> Iterator[tuple[str, Value]]:
+def diff_values(lake: StoreExecutor, request: DiffValues) -> Iterator[tuple[str, Value]]:
     """The values that differ. Values on both sides, as after a compaction, cancel each other out."""
     pool = lake.opened(request.pool)
     patch = _patch(pool, request.old, request.new)

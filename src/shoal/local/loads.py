@@ -16,8 +16,8 @@ from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.rewriting import gathered
 from shoal.lazy import lazy
+from shoal.local.executor import StoreExecutor, implements, operation, stored_note
 from shoal.local.file_loads import are_files, file_size, load_files
-from shoal.local.lake import LocalLake, implements, operation, stored_note
 from shoal.planner.engine_choice import spark_workers, wants_spark
 from shoal.sources.inputs import is_url
 
@@ -30,7 +30,7 @@ else:
 
 
 @implements(Load)
-def load(lake: LocalLake, request: Load) -> str:
+def load(lake: StoreExecutor, request: Load) -> str:
     """Commit data; the id of the commit."""
     pool, branch = lake.writable(request.pool), request.branch
     pool.refs().branch(branch)

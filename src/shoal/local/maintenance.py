@@ -7,13 +7,13 @@ from shoal.api.lake import VacuumLake
 from shoal.api.pool import Purge, Vacate, VacuumPool
 from shoal.ids import parse, to_text
 from shoal.lake import vacuum
+from shoal.local.executor import StoreExecutor, implements
 from shoal.local.history import require_commit
-from shoal.local.lake import LocalLake, implements
 from shoal.storage.store import sweep
 
 
 @implements(VacuumPool)
-def vacuum_pool(lake: LocalLake, request: VacuumPool) -> Vacuumed:
+def vacuum_pool(lake: StoreExecutor, request: VacuumPool) -> Vacuumed:
     """Remove what nothing reaches."""
     pool = lake.writable(request.pool, to_free=True)
     seconds = _grace(request.grace)
@@ -23,7 +23,7 @@ def vacuum_pool(lake: LocalLake, request: VacuumPool) -> Vacuumed:
 
 
 @implements(VacuumLake)
-def vacuum_lake(lake: LocalLake, request: VacuumLake) -> Vacuumed:
+def vacuum_lake(lake: StoreExecutor, request: VacuumLake) -> Vacuumed:
     """Vacuum all pools, and remove what crashes left outside of them."""
     seconds = _grace(request.grace)
     pools = [
@@ -42,14 +42,14 @@ def _grace(seconds: float | None) -> float:
 
 
 @implements(Vacate)
-def vacate(lake: LocalLake, request: Vacate) -> None:
+def vacate(lake: StoreExecutor, request: Vacate) -> None:
     """Let history begin with a commit."""
     pool = lake.writable(request.pool)
     vacuum.vacate(pool, require_commit(pool, request.commit))
 
 
 @implements(Purge)
-def purge(lake: LocalLake, request: Purge) -> list[str]:
+def purge(lake: StoreExecutor, request: Purge) -> list[str]:
     """Remove data objects from all of history."""
     pool = lake.writable(request.pool, to_free=True)
     return [to_text(ident) for ident in vacuum.purge(pool, [parse(text) for text in request.ids])]

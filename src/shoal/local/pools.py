@@ -11,11 +11,11 @@ from shoal.errors import InvalidInput, NotFound
 from shoal.ids import new, to_text
 from shoal.lake.keys import SortKey, parse_sort_key
 from shoal.lake.pool_config import DEFAULT_OBJECT_SIZE, DEFAULT_SEEK_STRIDE, PoolConfig, check_config
-from shoal.local.lake import LocalLake, implements, operation
+from shoal.local.executor import StoreExecutor, implements, operation
 
 
 @implements(GetStatus)
-def status(lake: LocalLake, request: GetStatus) -> LakeStatus:
+def status(lake: StoreExecutor, request: GetStatus) -> LakeStatus:
     """Where the lake is and which format it has."""
     info = lake.root.info
     pools = len(shown_pools(lake.root))
@@ -23,19 +23,19 @@ def status(lake: LocalLake, request: GetStatus) -> LakeStatus:
 
 
 @implements(ListPools)
-def list_pools(lake: LocalLake, request: ListPools) -> list[PoolInfo]:
+def list_pools(lake: StoreExecutor, request: ListPools) -> list[PoolInfo]:
     """All pools, by name."""
     return [pool_info(config) for config in shown_pools(lake.root)]
 
 
 @implements(GetPool)
-def get_pool(lake: LocalLake, request: GetPool) -> PoolInfo:
+def get_pool(lake: StoreExecutor, request: GetPool) -> PoolInfo:
     """A pool by its name or id."""
     return pool_info(lake.find(request.pool).config)
 
 
 @implements(CreatePool)
-def create_pool(lake: LocalLake, request: CreatePool) -> PoolInfo:
+def create_pool(lake: StoreExecutor, request: CreatePool) -> PoolInfo:
     """Create a pool."""
     require_unreserved(request.name)
     pool = lake.keep(lake.root.create_pool(new_config(request), operation(request.op)))
@@ -43,7 +43,7 @@ def create_pool(lake: LocalLake, request: CreatePool) -> PoolInfo:
 
 
 @implements(RenamePool)
-def rename_pool(lake: LocalLake, request: RenamePool) -> PoolInfo:
+def rename_pool(lake: StoreExecutor, request: RenamePool) -> PoolInfo:
     """Give a pool another name."""
     require_unreserved(request.name)
     with suppress(NotFound):  # a repetition: it has its new name already
@@ -52,7 +52,7 @@ def rename_pool(lake: LocalLake, request: RenamePool) -> PoolInfo:
 
 
 @implements(DropPool)
-def drop_pool(lake: LocalLake, request: DropPool) -> PoolInfo:
+def drop_pool(lake: StoreExecutor, request: DropPool) -> PoolInfo:
     """Remove a pool with all that is in it."""
     return pool_info(lake.root.drop_pool(request.pool, operation(request.op)))
 

@@ -7,14 +7,14 @@ from shoal.api.infos import Description, ScanPlan
 from shoal.api.lake import Describe, Explain, Query, Sql
 from shoal.api.results import Results
 from shoal.engines.stopping import current
-from shoal.local.lake import LocalLake, implements
+from shoal.local.executor import StoreExecutor, implements
 from shoal.planner.describe import describe
 from shoal.planner.execute import Question, explain
 from shoal.planner.lake_query import ask, ask_sql
 
 
 @implements(Query)
-def run_query(lake: LocalLake, request: Query) -> Results:
+def run_query(lake: StoreExecutor, request: Query) -> Results:
     """Run a program."""
     question = Question(
         request.program,
@@ -31,19 +31,19 @@ def run_query(lake: LocalLake, request: Query) -> Results:
 
 
 @implements(Sql)
-def run_sql(lake: LocalLake, request: Sql) -> Results:
+def run_sql(lake: StoreExecutor, request: Sql) -> Results:
     """Run a SELECT statement."""
     return ask_sql(lake.root, request.statement, request.engine, request.on_warning, current())
 
 
 @implements(Describe)
-def describe_query(lake: LocalLake, request: Describe) -> Description:
+def describe_query(lake: StoreExecutor, request: Describe) -> Description:
     """Where results come from, and how they are arranged."""
     return describe(lake.root, Question(request.program, _head(request.head)))
 
 
 @implements(Explain)
-def explain_query(lake: LocalLake, request: Explain) -> list[ScanPlan]:
+def explain_query(lake: StoreExecutor, request: Explain) -> list[ScanPlan]:
     """What would be read of each pool, and which engine would do what."""
     question = Question(request.program, _head(request.head), request.includes, engine=request.engine)
     return [

@@ -20,7 +20,7 @@ from shoal.lake.lake import open_at
 from shoal.lake.pools import Pool
 from shoal.lake.sessions import Session
 from shoal.local.commits import object_ids
-from shoal.local.lake import LocalLake, implements, operation, stored_note
+from shoal.local.executor import StoreExecutor, implements, operation, stored_note
 from shoal.local.loads import write_data
 from shoal.planner.execute import Question
 from shoal.planner.lake_query import ask
@@ -28,7 +28,7 @@ from shoal.planner.predicates import parse_predicate
 
 
 @implements(Begin)
-def begin(lake: LocalLake, request: Begin) -> LocalTransaction:
+def begin(lake: StoreExecutor, request: Begin) -> LocalTransaction:
     """Begin a transaction on the tip of a branch."""
     pool = lake.writable(request.pool)
     seconds = sessions.DEFAULT_SECONDS if request.expires is None else request.expires

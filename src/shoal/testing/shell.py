@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from shoal.cli.main import main
-from shoal.local.opening import open_local
+from shoal.local.lake import open_local
 from shoal.storage.local import LocalStore
 from shoal.storage.store import Listed
 from shoal.testing.services import Served

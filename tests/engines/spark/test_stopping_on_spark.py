@@ -15,7 +15,7 @@ from shoal.api.results import Results
 from shoal.engines.spark.session import spark_session
 from shoal.engines.stopping import Stop
 from shoal.errors import Stopped
-from shoal.local.opening import LocalLake, create_local
+from shoal.local.lake import LocalLake, create_local
 from shoal.testing.queries import asked_under
 from shoal.testing.tiers import IS_LONG
 

@@ -10,7 +10,7 @@ from shoal.api.access import VERBS
 from shoal.errors import AlreadyExists, Forbidden, InvalidInput, NotFound
 from shoal.ids import new, to_text
 from shoal.local.access import LocalAccess
-from shoal.local.opening import LocalLake, create_local
+from shoal.local.lake import LocalLake, create_local
 from shoal.service.auth import handlers
 from shoal.service.auth.access import Access
 from shoal.service.auth.identity import ANYONE, Identity

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.errors import Unauthenticated
 from shoal.local.access import LocalAccess
-from shoal.local.opening import LocalLake, create_local
+from shoal.local.lake import LocalLake, create_local
 from shoal.service.auth.authenticator import Authenticator
 from shoal.service.auth.identity import ANYONE, Identity
 from shoal.service.auth.settings import AuthSettings

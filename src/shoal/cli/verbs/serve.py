@@ -13,8 +13,7 @@ from shoal.cli.lake_flags import LAKE_FLAGS, lake_location
 from shoal.cli.log_flags import LOG_FLAGS, open_log
 from shoal.errors import InvalidInput, NotFound, StorageFailure
 from shoal.lazy import lazy
-from shoal.local.lake import whole
-from shoal.local.opening import LocalLake, create_local, open_local
+from shoal.local.lake import LocalLake, create_local, open_local, whole
 
 if TYPE_CHECKING:
     from shoal.service import media, server, settings, state

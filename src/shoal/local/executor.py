@@ -1,0 +1,109 @@
+"""Carries requests out in a store. Each type of request has one implementation, in the modules of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from shoal.access.authors import default_author
+from shoal.access.view import Pools
+from shoal.api.branch import Branch
+from shoal.api.lake import Lake
+from shoal.api.requests import Note, Op, R, Request
+from shoal.errors import Unsupported
+from shoal.frames.python_values import from_python
+from shoal.ids import Id, parse, to_text
+from shoal.lake import commits, lake, pools
+from shoal.model.values import NULL
+
+_MOST_POOLS = 1000
+
+Act = TypeVar("Act", bound=Callable[..., Any])
+_IMPLEMENTATIONS: dict[type[Request[Any]], Callable[..., Any]] = {}
+
+
+def implements(request: type[Request[Any]]) -> Callable[[Act], Act]:
+    """Make a function the one that carries out a type of request: it is given the lake and the request."""
+
+    def register(act: Act) -> Act:
+        _IMPLEMENTATIONS[request] = act
+        return act
+
+    return register
+
+
+def implemented() -> frozenset[type[Request[Any]]]:
+    """The types of requests that can be carried out."""
+    return frozenset(_IMPLEMENTATIONS)
+
+
+class StoreExecutor(Lake):
+    """Carries requests out in a store."""
+
+    def __init__(self, root: Pools) -> None:
+        self.root = root
+        """The lake in its store, or the part of it that a caller may see."""
+        self._pools: dict[str, pools.Pool] = {}
+
+    @property
+    def uri(self) -> str:
+        return self.root.store.uri
+
+    def do(self, request: Request[R]) -> R:
+        act = _IMPLEMENTATIONS.get(type(request))
+        if act is None:
+            raise Unsupported(f"a lake in a store has no verb {type(request).__name__}")
+        result: R = act(self, request)
+        return result
+
+    def find(self, name: str) -> pools.Pool:
+        """A pool by its name or id, as the journal of the lake has it now."""
+        return self.keep(self.root.pool(name))
+
+    def keep(self, pool: pools.Pool) -> pools.Pool:
+        """Remember an open pool; the pool itself."""
+        if len(self._pools) >= _MOST_POOLS:
+            self._pools.clear()
+        self._pools[to_text(pool.config.id)] = pool
+        return pool
+
+    def opened(self, name: str) -> pools.Pool:
+        """A pool by its name or id; one that was opened before is not looked up again by its id."""
+        return self._pools.get(name) or self.find(name)
+
+    def writable(self, name: str, to_free: bool = False) -> pools.Pool:
+        """A pool to change, if the lake can be written to; `to_free` is for changes that only remove."""
+        self.root.require_writable(to_free)
+        return self.opened(name)
+
+
+def whole(local: StoreExecutor) -> lake.Lake:
+    """All of a lake, of which nothing is hidden."""
+    assert isinstance(local.root, lake.Lake)
+    return local.root
+
+
+def stored(handle: Branch) -> pools.Pool:
+    """The pool behind a handle, in its store."""
+    assert isinstance(handle.lake, StoreExecutor)
+    return handle.lake.opened(handle.pool_id)
+
+
+# ---- from the types of requests to those of the lake
+
+
+def operation(op: Op) -> Id | None:
+    """The id that the caller gave to an operation."""
+    text = op() if callable(op) else op
+    return None if text is None else parse(text)
+
+
+def text_of(ident: Id | None) -> str | None:
+    """An id as text."""
+    return None if ident is None else to_text(ident)
+
+
+def stored_note(note: Note) -> commits.Note:
+    """The note of a commit: the author is filled in, and Python objects become values."""
+    author = default_author() if note.author is None else note.author
+    return commits.Note(author, note.message, NULL if note.meta is None else from_python(note.meta))
