@@ -28,7 +28,7 @@ from shoal.local.lake import whole
 from shoal.model.values import Value
 from shoal.service import failures, openapi
 from shoal.service.answers import Answer, EventStream, Streaming, Text
-from shoal.service.auth.browsers import require_own
+from shoal.service.auth.browsers import ANY, origin_pattern, require_own
 from shoal.service.auth.identity import ANYONE
 from shoal.service.bodies import Body
 from shoal.service.calls import Call
@@ -60,7 +60,8 @@ def make_app(service: Service) -> ASGIApp:
 
     cors = Middleware(
         CORSMiddleware,
-        allow_origins=service.settings.origins,
+        allow_origins=[ANY] if ANY in service.settings.origins else [],
+        allow_origin_regex=origin_pattern(service.settings.origins),
         allow_methods=["*"],
         allow_headers=["*"],
         expose_headers=_EXPOSED,

@@ -1,13 +1,16 @@
-"""Connections: what a client may send before anybody has looked at it. The parser of HTTP takes any amount of headers,
-and waits for them for ever; here both end.
+"""Connections of clients: limits on the heads of requests, and the usual capitals in the heads of answers.
+
+The HTTP parser itself takes any number of headers and waits for them without end.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGISendCallable, ASGISendEvent
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 _LARGEST_HEAD = 64 << 10
 """Bytes that may come without being part of a body, or the end of a request."""
@@ -48,7 +51,11 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._idle_bytes = 0
         self._stop_waiting()
+        previous = self.cycle
         super().on_headers_complete()
+        if self.cycle is not previous:
+            send = partial(_send, self.cycle, self.cycle.send)
+            self.cycle.send = send  # type: ignore[method-assign]
 
     def on_body(self, body: bytes) -> None:
         self._idle_bytes = 0
@@ -81,3 +88,33 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
         else:
             self.send_400_response(why)
+
+
+async def _send(cycle: RequestResponseCycle, send: ASGISendCallable, message: ASGISendEvent) -> None:
+    """Send a message. The head of an answer passes a writer that spells its names as scripts expect them."""
+    if message["type"] != "http.response.start":
+        await send(message)
+        return
+    transport = cycle.transport
+    cycle.transport = _HeadWriter(transport)
+    try:
+        await send(message)
+    finally:
+        cycle.transport = transport
+
+
+class _HeadWriter(asyncio.Transport):
+    """Writes the head of an answer with capitals: `X-Request-Id`. The HTTP library writes `x-request-id`."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__()
+        self._transport = transport
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        status, *lines = bytes(data).split(b"\r\n")
+        self._transport.write(b"\r\n".join([status, *map(_capitalized, lines)]))
+
+
+def _capitalized(line: bytes) -> bytes:
+    name, colon, value = line.partition(b":")
+    return name.title() + colon + value

@@ -58,10 +58,29 @@ def test_other_names_and_other_pages_may_not(host: str, origin: str | None) -> N
     assert "\n" not in str(e.value)
 
 
+def test_a_star_in_an_origin_stands_for_any_name() -> None:
+    origins = ("https://*.example.com", "http://b.org")
+    allowed = "https://x.example.com", "https://x.y.example.com", "https://X.Example.com", "http://b.org"
+    refused = (
+        "https://example.com",
+        "http://x.example.com",
+        "https://x.example.com.evil.com",
+        "https://evil/.example.com",
+    )
+    for origin in allowed:
+        require_own({"host": "localhost:9867", "origin": origin}, origins)
+    for origin in refused:
+        with pytest.raises(Forbidden):
+            require_own({"host": "localhost:9867", "origin": origin}, origins)
+    require_own({"host": "x.example.com"}, origins)
+    with pytest.raises(Forbidden):
+        require_own({"host": "x.example.com.evil"}, origins)
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("open")
-    with serving(folder / "lake", folder, ["-cors.origin", KNOWN[0]]) as found:
+    with serving(folder / "lake", folder, ["-cors.origin", KNOWN[0], "-cors.origin", "https://*.star.org"]) as found:
         yield found
 
 
@@ -84,3 +103,17 @@ def test_a_page_changes_nothing_in_a_service_without_authentication(served: Serv
     assert urllib3.request("GET", f"{served.url}/version", headers={"Host": "evil.example.com"}).status == 200
     assert status(served, origin=KNOWN[0]) == 200
     assert status(served) == 409
+
+
+def test_answers_name_allowed_origins_with_the_usual_capitals(served: Served) -> None:
+    def head(origin: str) -> dict[str, str]:
+        answer = urllib3.request("GET", f"{served.url}/version", headers={"Origin": origin})
+        return dict(answer.headers.iteritems())
+
+    assert head("https://a.star.org")["Access-Control-Allow-Origin"] == "https://a.star.org"
+    assert head(KNOWN[0])["Access-Control-Allow-Origin"] == KNOWN[0]
+    names = set(head("https://evil.org"))
+    assert "Access-Control-Allow-Origin" not in names
+    assert {"Content-Length", "Content-Type", "Date", "X-Request-Id"} <= names
+    streamed = urllib3.request("POST", f"{served.url}/query", body=b'{query:"yield 1"}')
+    assert {"Transfer-Encoding", "X-Request-Id"} <= set(dict(streamed.headers.iteritems()))
