@@ -86,6 +86,8 @@ class Query(Request[Results]):
     on_warning: Callable[[str], None] | None = None
     watch: Watch | None = None
     engine: str | None = None
+    on_output: Callable[[str, Value], None] | None = None
+    """Sees the values that `output` sends to a channel other than `main`, with its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +182,16 @@ class Lake(ABC):
         on_warning: Callable[[str], None] | None = None,
         watch: Watch | None = None,
         engine: str | None = None,
+        on_output: Callable[[str, Value], None] | None = None,
     ) -> Results:
         """Run a program. `head` is the `pool@branch` that a program without a source reads.
 
         `watch` sees how far each source has been read; a lake behind a service may not use it. `engine` is `interp`,
-        `duckdb`, `spark` or `auto`, which is the default unless the environment has SHOAL_ENGINE.
+        `duckdb`, `spark` or `auto`, which is the default unless the environment has SHOAL_ENGINE. `on_output` sees
+        the values that the operator `output` sends to another channel than `main`, with the name of the channel.
         """
-        return self.do(Query(program, head, tuple(includes), memory, statistics, on_debug, on_warning, watch, engine))
+        asides = on_debug, on_warning, watch
+        return self.do(Query(program, head, tuple(includes), memory, statistics, *asides, engine, on_output))
 
     def sql(
         self, statement: str, *, engine: str | None = None, on_warning: Callable[[str], None] | None = None

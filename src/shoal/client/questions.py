@@ -61,7 +61,7 @@ def ask(
     is_safe: bool | None = None,
 ) -> Results:
     """The results of a query."""
-    choices = {"ctrl": "T", "statistics": "T" if statistics else None}
+    choices = {"ctrl": "T", "statistics": "T" if statistics else "F", "warnings": "T"}
     can_repeat = _MAY_CHANGE not in text.lower() if is_safe is None else is_safe
     answer = service.send(Call("POST", names, choices, value=body, is_safe=can_repeat))
     counted = Statistics()

@@ -72,8 +72,9 @@ class Stream:
             case "QueryChannelSet":
                 self._channel = get_or(message, "channel", _RESULTS)
             case "QueryStats":
+                counts = message.field("Progress") or message  # version 0.1.0 had no Progress
                 for name in Statistics.__dataclass_fields__:
-                    setattr(self._statistics, name, get_or(message, name, 0))
+                    setattr(self._statistics, name, get_or(counts, name, 0))
             case "QueryWarning":
                 if self._on_warning is not None:
                     self._on_warning(get_or(message, "warning", ""))

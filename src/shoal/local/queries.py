@@ -26,6 +26,7 @@ def run_query(lake: StoreExecutor, request: Query) -> Results:
         on_warning=request.on_warning,
         watch=request.watch,
         engine=request.engine,
+        on_output=request.on_output,
     )
     return ask(lake.root, question)
 

@@ -46,6 +46,7 @@ class Question:
     """Whether to count what is read and matched."""
     on_debug: Callable[[Value], None] | None = None
     on_warning: Callable[[str], None] | None = None
+    on_output: Callable[[str, Value], None] | None = None
     on_read: OnRead | None = None
     views: Views | None = None
     options: ReadOptions = _DEFAULTS
@@ -118,7 +119,7 @@ def run_dispatched(lake: Pools, question: Question, dispatched: Dispatched) -> R
         memory=_memory(question, dispatched.program),
         open_scan=open_scan,
         load=lambda op, values: _load(lake, op, values),
-        emit=emitter(question.on_debug),
+        emit=emitter(question.on_debug, question.on_output),
         measure=question.statistics,
         stop=question.stop,
     )

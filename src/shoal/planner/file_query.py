@@ -52,11 +52,16 @@ def query(
     return Results(program, run_program(compiled, values, run), run.statistics)
 
 
-def emitter(on_debug: Callable[[Value], None] | None) -> Callable[[str, Value], None]:
+def emitter(
+    on_debug: Callable[[Value], None] | None, on_output: Callable[[str, Value], None] | None = None
+) -> Callable[[str, Value], None]:
     """Sends what leaves a query by the side where it belongs."""
 
     def emit(channel: str, value: Value) -> None:
-        if channel == "debug" and on_debug is not None:
+        if channel != "debug":
+            if on_output is not None:
+                on_output(channel, value)
+        elif on_debug is not None:
             on_debug(value)
 
     return emit

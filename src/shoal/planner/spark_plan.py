@@ -134,7 +134,7 @@ def _is_row_wise(ops: plan.Seq, program: plan.Program) -> bool:
 
 def _found_form(lake: Pools, question: Question, program: plan.Program, style: Style) -> TableForm:
     """The form of what a program gives, by running it."""
-    quiet = replace(question, on_debug=None, on_warning=None, watch=None)
+    quiet = replace(question, on_debug=None, on_warning=None, on_output=None, watch=None)
     shapes: dict[t.Type, None] = {}
     with run_compiled(lake, quiet, program) as results:
         for value in results:

@@ -22,12 +22,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shoal.api.access import Verb
 from shoal.api.requests import Need
 from shoal.errors import InvalidInput, NotFound, ShoalError
-from shoal.formats.registry import by_name
+from shoal.formats.registry import Format, by_name
 from shoal.ids import new, parse, to_text
 from shoal.local.lake import whole
 from shoal.model.values import Value
 from shoal.service import failures, openapi
-from shoal.service.answers import Answer, EventStream, Streaming, Text
+from shoal.service.answers import Answer, EventStream, Text
 from shoal.service.auth.browsers import ANY, origin_pattern, require_own
 from shoal.service.auth.identity import ANYONE
 from shoal.service.bodies import Body
@@ -35,7 +35,7 @@ from shoal.service.calls import Call
 from shoal.service.media import format_of_answer, media_type, open_writer
 from shoal.service.routes import ROUTES, Route
 from shoal.service.state import OPEN_THREADS, THREADS, Service
-from shoal.service.streaming import Chunks, Plan, Streamed
+from shoal.service.streaming import Chunks, Streamed, Streaming
 
 _SMALL_BODY = 1 << 20
 """Bodies up to this size are taken in before a thread is needed."""
@@ -239,7 +239,7 @@ def _respond(call: Call, route: Route, answer: Answer) -> Response:
             return StreamingResponse(_events(call), media_type="text/event-stream")
         case Value() | list():
             return Response(_written(call, answer), media_type=media_type(call.answer_format))
-    return _streamed(call, route, Streaming(partial(_write_all, call, answer), media_type(call.answer_format)))
+    return _streamed(call, route, _ValueStream(call.answer_format, answer))
 
 
 async def _events(call: Call) -> AsyncIterator[bytes]:
@@ -252,8 +252,7 @@ async def _events(call: Call) -> AsyncIterator[bytes]:
 
 
 def _streamed(call: Call, route: Route, answer: Streaming) -> Response:
-    threads, on_failure = call.service.query_threads, partial(_failed, call.service, route, call.id)
-    return Streamed(Plan(answer.make, answer.media_type, threads, answer.stop, answer.end, on_failure), {})
+    return Streamed(answer, call.service.query_threads, partial(_failed, call.service, route, call.id))
 
 
 def _written(call: Call, answer: Value | list[Value]) -> bytes:
@@ -268,8 +267,16 @@ def _written(call: Call, answer: Value | list[Value]) -> bytes:
     return b"".join(parts)
 
 
-def _write_all(call: Call, values: Iterator[Value], chunks: Chunks) -> None:
-    writer = open_writer(call.answer_format)(chunks)
-    for value in values:
-        writer.write(value)
-    writer.close()
+class _ValueStream(Streaming):
+    """Values that are written as they are computed."""
+
+    def __init__(self, answer_format: Format, values: Iterator[Value]) -> None:
+        super().__init__(media_type(answer_format))
+        self._format = answer_format
+        self._values = values
+
+    def write(self, chunks: Chunks) -> None:
+        writer = open_writer(self._format)(chunks)
+        for value in self._values:
+            writer.write(value)
+        writer.close()

@@ -93,6 +93,7 @@ _DATA = (
     Param("format", "name of the format of the body; else by Content-Type, else detected"),
 )
 _CTRL = Param("ctrl", "T for control messages in ZNG and ZJSON", "boolean")
+_WARNINGS = Param("warnings", "T for warnings among the control messages", "boolean")
 _VACUUM = (Param("dryrun", "T to remove nothing", "boolean"), Param("grace", "seconds that garbage stays", "number"))
 _GRANT = (("subject", "string"), ("pool", "string"), ("verb", "string"))
 _TEXT = ("text/plain",)
@@ -134,11 +135,11 @@ _OWN: tuple[Route, ...] = (
     Route("POST", _REVISION + "/vector", "addVectors", Need.WRITE, pools.vectors, "record", _IDS),
     Route("DELETE", _REVISION + "/vector", "deleteVectors", Need.WRITE, pools.vectors, "record", _IDS),
     Route("POST", "/query", "query", Need.IDENTITY, queries.query, "record", _QUESTION, (
-        _CTRL, Param("statistics", "T to count what is read", "boolean"))),
+        _CTRL, Param("statistics", "T to count what is read; on with ctrl unless it is F", "boolean"), _WARNINGS)),
     Route("POST", "/query/describe", "describe", Need.IDENTITY, queries.describe, "record", _QUESTION,
           media_types=_JSON),
     Route("POST", "/query/sql", "sql", Need.IDENTITY, queries.sql, "record",
-          (("statement", "string"), ("engine", "string")), (_CTRL,)),
+          (("statement", "string"), ("engine", "string")), (_CTRL, _WARNINGS)),
     Route("GET", "/query/status/{request}", "queryStatus", Need.IDENTITY, queries.status, waits=True),
     Route("POST", "/compile", "compile", Need.IDENTITY, queries.compile_program, "record", (("query", "string"),),
           media_types=_JSON),

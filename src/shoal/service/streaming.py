@@ -1,15 +1,14 @@
-"""Answers that are made while they are sent: a thread makes the bytes, and the loop sends them as fast as they go.
+"""Answers that a thread writes while the event loop sends them.
 
-Between the two is a queue of a few chunks, so that an answer of any size takes little memory. If the client goes away,
-whoever makes the answer is told. What goes wrong before the first byte is an answer of its own; later the connection
-is cut, so that no client takes a part for the whole.
+A queue of a few chunks lies between the two, so that an answer of any size takes little memory. If the client goes
+away, the writer is stopped. A failure before the first byte becomes an answer of its own; after that the connection is
+cut, so that no client takes a part for the whole.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -67,43 +66,46 @@ class Chunks:
         self._due = time.monotonic() + _SECONDS
 
 
-Make = Callable[[Chunks], None]
-"""Makes an answer: writes all of it, in a thread."""
+class Streaming:
+    """An answer that a thread writes. `stop` and `end` run in other threads than `write`."""
 
+    def __init__(self, media_type: str) -> None:
+        self.media_type = media_type
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How to make an answer."""
+    def write(self, chunks: Chunks) -> None:
+        """Write all of it."""
+        raise NotImplementedError
 
-    make: Make
-    media_type: str
-    threads: CapacityLimiter
-    on_gone: Callable[[], None] = lambda: None
-    """Called when the client has gone away, from another thread than that which makes the answer."""
-    on_end: Callable[[], None] = lambda: None
-    """Called at last, in any case: also if nothing was made."""
-    on_failure: Callable[[Exception], Response] = lambda e: Response(status_code=500)
-    """The answer instead, if something goes wrong before the first byte."""
+    def stop(self) -> None:
+        """Stop writing: the client has gone away. A writer that does nothing else ends when its bytes are refused."""
+
+    def end(self) -> None:
+        """Release what the answer holds. Called once, even if nothing was written."""
 
 
 class Streamed(Response):
-    """An answer that is made while it is sent."""
+    """The response of a `Streaming` answer."""
 
-    def __init__(self, plan: Plan, headers: dict[str, str]) -> None:
-        super().__init__(media_type=plan.media_type, headers=headers)
+    def __init__(
+        self, answer: Streaming, threads: CapacityLimiter, on_failure: Callable[[Exception], Response]
+    ) -> None:
+        super().__init__(media_type=answer.media_type)
         del self.headers["content-length"]
-        self._plan = plan
+        self._answer = answer
+        self._threads = threads
+        self._on_failure = on_failure
+        """Makes the response if something fails before the first byte."""
         self._is_over = False
         self.on_begin: Callable[[int], None] = lambda status: None
         """Called with the status, when that is known."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await self._answer(scope, receive, send)
+            await self._stream(scope, receive, send)
         finally:
-            self._plan.on_end()
+            self._answer.end()
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         put, take = create_memory_object_stream[bytes](_AHEAD)
         failure: list[Exception] = []
         async with create_task_group() as tasks:
@@ -133,7 +135,7 @@ class Streamed(Response):
                     has_begun = True
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         if failure and not has_begun:
-            return self._plan.on_failure(failure[0])
+            return self._on_failure(failure[0])
         if failure:
             raise Cut from failure[0]
         if not has_begun:
@@ -149,16 +151,16 @@ class Streamed(Response):
         while (await receive())["type"] != "http.disconnect":
             pass
         if not self._is_over:
-            await to_thread.run_sync(self._plan.on_gone)
+            await to_thread.run_sync(self._answer.stop)
 
     async def _work(self, put: MemoryObjectSendStream[bytes], failure: list[Exception]) -> None:
         async with put:
             try:
-                await to_thread.run_sync(partial(self._make, put.send), limiter=self._plan.threads)
+                await to_thread.run_sync(partial(self._write, put.send), limiter=self._threads)
             except Exception as e:
                 failure.append(e)
 
-    def _make(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    def _write(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
         def pass_on(data: bytes) -> None:
             try:
                 from_thread.run(send, data)
@@ -166,5 +168,5 @@ class Streamed(Response):
                 raise Cut from None
 
         chunks = Chunks(pass_on)
-        self._plan.make(chunks)
+        self._answer.write(chunks)
         chunks.flush()

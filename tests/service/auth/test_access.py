@@ -209,7 +209,7 @@ def test_a_view_changes_the_lake_itself(lake: LocalLake, access: Access) -> None
 
 
 def test_the_method_tells_how_to_log_in(tmp_path: object) -> None:
-    assert handlers.method(AuthSettings(enabled=False)) == {"kind": "none"}
+    assert handlers.method(AuthSettings(enabled=False)) == {"kind": ""}
     assert handlers.method(AuthSettings()) == {"kind": "token"}
     details = {"audience": idp.AUDIENCE, "client_id": "client", "domain": idp.DOMAIN}
     assert handlers.method(idp.settings("keys.json")) == {"kind": "auth0", "auth0": details}

@@ -47,7 +47,7 @@ def _login(args: Parsed) -> None:
     url, method = require_service(args), service_access(args).method()
     store = f"shoal auth -lake {url} store -access -"
     details = method.get("auth0") or method.get("jwt") or {}
-    if method.get("kind") == "none":
+    if method.get("kind") in ("", "none"):
         print(f"{url} asks for no token.")
     elif details:
         provider = details.get("domain") or details.get("issuer")

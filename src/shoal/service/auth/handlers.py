@@ -14,7 +14,7 @@ from shoal.service.auth.settings import AuthSettings
 def method(settings: AuthSettings) -> dict[str, Any]:
     """How to prove who one is. It is open: one has to know it beforehand."""
     if not settings.enabled:
-        return {"kind": "none"}
+        return {"kind": ""}  # as in Zed, whose client takes any other word for a method
     if settings.clientid and settings.domain:
         details = {"audience": settings.audience, "client_id": settings.clientid, "domain": settings.domain}
         return {"kind": "auth0", "auth0": details}

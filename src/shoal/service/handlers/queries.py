@@ -3,49 +3,58 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Any
 
 from shoal.access.limits import limited
-from shoal.api.infos import Channel
+from shoal.api.infos import MAIN, Channel
 from shoal.api.lake import Describe
 from shoal.api.results import Results
 from shoal.engines.stopping import Stop, stopped_by
 from shoal.errors import InvalidInput, ShoalError, Stopped
-from shoal.formats.streams import WriteOptions
 from shoal.lang.parser import parse_source
 from shoal.lang.source import Part, Source
 from shoal.model.values import Value, record, string
-from shoal.service.answers import Answer, Streaming, Text
+from shoal.service.answers import Answer, Text
 from shoal.service.calls import Call, head_text
-from shoal.service.controls import WRITERS
-from shoal.service.media import media_type, open_writer
-from shoal.service.streaming import Chunks
+from shoal.service.media import media_type
+from shoal.service.result_writers import DEBUG, ControlledResults, PlainResults, ResultWriter, has_controls
+from shoal.service.streaming import Chunks, Streaming
 from shoal.service.syntax import tree_as_json
 
 _STATUS_SECONDS = 600.0
+_OWN_AGENT = "shoal/"
 
 
 def query(call: Call) -> Answer:
     """Run a program and stream its results."""
     body = call.record({"query": str, "head": dict, "engine": str})
     head = head_text(body.get("head") or {})
-    statistics, program, engine = call.is_set("statistics"), body.get("query", ""), body.get("engine")
+    program, engine = body.get("query", ""), body.get("engine")
+    # Clients of Zed expect counts wherever there are control messages.
+    statistics = call.is_set("statistics" if "statistics" in call.params else "ctrl")
 
-    def ask(side: Aside) -> Results:
-        with stopped_by(side.stop):
+    def ask(output: Output) -> Results:
+        with stopped_by(output.stop):
             return call.lake.query(
                 program,
                 head=head,
                 statistics=statistics,
-                on_debug=side.debug,
-                on_warning=side.warn,
+                on_debug=lambda value: output.write(value, DEBUG),
+                on_warning=call.warnings.append,
                 engine=engine,
+                on_output=lambda channel, value: output.write(value, channel),
             )
 
-    return stream(call, ask)
+    return stream(call, ask, _channels(call, program, head))
+
+
+def _channels(call: Call, program: str, head: str | None) -> tuple[str, ...]:
+    """The channels that a program writes to. Only the operator `output` makes any but `main`."""
+    if not call.is_set("ctrl") or "output" not in program:
+        return (MAIN,)
+    return tuple(channel.name for channel in call.lake.do(Describe(program, head)).channels)
 
 
 def sql(call: Call) -> Answer:
@@ -54,140 +63,104 @@ def sql(call: Call) -> Answer:
     if "statement" not in body:
         raise InvalidInput("the body has to have a statement")
 
-    def ask(side: Aside) -> Results:
-        with stopped_by(side.stop):
-            return call.lake.sql(body["statement"], engine=body.get("engine"), on_warning=side.warn)
+    def ask(output: Output) -> Results:
+        with stopped_by(output.stop):
+            return call.lake.sql(body["statement"], engine=body.get("engine"), on_warning=call.warnings.append)
 
     return stream(call, ask)
 
 
-Ask = Callable[["Aside"], Results]
-"""Asks a question, and is told where warnings and the like go, and what stops it."""
+class Output:
+    """Where a query that runs sends values beside its results, and what stops it."""
 
-
-def stream(call: Call, ask: Ask) -> Streaming:
-    """The results of a question. It is asked in the thread of the query: some of them are all work before any result,
-    and whoever leaves meanwhile ends it.
-    """
-    place = ExitStack()
-    place.enter_context(call.service.gate.enter(call.subject))
-    running = _Answering(call, ask, Aside(call.warnings), place)
-    call.service.queries.begin(call.id, call.subject)
-    return Streaming(running.make, media_type(call.answer_format), running.stop, running.end)
-
-
-class Aside:
-    """What leaves a query by the side, as soon as there is a stream that it can go into; and what stops it."""
-
-    def __init__(self, warnings: list[str]) -> None:
-        self.writer: Any = None
-        self.warn = warnings.append
+    def __init__(self) -> None:
+        self.writer: ResultWriter | None = None
         self.stop = Stop()
 
-    def debug(self, value: Value) -> None:
-        """A value that the operator `debug` sees; it comes before those that are made of it."""
+    def write(self, value: Value, channel: str) -> None:
+        """Write a value to a channel other than `main`."""
         if self.writer is not None:
-            self.writer.tell("QueryChannelSet", channel="debug")
-            self.writer.write(value)
-            self.writer.tell("QueryChannelSet", channel="main")
+            self.writer.write(value, channel)
 
 
-class _Answering:
-    """Results on their way out."""
+Ask = Callable[[Output], Results]
+"""Starts a query."""
 
-    def __init__(self, call: Call, ask: Ask, aside: Aside, place: ExitStack) -> None:
+
+def stream(call: Call, ask: Ask, channels: tuple[str, ...] = (MAIN,)) -> Streaming:
+    """Stream the results of a query.
+
+    The query starts in the thread that writes: some do all their work before the first result, and stop if the client
+    goes away meanwhile.
+    """
+    slot = ExitStack()
+    slot.enter_context(call.service.gate.enter(call.subject))
+    call.service.queries.begin(call.id, call.subject)
+    return _QueryStream(call, ask, channels, slot)
+
+
+class _QueryStream(Streaming):
+    """The results of a query."""
+
+    def __init__(self, call: Call, ask: Ask, channels: tuple[str, ...], slot: ExitStack) -> None:
+        super().__init__(media_type(call.answer_format))
         self._call = call
         self._ask = ask
-        self._aside = aside
-        self._place = place
+        self._channels = channels
+        self._slot = slot
+        self._output = Output()
         self._error = ""
 
     def stop(self) -> None:
-        """The client has gone away."""
-        self._aside.stop.stop(Stopped("the client has gone away"))
+        self._output.stop.stop(Stopped("the client has gone away"))
         self._call.service.metrics.stopped.inc()
 
-    def make(self, chunks: Chunks) -> None:
-        """Write the results."""
+    def write(self, chunks: Chunks) -> None:
         call, service = self._call, self._call.service
-        was_asked = False
+        has_started = False
         try:
-            with service.metrics.queries.track_inprogress(), self._asked() as results:
-                was_asked = True
-                self._write(chunks, results)
+            with service.metrics.queries.track_inprogress(), self._start() as results:
+                has_started = True
+                self._write_results(self._open_writer(chunks, results), results)
         except ShoalError as e:
             self._error = str(e)
-            if was_asked:
+            if has_started:
                 service.log("warn", "Error writing batch", request_id=call.id, error=self._error)
             raise
 
-    def _asked(self) -> Results:
-        limits = self._call.service.settings.limits.query
-        return limited(limits, self._aside.stop, lambda: self._ask(self._aside))
-
     def end(self) -> None:
-        """The answer is over, or never began."""
-        self._place.close()
+        self._slot.close()
         self._call.service.queries.end(self._call.id, self._call.subject, self._error)
 
-    def _write(self, chunks: Chunks, results: Results) -> None:
-        call = self._call
-        if call.is_set("ctrl") and call.answer_format.name in WRITERS:
-            self._write_controlled(chunks, results)
-            return
-        writer = open_writer(call.answer_format)(chunks)
-        flush = getattr(writer, "flush", None)
-        for value in results:
-            writer.write(value)
-            if chunks.is_due():
-                if flush is not None:
-                    flush()
-                chunks.flush()
-        writer.close()
+    def _start(self) -> Results:
+        limits = self._call.service.settings.limits.query
+        return limited(limits, self._output.stop, lambda: self._ask(self._output))
 
-    def _write_controlled(self, chunks: Chunks, results: Results) -> None:
-        call, began = self._call, time.time_ns()
-        writer = self._aside.writer = WRITERS[call.answer_format.name](chunks, WriteOptions())
+    def _open_writer(self, chunks: Chunks, results: Results) -> ResultWriter:
+        call, name = self._call, self._call.answer_format.name
+        if not call.is_set("ctrl") or not has_controls(call.answer_format):
+            return PlainResults(chunks, call.answer_format)
+        warnings = call.warnings if _reads_warnings(call) else None
+        return ControlledResults(chunks, name, self._channels, results.statistics, warnings)
+
+    def _write_results(self, writer: ResultWriter, results: Results) -> None:
+        self._output.writer = writer
         try:
-            writer.tell("QueryChannelSet", channel="main")
-            told = 0
             for value in results:
                 writer.write(value)
-                if chunks.is_due():
-                    told = _tell_warnings(writer, call.warnings, told)
-                    writer.tell("QueryStats", **_statistics(results, began))
-                    chunks.flush()
-            _tell_warnings(writer, call.warnings, told)
-            writer.tell("QueryChannelEnd", channel="main")
-            writer.tell("QueryStats", **_statistics(results, began))
+            writer.end()
         except ShoalError as e:
-            # The stream has begun: the error is its last message, and the client raises it.
-            writer.tell("QueryError", error=str(e), kind=e.kind)
-            self._error = str(e)
-        with suppress(ShoalError):
-            writer.close()
+            # The stream has begun: where it can, it ends with the error, and the client raises that.
+            with suppress(ShoalError):
+                if writer.fail(e):
+                    self._error = str(e)
+                    return
+            raise
 
 
-def _statistics(results: Results, began: int) -> dict[str, Any]:
-    read = results.statistics
-    return {
-        "start_time": _moment(began),
-        "update_time": _moment(time.time_ns()),
-        "bytes_read": read.bytes_read,
-        "bytes_matched": read.bytes_matched,
-        "records_read": read.records_read,
-        "records_matched": read.records_matched,
-    }
-
-
-def _tell_warnings(writer: Any, warnings: list[str], told: int) -> int:
-    for warning in warnings[told:]:
-        writer.tell("QueryWarning", warning=warning)
-    return len(warnings)
-
-
-def _moment(ns: int) -> dict[str, int]:
-    return {"sec": ns // 10**9, "ns": ns % 10**9}
+def _reads_warnings(call: Call) -> bool:
+    """Whether the client can read a QueryWarning. Those of Zed v1.18 fail on control messages that they do not know."""
+    return call.is_set("warnings") or call.headers.get("user-agent", "").startswith(_OWN_AGENT)
 
 
 def status(call: Call) -> Answer:

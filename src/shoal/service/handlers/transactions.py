@@ -17,7 +17,7 @@ from shoal.model.values import int64, record
 from shoal.service.answers import Answer
 from shoal.service.calls import Call, id_texts
 from shoal.service.handlers.loads import pieces
-from shoal.service.handlers.queries import Aside, stream
+from shoal.service.handlers.queries import Output, stream
 from shoal.service.handlers.verbs import announce_commit
 
 
@@ -63,8 +63,8 @@ def query(call: Call) -> Answer:
     """Ask the lake as the transaction sees it."""
     program = call.record({"query": str}).get("query", "")
 
-    def ask(aside: Aside) -> Results:
-        with _transaction(call) as transaction, stopped_by(aside.stop):
+    def ask(output: Output) -> Results:
+        with _transaction(call) as transaction, stopped_by(output.stop):
             return transaction.query(program)
 
     return stream(call, ask)

@@ -1,0 +1,183 @@
+"""Write the results of a query, with control messages between them if the client asks for these.
+
+Control messages name the channel of the values that follow, count what was read, warn, and report an error. In ZNG
+they are frames of their own, in ZJSON lines whose type is a name. Other formats cannot carry them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from shoal.api.infos import MAIN
+from shoal.api.options import Statistics
+from shoal.errors import ShoalError
+from shoal.formats.registry import Format
+from shoal.formats.streams import WriteOptions
+from shoal.formats.zjson import writer as zjson
+from shoal.formats.zng import stream as zng
+from shoal.model.fields import named, time_value
+from shoal.model.text import format_value
+from shoal.model.values import Value, int64, string
+from shoal.service.media import open_writer
+from shoal.service.streaming import Chunks
+
+DEBUG = "debug"
+_ZSON = 2
+_TOGETHER = 100
+"""How many values of a channel other than `main` are collected before they are written."""
+
+
+class ResultWriter(Protocol):
+    """Writes the values of all channels of a query."""
+
+    def write(self, value: Value, channel: str = MAIN) -> None:
+        """Write a value."""
+
+    def end(self) -> None:
+        """Write what is left after the last value."""
+
+    def fail(self, error: ShoalError) -> bool:
+        """Write an error as the last message; False if the format cannot carry it."""
+
+
+class PlainResults:
+    """Values of all channels but `debug`, and nothing else."""
+
+    def __init__(self, chunks: Chunks, answer_format: Format) -> None:
+        self._chunks = chunks
+        self._writer = open_writer(answer_format)(chunks)
+        self._flush = getattr(self._writer, "flush", None)
+
+    def write(self, value: Value, channel: str = MAIN) -> None:
+        if channel == DEBUG:
+            return
+        self._writer.write(value)
+        if self._chunks.is_due():
+            if self._flush is not None:
+                self._flush()
+            self._chunks.flush()
+
+    def end(self) -> None:
+        self._writer.close()
+
+    def fail(self, error: ShoalError) -> bool:
+        return False
+
+
+class ControlledResults:
+    """Values with control messages between them."""
+
+    def __init__(
+        self,
+        chunks: Chunks,
+        format_name: str,
+        channels: Sequence[str],
+        statistics: Statistics,
+        warnings: Sequence[str] | None,
+    ) -> None:
+        self._chunks = chunks
+        self._messages = _MESSAGES[format_name](chunks)
+        self._channels = dict.fromkeys(channels)
+        self._statistics = statistics
+        self._warnings = warnings
+        """None if the client cannot read warnings."""
+        self._warned = 0
+        self._channel = ""
+        self._collected: dict[str, list[Value]] = {}
+        self._start = time.time_ns()
+
+    def write(self, value: Value, channel: str = MAIN) -> None:
+        if channel in (MAIN, DEBUG):
+            self._put(channel, value)
+        else:
+            waiting = self._collected.setdefault(channel, [])
+            waiting.append(value)
+            if len(waiting) >= _TOGETHER:
+                self._put_collected(channel)
+        if self._chunks.is_due():
+            for each in list(self._collected):
+                self._put_collected(each)
+            self._put_warnings()
+            self._messages.statistics(self._statistics, self._start)
+            self._chunks.flush()
+
+    def end(self) -> None:
+        for channel in list(self._collected):
+            self._put_collected(channel)
+        self._put_warnings()
+        for channel in self._channels:
+            self._messages.control("QueryChannelEnd", channel=channel)
+        self._messages.statistics(self._statistics, self._start)
+        self._messages.writer.close()
+
+    def fail(self, error: ShoalError) -> bool:
+        self._messages.control("QueryError", error=str(error), kind=error.kind)
+        self._messages.writer.close()
+        return True
+
+    def _put_collected(self, channel: str) -> None:
+        for value in self._collected.pop(channel, ()):
+            self._put(channel, value)
+
+    def _put(self, channel: str, value: Value) -> None:
+        if channel != self._channel:
+            self._channel = channel
+            self._channels[channel] = None
+            self._messages.control("QueryChannelSet", channel=channel)
+        self._messages.writer.write(value)
+
+    def _put_warnings(self) -> None:
+        if self._warnings is None:
+            return
+        for warning in self._warnings[self._warned :]:
+            self._messages.control("QueryWarning", warning=warning)
+        self._warned = len(self._warnings)
+
+
+class _ZngMessages:
+    """Values and control messages in ZNG; a message is a value in ZSON."""
+
+    def __init__(self, chunks: Chunks) -> None:
+        self.writer = zng.Writer(chunks)
+
+    def control(self, name: str, **fields: str) -> None:
+        self._write(named(name, *((key, string(text)) for key, text in fields.items())))
+
+    def statistics(self, statistics: Statistics, start: int) -> None:
+        counts = ((name, int64(getattr(statistics, name))) for name in Statistics.__dataclass_fields__)
+        times = ("start_time", time_value(start)), ("update_time", time_value(time.time_ns()))
+        self._write(named("QueryStats", *times, ("Progress", named("Progress", *counts))))
+
+    def _write(self, message: Value) -> None:
+        self.writer.control(zng.Control(_ZSON, format_value(message).encode()))
+
+
+class _ZjsonMessages:
+    """Values and control messages in ZJSON."""
+
+    def __init__(self, chunks: Chunks) -> None:
+        self.writer = zjson.Writer(chunks, WriteOptions())
+        self._lines = chunks
+
+    def control(self, name: str, **fields: Any) -> None:
+        line = json.dumps({"type": name, "value": fields}, ensure_ascii=False, separators=(",", ":"))
+        self._lines.write(line.encode() + b"\n")
+
+    def statistics(self, statistics: Statistics, start: int) -> None:
+        counts = {name: getattr(statistics, name) for name in Statistics.__dataclass_fields__}
+        self.control("QueryStats", start_time=_time(start), update_time=_time(time.time_ns()), **counts)
+
+
+_MESSAGES: dict[str, type[_ZngMessages] | type[_ZjsonMessages]] = {"zng": _ZngMessages, "zjson": _ZjsonMessages}
+
+
+def has_controls(answer_format: Format) -> bool:
+    """Whether a format can carry control messages."""
+    return answer_format.name in _MESSAGES
+
+
+def _time(ns: int) -> dict[str, int]:
+    return {"sec": ns // 10**9, "ns": ns % 10**9}
