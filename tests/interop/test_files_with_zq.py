@@ -6,8 +6,6 @@ A file that either of them wrote is read by both. Where the reference is wrong, 
 from __future__ import annotations
 
 import io
-import lzma
-import os
 import subprocess
 from pathlib import Path
 
@@ -20,9 +18,7 @@ from shoal.formats.streams import WriteOptions
 from shoal.lake.sealed import seal
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
-from shoal.testing.public_cases import ROOT
 
-PACKED = ROOT.parent / "shared" / "peers" / "zq.xz"
 SECONDS = 60
 
 PRIMITIVES = {
@@ -84,19 +80,6 @@ OTHERS = [
     "1.2.3.4",
     '"x"((int64,string))',
 ]
-
-
-@pytest.fixture(scope="session")
-def zq(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real `zq`: from the folder that ZED_PEERS names, or unpacked from beside the repository."""
-    if "ZED_PEERS" in os.environ:
-        return Path(os.environ["ZED_PEERS"]) / "zq"
-    if not PACKED.exists():
-        pytest.skip("the real zq is not here (../shared/peers, or a folder that ZED_PEERS names)")
-    path = tmp_path_factory.mktemp("peers") / "zq"
-    path.write_bytes(lzma.decompress(PACKED.read_bytes()))
-    path.chmod(0o755)
-    return path
 
 
 def run(zq: Path, data: bytes, *args: str) -> bytes:
