@@ -34,6 +34,8 @@ PLAIN = (
     "count() by k | count() by typeof(k)",
     "tail 4",
     "over list | count() by v:=this",
+    "over list with x=count() => (yield {x,v:this})",
+    "over list => (yield {n:count(),v:this})",
     "yield k, s | uniq",
     "switch (case k == 1 => cut k default => cut s) | count() by typeof(this)",
     "sort k | head 7",

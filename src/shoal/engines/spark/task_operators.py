@@ -88,8 +88,10 @@ def _is_by_row(op: plan.Op, funcs: Sequence[plan.Func]) -> bool:
             return True
         case plan.Filter(expr):
             exprs = (expr,)
-        case plan.Yield(args_) | plan.Explode(args_) | plan.Over(args_):
+        case plan.Yield(args_) | plan.Explode(args_):
             exprs = args_
+        case plan.Over(args_, locals_):  # the lateral query starts from the beginning for each row
+            exprs = (*args_, *locals_)
         case plan.Cut(args) | plan.Put(args) | plan.Rename(args):
             exprs = tuple(x for arg in args for x in (arg.target, arg.expr))
         case _:

@@ -356,8 +356,10 @@ def _expressions(op: plan.Op) -> list[plan.Expr]:
     match op:
         case plan.Filter(expr):
             return [expr]
-        case plan.Yield(exprs) | plan.Over(exprs):
+        case plan.Yield(exprs):
             return list(exprs)
+        case plan.Over(exprs, names):
+            return [*exprs, *names]
         case plan.Switch(expr, cases):
             return [e for e in (expr, *(case.expr for case in cases)) if e is not None]
         case plan.Cut(args) | plan.Put(args):
