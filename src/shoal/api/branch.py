@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Unpack
 
 from shoal.api.codecs import COMMIT, COMMITS, COMPACTIONS, DONE, OBJECTS, OPTIONAL_COMMIT, RUNS
@@ -17,11 +16,12 @@ from shoal.api.options import DEFAULT_READ, ReadOptions, Watch
 from shoal.api.requests import NO_NOTE, Executor, Need, Note, NoteArgs, Op, R, Request, in_body, in_query, verb
 from shoal.api.transaction import Begin, Isolation, Transaction, committed
 from shoal.errors import InvalidInput
+from shoal.model.node import node
 
 _ENGINE = "interp, duckdb, spark or auto"
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Load(Request[str]):
     """Commit data; the id of the commit."""
 

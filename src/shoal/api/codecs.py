@@ -6,7 +6,7 @@ The forms are those of the Zed lake API, where it has one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from shoal.api.infos import CommitInfo, Compaction, Diff, LakeStatus, ObjectInfo, PoolInfo, RefInfo, ScanPlan, Vacuumed
@@ -14,6 +14,7 @@ from shoal.errors import StorageFailure
 from shoal.ids import Id, parse, to_text
 from shoal.model import types as t
 from shoal.model.fields import KSUID, NO_ID, get_or, id_value, named, time_value
+from shoal.model.node import node
 from shoal.model.values import NULL, Value, array, int64, record, string
 
 R = TypeVar("R")
@@ -207,7 +208,7 @@ def commit_response(commit: str | None, warnings: Iterable[str] = ()) -> Value:
 # ---- results
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Codec(Generic[R]):
     """How a result travels."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from shoal.model.node import node
 from shoal.model.values import NULL, Value
 
 MAIN = "main"
 """The branch that every pool has."""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class PoolInfo:
     """A pool: its name and what never changes about it."""
 
@@ -31,7 +31,7 @@ class PoolInfo:
         return tuple(".".join(path) or "this" for path in self.paths)
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class RefInfo:
     """A branch or a tag."""
 
@@ -42,7 +42,7 @@ class RefInfo:
     """When it was last set, in nanoseconds since 1970."""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class CommitInfo:
     """A commit as the log shows it."""
 
@@ -63,7 +63,7 @@ class CommitInfo:
         return datetime.fromtimestamp(self.ts / 1e9, UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class ObjectInfo:
     """A data object."""
 
@@ -74,7 +74,7 @@ class ObjectInfo:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Diff:
     """The objects that one commit has and another has not."""
 
@@ -82,7 +82,7 @@ class Diff:
     removed: tuple[ObjectInfo, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Compaction:
     """The outcome for data objects that were to be compacted together."""
 
@@ -94,7 +94,7 @@ class Compaction:
     """Why."""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Vacuumed:
     """What a vacuum removed, or would remove."""
 
@@ -106,7 +106,7 @@ class Vacuumed:
     """Of the data objects."""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class LakeStatus:
     """A lake: where it is and which format it has."""
 
@@ -117,7 +117,7 @@ class LakeStatus:
     pools: int
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class ScanPlan:
     """How the scan of a pool, and what follows it, would be run."""
 
@@ -147,7 +147,7 @@ class ScanPlan:
         return f"{self.objects} of {self.total}{gone}"
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class ReadPool:
     """A pool that a query reads."""
 
@@ -157,7 +157,7 @@ class ReadPool:
     """Whether the program has no source, and the pool is the one in use."""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Channel:
     """A stream of results."""
 
@@ -168,7 +168,7 @@ class Channel:
     """The directions and fields that it is sorted by; None if that is not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Description:
     """What is known about the results of a query before it runs."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal, Self, Unpack
 
 from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.api.requests import NO_NOTE, Note, NoteArgs, Op, Request
 from shoal.api.results import Results
+from shoal.model.node import node
 
 Isolation = Literal["snapshot", "serializable"]
 
@@ -74,7 +74,7 @@ class Transaction(ABC):
             self.abandon()
 
 
-@dataclass(frozen=True, slots=True)
+@node()
 class Begin(Request[Transaction]):
     """Begin a transaction on the tip of a branch."""
 

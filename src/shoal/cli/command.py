@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shoal.cli.flags import Flag, Parsed, parse, usage
-from shoal.errors import InvalidInput
+from shoal.errors import InvalidInput, ShoalError
 from shoal.version import VERSION
+
+REFUSED = 400
+"""The HTTP status of a request that makes no sense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +70,9 @@ def optional_word(args: Parsed) -> str | None:
 def plural(count: int, noun: str) -> str:
     """`1 object`, `2 objects`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def print_error(error: Exception) -> None:
+    """Print one line on standard error; it begins with the status code if a service refused the request."""
+    is_refused = isinstance(error, ShoalError) and error.status == REFUSED
+    print(f"status code {REFUSED}: {error}" if is_refused else f"{error}", file=sys.stderr)

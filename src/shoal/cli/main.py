@@ -7,10 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from shoal.cli.command import Verb, version_line
+from shoal.cli.command import Verb, print_error, version_line
 from shoal.cli.flags import Parsed, parse, split_leading, usage
 from shoal.cli.lake_flags import LAKE_FLAGS
-from shoal.cli.output import print_error
 from shoal.errors import InvalidInput, ShoalError, StorageFailure
 from shoal.lazy import lazy_modules
 

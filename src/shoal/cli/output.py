@@ -7,18 +7,21 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from shoal.cli import lake_writer
 from shoal.cli.flags import Flag, Parsed
-from shoal.cli.lake_writer import LakeOptions
-from shoal.errors import InvalidInput, ShoalError, StorageFailure
+from shoal.errors import InvalidInput, StorageFailure
 from shoal.formats import registry
 from shoal.formats.streams import WriteOptions, Writer
+from shoal.lazy import lazy
 from shoal.model.types import Type
 from shoal.model.values import Value
 
-_REFUSED = 400
+if TYPE_CHECKING:
+    from shoal.cli import lake_writer
+else:
+    lake_writer = lazy("shoal.cli.lake_writer")
+
 registry.register(registry.Format("lake", writer=lambda: lake_writer.Writer))
 _FORMATS = ", ".join(registry.writable())
 _BY_PLACE = " (default zson on a terminal, else zng)"
@@ -73,7 +76,7 @@ def open_writer(args: Parsed, head: str = "") -> Iterator[Writer]:
     found = registry.by_name(name)
     if to_terminal and found.is_binary and not args["B"]:
         raise InvalidInput(f"will not write {name} to a terminal (choose another format with -f, or force it with -B)")
-    options = LakeOptions(
+    options = lake_writer.LakeOptions(
         pretty=pretty,
         persist=args["persist"],
         color=to_terminal and args["color"] and "NO_COLOR" not in os.environ,
@@ -218,9 +221,3 @@ class Splitter:
             count += 1
         self._names.add(name)
         return name
-
-
-def print_error(error: Exception) -> None:
-    """One line on standard error, which says so if it is a service that could make no sense of what was asked."""
-    is_refused = isinstance(error, ShoalError) and error.status == _REFUSED
-    print(f"status code {_REFUSED}: {error}" if is_refused else f"{error}", file=sys.stderr)

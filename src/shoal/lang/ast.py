@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from shoal.lang.node import node
+from shoal.model.node import node
 
 Span: TypeAlias = tuple[int, int]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from typing import Literal as OneOf
 
-from shoal.lang.node import node
+from shoal.model.node import node
 from shoal.model.types import Type
 from shoal.model.values import Value
 
