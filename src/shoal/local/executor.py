@@ -32,9 +32,9 @@ def implements(request: type[Request[Any]]) -> Callable[[Act], Act]:
     return register
 
 
-def implemented() -> frozenset[type[Request[Any]]]:
-    """The types of requests that can be carried out."""
-    return frozenset(_IMPLEMENTATIONS)
+def is_implemented(request: type[Request[Any]]) -> bool:
+    """Whether a module that implements a type of request has been loaded."""
+    return request in _IMPLEMENTATIONS
 
 
 class StoreExecutor(Lake):

@@ -1,17 +1,30 @@
-"""Lakes in stores that this process reaches, by their URI. Importing this module loads all implementations of verbs."""
+"""Lakes in stores that this process reaches, by their URI. Modules that implement verbs load when they are needed."""
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
+from shoal.api.requests import R, Request
 from shoal.lake.lake import create_at, open_at
-from shoal.local import commits, history, loads, maintenance, pools, queries, transactions
-from shoal.local.executor import StoreExecutor, stored, whole
+from shoal.lazy import lazy, load
+from shoal.local.executor import StoreExecutor, is_implemented, stored, whole
+
+if TYPE_CHECKING:
+    from shoal.local import commits, history, loads, maintenance, pools, queries, transactions
+else:
+    commits = lazy("shoal.local.commits")
+    history = lazy("shoal.local.history")
+    loads = lazy("shoal.local.loads")
+    maintenance = lazy("shoal.local.maintenance")
+    pools = lazy("shoal.local.pools")
+    queries = lazy("shoal.local.queries")
+    transactions = lazy("shoal.local.transactions")
 
 __all__ = ["IMPLEMENTATIONS", "LocalLake", "create_local", "open_local", "stored", "whole"]
 
-IMPLEMENTATIONS = (commits, history, loads, maintenance, pools, queries, transactions)
-"""The modules that implement verbs."""
+IMPLEMENTATIONS: tuple[ModuleType, ...] = (pools, history, queries, loads, commits, transactions, maintenance)
+"""The modules that implement verbs, those that most commands need first."""
 
 
 class LocalLake(StoreExecutor):
@@ -19,6 +32,13 @@ class LocalLake(StoreExecutor):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open_local, (self.uri,)
+
+    def do(self, request: Request[R]) -> R:
+        for module in IMPLEMENTATIONS:
+            if is_implemented(type(request)):
+                break
+            load(module)
+        return super().do(request)
 
 
 def open_local(uri: str) -> LocalLake:
