@@ -13,8 +13,8 @@ from shoal.lake.lake import Lake
 from shoal.lake.objects import Form, key_of
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
-from shoal.lake.reading import object_shapes, read_object
 from shoal.lake.row_form import segments
+from shoal.lake.scans import object_shapes, read_object
 from shoal.model import types as t
 from shoal.model.text import format_value
 from shoal.model.values import Value, int64

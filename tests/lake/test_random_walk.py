@@ -31,8 +31,7 @@ from shoal.ids import Id, new, parse, to_text
 from shoal.lake import lake
 from shoal.lake.lake import is_immutable
 from shoal.lake.objects import DataObject
-from shoal.lake.reading import read_object
-from shoal.lake.scans import scan
+from shoal.lake.scans import read_object, scan
 from shoal.local.lake import LocalLake, stored
 from shoal.local.transactions import LocalTransaction
 from shoal.model import types as t

@@ -32,8 +32,7 @@ from shoal.lake.lake import create, open_lake
 from shoal.lake.objects import DataObject
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool, open_pool
-from shoal.lake.reading import read_object
-from shoal.lake.scans import scan
+from shoal.lake.scans import read_object, scan
 from shoal.model.fields import NO_ID
 from shoal.model.values import Value, int64, record
 from shoal.storage.faults import Crash, Fault, FaultyStore

@@ -41,9 +41,9 @@ class PageRef:
     is_ranged: bool = True
     """Whether the range of keys says something about all of them."""
 
-    def may_hold(self, wanted: KeyRange) -> bool:
+    def may_hold(self, key_range: KeyRange) -> bool:
         """Whether something below it can be in a range."""
-        return not self.is_ranged or wanted.may_hold(self.min, self.max)
+        return not self.is_ranged or key_range.may_hold(self.min, self.max)
 
     def first(self, key: SortKey) -> Value:
         """The key that a scan in the order of the pool meets first."""
@@ -87,15 +87,15 @@ class Checkpoints:
     def _put(self, key: str, items: Iterable[Item]) -> None:
         self._store.put(key, seal(map(_format, items), key))
 
-    def objects(self, items: Iterable[Item], wanted: KeyRange = EVERYTHING) -> Iterator[DataObject]:
+    def objects(self, items: Iterable[Item], key_range: KeyRange = EVERYTHING) -> Iterator[DataObject]:
         """The objects below some items that may hold something in the range, by the first key of each."""
         for item in items:
-            if not item.may_hold(wanted):
+            if not item.may_hold(key_range):
                 continue
             if isinstance(item, DataObject):
                 yield item
             else:
-                yield from self.objects(self._read(self._page_key(item.id)), wanted)
+                yield from self.objects(self._read(self._page_key(item.id)), key_range)
 
     def pages(self, items: Iterable[Item]) -> Iterator[Id]:
         """All pages below some items."""

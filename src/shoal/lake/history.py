@@ -59,7 +59,7 @@ class History:
     ) -> Commit:
         """A commit on top of another, not stored yet."""
         checkpoint, since = self.snapshots.hints(parent) if hints is None else hints
-        known = [parent, None if merged is None else self.commits.read(merged)]
+        parents = [parent, None if merged is None else self.commits.read(merged)]
         return Commit(
             id=new() if ident is None else ident,
             parent=None if parent is None else parent.id,
@@ -67,7 +67,7 @@ class History:
             note=note,
             actions=patch.actions,
             merged=merged,
-            generation=1 + max((commit.generation for commit in known if commit is not None), default=0),
+            generation=1 + max((commit.generation for commit in parents if commit is not None), default=0),
             checkpoint=checkpoint,
             since=since,
         )

@@ -86,8 +86,8 @@ class Journal:
 
     def read(self) -> State:
         """The newest state."""
-        known = self._known
-        return self._learn(self._follow(known if known.position else self._open_at(self._find_end())))
+        state = self._known
+        return self._learn(self._follow(state if state.position else self._open_at(self._find_end())))
 
     @property
     def known(self) -> State:
@@ -115,16 +115,16 @@ class Journal:
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """All entries after a position, oldest first."""
         position = after + 1
-        while (found := self._entry(position)) is not None:
-            yield found
+        while (entry := self._entry(position)) is not None:
+            yield entry
             position += 1
 
     def entry(self, position: int) -> Entry:
         """One entry, which has to be there."""
-        found = self._entry(position)
-        if found is None:
+        entry = self._entry(position)
+        if entry is None:
             raise CorruptData(f"{self._slot(position)}: this entry of the journal is gone (restore it from a backup)")
-        return found
+        return entry
 
     def _slot(self, position: int) -> str:
         return f"{self._prefix}/{position:020d}.zng"
@@ -276,9 +276,9 @@ class Journal:
 
     def _begin(self, op: Id) -> int:
         """Leave the mark of an operation; where the journal stood when its first attempt did."""
-        found = self.began(op)
-        if found is not None:
-            return found
+        first = self.began(op)
+        if first is not None:
+            return first
         key, position = self._mark(op), self.read().position
         mark = named("Mark", ("op", id_value(op)), ("position", uint64(position)))
         try:
@@ -291,7 +291,7 @@ class Journal:
         return first
 
     def _claim(self, entry: Entry) -> bool:
-        """Whether an entry is in its slot; False if another's is. Never leaves before it is known whose it is."""
+        """Whether an entry is in its slot; False if another's is. Returns once that is certain."""
         try:
             slot = self._slot(entry.position)
             return claim(self._store, slot, _format_entry(entry, slot), self._patience)
@@ -308,27 +308,27 @@ class Journal:
         return entry
 
     def _remember(self, state: State, entry: Entry) -> None:
-        """Keep the new state; now and then leave hints for others. Failing to leave one is no error."""
+        """Keep the new state; now and then leave hints for others, which may fail."""
         entries = dict(state.entries)
         _apply(entries, entry.changes)
-        made = self._learn(State(entry.position, entry.at, entries))
+        new = self._learn(State(entry.position, entry.at, entries))
         with suppress(ShoalError):
             if entry.position % SNAPSHOT_EVERY == 0:
                 key = self._snapshot(entry.position)
-                self._store.put(key, _format_snapshot(made, key))
+                self._store.put(key, _format_snapshot(new, key))
             if entry.position % HEAD_EVERY == 0:
                 head = record([("position", uint64(entry.position))])
                 self._store.put(self._head, seal([head], self._head))
 
 
-def _proposed(state: State, op: Id, wanted: Changes | Group) -> Entry:
-    """The entry that is to come next. It is no earlier than the last one."""
+def _proposed(state: State, op: Id, proposal: Changes | Group) -> Entry:
+    """The next entry. Its time is never before that of the last one."""
     position, at = state.position + 1, max(time.time_ns(), state.at)
-    if not isinstance(wanted, Group):
-        return Entry(position, op, at, wanted)
-    if len(wanted.commits) == 1:
-        return Entry(position, next(iter(wanted.commits)), at, wanted.changes)  # a group of one is none
-    return Entry(position, op, at, wanted.changes, wanted.commits)
+    if not isinstance(proposal, Group):
+        return Entry(position, op, at, proposal)
+    if len(proposal.commits) == 1:
+        return Entry(position, next(iter(proposal.commits)), at, proposal.changes)  # a group of one is none
+    return Entry(position, op, at, proposal.changes, proposal.commits)
 
 
 def _apply(entries: dict[str, Value], changes: Changes) -> None:
@@ -343,7 +343,7 @@ def _apply(entries: dict[str, Value], changes: Changes) -> None:
 
 
 def _format_entry(entry: Entry, slot: str) -> bytes:
-    members = [record([("op", id_value(op)), ("commit", id_value(made))]) for op, made in entry.group.items()]
+    members = [record([("op", id_value(op)), ("commit", id_value(commit))]) for op, commit in entry.group.items()]
     group = [("group", Value(t.array(members[0].type), tuple(each.data for each in members)))] if members else []
     head = named("Entry", ("op", id_value(entry.op)), ("at", time_value(entry.at)), *group)
     return seal([head, *(_change(key, value) for key, value in entry.changes.items())], slot)
@@ -359,13 +359,13 @@ def _parse_entry(data: bytes, position: int, where: str) -> Entry:
         raise CorruptData(f"{where}: an entry without a head")
     changes = dict(_parse_change(v, where) for v in values[1:])
     head = values[0]
-    group = {Id(op): Id(made) for op, made in get_or(head, "group", ())}
+    group = {Id(op): Id(commit) for op, commit in get_or(head, "group", ())}
     return Entry(position, get_id(head, "op", where), get_data(head, "at", where), changes, group)
 
 
 def _parse_change(value: Value, where: str) -> tuple[str, Value | None]:
-    found = value.field("value")
-    return get_data(value, "key", where), None if found is None or found.data is None else found
+    item = value.field("value")
+    return get_data(value, "key", where), None if item is None or item.data is None else item
 
 
 def _format_snapshot(state: State, key: str) -> bytes:

@@ -36,7 +36,7 @@ def find_place(shape: t.Type, path: Path) -> Any:
 
 
 class KeyInterval(NamedTuple):
-    """Keys from one on up to another, which is not in it, in the order of the pool; None is the very end."""
+    """Keys in the order of the pool: `begin` is in the interval, `end` is not; None means no bound."""
 
     begin: Value | None = None
     end: Value | None = None
@@ -98,16 +98,16 @@ def _is_plain(typ: t.Type, ends: list[Value]) -> bool:
 
 
 def _compared(column: pa.Array, typ: t.Type, order: Order, interval: KeyInterval) -> Any:
-    """Nulls are the greatest keys."""
-    made = np.ones(len(column), bool)
+    """A mask of the rows in an interval. Nulls are the greatest keys."""
+    mask = np.ones(len(column), bool)
     for end, is_begin in ((interval.begin, True), (interval.end, False)):
         if end is None:
             continue
         limit = to_arrow(typ, [end.data])[0]
         if is_begin:
-            found = (pc.greater_equal if order == "asc" else pc.less_equal)(column, limit)
+            inside = (pc.greater_equal if order == "asc" else pc.less_equal)(column, limit)
         else:
-            found = (pc.less if order == "asc" else pc.greater)(column, limit)
+            inside = (pc.less if order == "asc" else pc.greater)(column, limit)
         is_null_in = is_begin if order == "asc" else not is_begin
-        made &= found.fill_null(is_null_in).to_numpy(zero_copy_only=False)
-    return made
+        mask &= inside.fill_null(is_null_in).to_numpy(zero_copy_only=False)
+    return mask

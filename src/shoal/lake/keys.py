@@ -64,12 +64,12 @@ def getter(path: Path) -> Callable[[Value], Value | None]:
     """
 
     def get(value: Value) -> Value | None:
-        found: Value | None = _opened(value)
+        inner: Value | None = _opened(value)
         for name in path:
-            if found is None:
+            if inner is None:
                 return None
-            found = _inside(found, name)
-        return found
+            inner = _inside(inner, name)
+        return inner
 
     return get
 
@@ -80,8 +80,8 @@ def _opened(value: Value) -> Value:
 
 def _inside(value: Value, name: str) -> Value | None:
     is_map = isinstance(value.type.under, t.Map)
-    found = value_at(value, string(name)) if is_map else value.field(name)
-    return None if found is None else _opened(found)
+    item = value_at(value, string(name)) if is_map else value.field(name)
+    return None if item is None else _opened(item)
 
 
 def value_at(value: Value, key: Value) -> Value | None:
@@ -141,8 +141,8 @@ def sorted_indices(keys: list[Key], order: Order) -> list[int]:
 
 def _plain_keys(keys: list[Key]) -> list[Any] | None:
     """The data of the keys, if Python orders it in the same way; nulls are made greater than all else."""
-    for place in range(len(keys[0]) if keys else 0):
-        types = {key[place].type.under for key in keys}
+    for index in range(len(keys[0]) if keys else 0):
+        types = {key[index].type.under for key in keys}
         types.discard(t.NULL)
         if len(types) > 1 or not types <= _PLAIN:
             return None

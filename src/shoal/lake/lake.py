@@ -108,9 +108,9 @@ class Lake:
         self._lock = threading.Lock()
 
     def require_writable(self, to_free: bool = False) -> None:
-        """ReadOnly if the lake has features that are not known; Unsupported, once, if the store cannot be trusted.
+        """ReadOnly if the lake has features that this version lacks; Unsupported, once, if the store cannot be trusted.
 
-        That a store fails is no reason not `to_free` space: there may be none left to try it.
+        With `to_free`, a store that fails the trial is accepted: it may just be full.
         """
         unknown = self.info.features - FEATURES
         if unknown:
@@ -133,8 +133,8 @@ class Lake:
     def configs(self) -> list[PoolConfig]:
         """All pools, by name."""
         state = self._journal.read()
-        known, configs = self._configured
-        if known is not state:
+        configured_at, configs = self._configured
+        if configured_at is not state:
             configs = sorted(_configs(state), key=lambda config: config.name)
             self._configured = state, configs
         return list(configs)
@@ -241,7 +241,7 @@ class Lake:
         for config in self.configs():
             folders.pop(to_text(config.id), None)
         until = time.time() - grace
-        return [each for found in folders.values() if max(x.modified for x in found) <= until for each in found]
+        return [each for listed in folders.values() if max(x.modified for x in listed) <= until for each in listed]
 
 
 def _configs(state: State) -> Iterable[PoolConfig]:
@@ -269,12 +269,12 @@ def _require_free(state: State, config: PoolConfig) -> None:
         raise AlreadyExists(f"{config.name}: pool already exists")
 
 
-def _renamed(state: State, found: PoolConfig, name: str) -> PoolConfig:
-    if found.name == name:
-        return found
+def _renamed(state: State, config: PoolConfig, name: str) -> PoolConfig:
+    if config.name == name:
+        return config
     if any(other.name == name for other in _configs(state)):
         raise AlreadyExists(f"{name}: pool already exists")
-    return check_config(replace(found, name=name, ts=time.time_ns()))
+    return check_config(replace(config, name=name, ts=time.time_ns()))
 
 
 def _format(info: LakeInfo) -> Value:

@@ -12,8 +12,8 @@ from shoal.formats.columns.batches import Batch, Rows
 from shoal.ids import Id
 from shoal.lake.key_columns import kept_rows
 from shoal.lake.objects import DataObject
+from shoal.lake.partitioning import object_batches
 from shoal.lake.pools import Pool
-from shoal.lake.shares import object_batches
 
 
 class Matches(Protocol):
@@ -27,7 +27,7 @@ class Matches(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Pack:
+class ObjectGroup:
     """Objects of which some rows are to go."""
 
     pool: Pool
@@ -35,20 +35,20 @@ class Pack:
     matches: Matches
 
 
-def rewrite(pack: Pack) -> list[tuple[list[DataObject], list[DataObject]]]:
+def rewrite(group: ObjectGroup) -> list[tuple[list[DataObject], list[DataObject]]]:
     """Objects that go, and those that come instead: the same values without the rows that match."""
-    writer = pack.pool.writer()
+    writer = group.pool.writer()
     touched: list[DataObject] = []
     try:
-        for o in pack.objects:
-            if pack.pool.refs().is_purged(o.id):
+        for o in group.objects:
+            if group.pool.refs().is_purged(o.id):
                 touched.append(o)  # nothing of it is left
                 continue
-            gone = pack.matches.rows(pack.pool, o)
+            gone = group.matches.rows(group.pool, o)
             if not len(gone):
                 continue
             touched.append(o)
-            for batch in _kept(pack.pool, o, gone):
+            for batch in _kept(group.pool, o, gone):
                 writer.write_batch(batch)
         return [(touched, writer.close())]
     except BaseException:

@@ -24,7 +24,7 @@ REQUESTS = "requests"
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """What is known of a key: the operation that it stands for, and a digest of what was asked."""
+    """The operation that a key stands for, and a digest of the request."""
 
     op: Id
     digest: bytes
@@ -44,39 +44,39 @@ def claim_request(store: ObjectStore, caller: str, key: str, digest: bytes, op: 
     Conflict if something else was asked under the same key. What belongs to the request beside its body, such as the
     pool, is part of the digest. OutcomeUnknown, as long as the record is not there for good: nothing has been done.
     """
-    place = _place(caller, key)
-    found = _read(store, place)
-    if found is None:
-        record = RequestRecord(new() if op is None else op, digest)
-        if claim(store, place, seal([_format(record)], place), Patience()):
-            return Claimed(record.op, False)
-        found = _read(store, place)
-    if found is None:
+    path = _path(caller, key)
+    record = _read(store, path)
+    if record is None:
+        own = RequestRecord(new() if op is None else op, digest)
+        if claim(store, path, seal([_format(own)], path), Patience()):
+            return Claimed(own.op, False)
+        record = _read(store, path)
+    if record is None:
         raise Conflict(f"{key}: this key was forgotten while it was asked for (use a new one)")
-    if found.digest != digest:
+    if record.digest != digest:
         raise Conflict(f"{key}: this key came with another request before (use a new one)")
-    return Claimed(found.op, True)
+    return Claimed(record.op, True)
 
 
 def find_request(store: ObjectStore, caller: str, key: str, digest: bytes) -> Id | None:
     """The operation that the same request began before; None if it did not."""
-    found = _read(store, _place(caller, key))
-    return found.op if found is not None and found.digest == digest else None
+    record = _read(store, _path(caller, key))
+    return record.op if record is not None and record.digest == digest else None
 
 
-def _place(caller: str, key: str) -> str:
+def _path(caller: str, key: str) -> str:
     name = sha256(b"%d %b %b" % (len(caller.encode()), caller.encode(), key.encode())).hexdigest()
     return f"{REQUESTS}/{name}.zng"
 
 
-def _read(store: ObjectStore, place: str) -> RequestRecord | None:
+def _read(store: ObjectStore, path: str) -> RequestRecord | None:
     try:
-        values = unseal(store.get(place), place)
+        values = unseal(store.get(path), path)
     except NotFound:
         return None
     if not values:
-        raise CorruptData(f"{place}: a record of a request without its fields")
-    return RequestRecord(get_id(values[0], "op", place), get_data(values[0], "digest", place))
+        raise CorruptData(f"{path}: a record of a request without its fields")
+    return RequestRecord(get_id(values[0], "op", path), get_data(values[0], "digest", path))
 
 
 def _format(record: RequestRecord) -> Value:

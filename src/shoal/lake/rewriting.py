@@ -17,14 +17,14 @@ from shoal.lake.keys import SortKey
 from shoal.lake.objects import LARGE, DataObject, in_order, key_of
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Partition, partitions
-from shoal.lake.workers import Choose, here, in_packs
+from shoal.lake.workers import Choose, grouped_by_size, here
 from shoal.lazy import lazy
 
 if TYPE_CHECKING:
-    from shoal.lake import record_deletion, shares
+    from shoal.lake import partitioning, record_deletion
 else:
     record_deletion = lazy("shoal.lake.record_deletion")
-    shares = lazy("shoal.lake.shares")
+    partitioning = lazy("shoal.lake.partitioning")
 
 # ---- compaction
 
@@ -56,10 +56,11 @@ def compact_runs(
     if not runs:
         return
     by = choose(sum(o.size for run in runs for o in run))
-    cuts = [shares.cut(pool, run, shares.TASK_SHARE if by.is_elsewhere else shares.SHARE) for run in runs]
-    with closing(shares.write_cuts(cuts, by)) as results:
-        for run, cut in zip(runs, cuts, strict=True):
-            new = gathered(pool, islice(results, len(cut.shares)))
+    size = partitioning.TASK_PARTITION_SIZE if by.is_remote else partitioning.PARTITION_SIZE
+    work = [partitioning.partition_objects(pool, run, size) for run in runs]
+    with closing(partitioning.write_partitions(work, by)) as results:
+        for run, planned in zip(runs, work, strict=True):
+            new = gathered(pool, islice(results, len(planned.partitions)))
             try:
                 yield run, _replace(pool, branch, base, patch_of(new, run), note, op)
             except (Conflict, InvalidInput) as e:
@@ -117,8 +118,9 @@ def without(pool: Pool, commit: Id | None, matches: record_deletion.Matches, cho
     touched: list[DataObject] = []
 
     def results() -> Iterator[list[DataObject]]:
-        packs = in_packs(objects, [o.size for o in objects], by.count)
-        for old, new in by.run(record_deletion.rewrite, [record_deletion.Pack(pool, pack, matches) for pack in packs]):
+        groups = grouped_by_size(objects, [o.size for o in objects], by.count)
+        work = [record_deletion.ObjectGroup(pool, group, matches) for group in groups]
+        for old, new in by.run(record_deletion.rewrite, work):
             touched.extend(old)
             yield new
 

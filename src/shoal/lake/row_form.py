@@ -116,17 +116,19 @@ class Segment:
     checksum: int
 
 
-def read(store: ObjectStore, pool: str, key: SortKey, o: DataObject, wanted: KeyRange = EVERYTHING) -> Iterator[Value]:
+def read(
+    store: ObjectStore, pool: str, key: SortKey, o: DataObject, key_range: KeyRange = EVERYTHING
+) -> Iterator[Value]:
     """The values of an object, in its order: those of the segments that may hold something in the range."""
     name = key_of(pool, o)
     for segment in segments(store, name, key, o):
         low, high = (segment.first, segment.last) if key.order == "asc" else (segment.last, segment.first)
-        if not o.is_ranged or wanted.may_hold(low, high):
+        if not o.is_ranged or key_range.may_hold(low, high):
             yield from _read_segment(store, name, segment)
 
 
 def read_all(store: ObjectStore, pool: str, o: DataObject) -> Iterator[Value]:
-    """All values of an object, in its order, which need not be known."""
+    """All values of an object, in its order; the caller need not know the pool key."""
     return read(store, pool, _NO_KEY, o)
 
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from shoal.errors import CorruptData, NotFound
 from shoal.ids import Id, to_text
+from shoal.lake import row_form
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, compare_in, comparer, key_getter
-from shoal.lake.objects import DataObject, Purged
+from shoal.lake.objects import DataObject, Form, Purged
 from shoal.lake.pools import Pool
-from shoal.lake.reading import read_object
+from shoal.lazy import lazy
+from shoal.model import types as t
 from shoal.model.values import NULL, Value
+from shoal.storage.store import ObjectStore
+
+if TYPE_CHECKING:
+    from shoal.lake import column_form
+else:
+    column_form = lazy("shoal.lake.column_form")
 
 Warn = Callable[[str], None]
 _P = TypeVar("_P")
@@ -57,10 +66,10 @@ def partitions(key: SortKey, objects: Iterable[DataObject], touching: bool = Tru
         yield Partition(tuple(group))
 
 
-def scan(pool: Pool, commit: Id | None, wanted: KeyRange = EVERYTHING, warn: Warn | None = None) -> Iterator[Value]:
+def scan(pool: Pool, commit: Id | None, key_range: KeyRange = EVERYTHING, warn: Warn | None = None) -> Iterator[Value]:
     """All values at a commit that may be in a range, in the order of the pool; more may come than the range has."""
     try:
-        yield from scan_objects(pool, pool.snapshot(commit).objects(wanted), wanted, warn)
+        yield from scan_objects(pool, pool.snapshot(commit).objects(key_range), key_range, warn)
     except Missing as e:
         if commit is not None and not pool.names.is_reached(commit, pool.refs()):
             raise NotFound(
@@ -70,22 +79,22 @@ def scan(pool: Pool, commit: Id | None, wanted: KeyRange = EVERYTHING, warn: War
 
 
 def scan_objects(
-    pool: Pool, objects: Iterable[DataObject], wanted: KeyRange = EVERYTHING, warn: Warn | None = None
+    pool: Pool, objects: Iterable[DataObject], key_range: KeyRange = EVERYTHING, warn: Warn | None = None
 ) -> Iterator[Value]:
     """The values of objects, given in the order of the pool, in that order."""
     key = pool.config.key
     sortable, key_of = comparer(key.order), key_getter(key)
     purged = frozenset(pool.refs().purged())
     for partition in partitions(key, objects, touching=len(key.paths) > 1):
-        streams = [_read(pool, o, wanted, warn, purged) for o in partition.objects]
+        streams = [_read(pool, o, key_range, warn, purged) for o in partition.objects]
         if len(streams) == 1:
             yield from streams[0]
         else:
             yield from merge(*streams, key=lambda value: sortable(key_of(value)))
 
 
-def _read(pool: Pool, o: DataObject, wanted: KeyRange, warn: Warn | None, purged: frozenset[Id]) -> Iterator[Value]:
-    values = read_object(pool.store, pool.prefix, pool.config.key, o, wanted)
+def _read(pool: Pool, o: DataObject, key_range: KeyRange, warn: Warn | None, purged: frozenset[Id]) -> Iterator[Value]:
+    values = read_object(pool.store, pool.prefix, pool.config.key, o, key_range)
     return unless_purged(pool, o, values, warn, purged)
 
 
@@ -102,3 +111,21 @@ def unless_purged(
             raise Missing(f"{e}, and was not purged (restore it from a backup)") from None
         if warn is not None:
             warn(f"{pool.config.name}: data object {to_text(o.id)} ({o.count} records) was purged and is left out")
+
+
+# ---- one object, whatever its form
+
+
+def read_object(
+    store: ObjectStore, pool: str, key: SortKey, o: DataObject, key_range: KeyRange = EVERYTHING
+) -> Iterator[Value]:
+    """The values of an object, in its order: those of the parts that may hold something in the range."""
+    read = row_form.read if o.form is Form.ROWS else column_form.read
+    return read(store, pool, key, o, key_range)
+
+
+def object_shapes(store: ObjectStore, pool: str, key: SortKey, o: DataObject) -> Iterable[tuple[t.Type, int]]:
+    """How many values of which types are in an object: from what its commit says, or by counting."""
+    if o.shapes is not None:
+        return [(shape, count) for shape, count in o.shapes if count]
+    return Counter(value.type for value in read_object(store, pool, key, o)).items()

@@ -29,24 +29,24 @@ class Snapshot:
     changed: Mapping[Id, bool] = field(default_factory=dict, repr=False)
     """Whether an object that changed since the checkpoint is there."""
     reopen: Callable[[], Snapshot] | None = field(default=None, repr=False)
-    """The same state by another way, if a page turns out to be damaged or gone."""
+    """Reads this state from other objects, if a page turns out to be damaged or gone."""
 
-    def objects(self, wanted: KeyRange = EVERYTHING) -> Iterator[DataObject]:
+    def objects(self, key_range: KeyRange = EVERYTHING) -> Iterator[DataObject]:
         """The objects that may hold something in the range, by the first key of each in the order of the pool."""
         seen: set[Id] = set()
         try:
-            for o in self._objects(wanted):
+            for o in self._objects(key_range):
                 seen.add(o.id)
                 yield o
         except (NotFound, CorruptData):
             if self.reopen is None:
                 raise
             # Both ways give one order, so what is left comes after what was seen.
-            yield from (o for o in self.reopen().objects(wanted) if o.id not in seen)
+            yield from (o for o in self.reopen().objects(key_range) if o.id not in seen)
 
-    def _objects(self, wanted: KeyRange) -> Iterator[DataObject]:
-        old = (o for o in self.checkpoints.objects(self.items, wanted) if o.id not in self.changed)
-        new = [after for _, after in self.since.effects() if after is not None and after.may_hold(wanted)]
+    def _objects(self, key_range: KeyRange) -> Iterator[DataObject]:
+        old = (o for o in self.checkpoints.objects(self.items, key_range) if o.id not in self.changed)
+        new = [after for _, after in self.since.effects() if after is not None and after.may_hold(key_range)]
         if not new:
             return old
         sortable = comparer(self.key.order)
@@ -107,7 +107,7 @@ class Snapshots:
         return Snapshot(self._key, self._checkpoints, items, patch, changed, reopen)
 
     def _walked(self, tip: Id, bad: frozenset[Id]) -> Snapshot:
-        """The state by parents, to the nearest checkpoint that is not known to be bad, or to the beginning."""
+        """The state by parents, to the nearest checkpoint that was not seen to be damaged, or to the beginning."""
         commits: list[Commit] = []
         for commit in self._commits.walk(tip):
             items = None if commit.id in bad else self._open(commit.id)

@@ -25,7 +25,7 @@ class Run(Protocol):
 class Shuffle(Protocol):
     """Two-phase map: `part` emits (bucket, item); `join` runs once per bucket over its items, in payload order.
 
-    Between the phases nothing is held in memory.
+    Between the phases items are in files, not in memory.
     """
 
     def __call__(
@@ -45,34 +45,34 @@ class Workers:
     run: Run
     shuffle: Shuffle
     count: int = 1
-    """In how many parts it is best cut."""
-    is_elsewhere: bool = False
+    """Into how many parts work is best divided."""
+    is_remote: bool = False
 
 
 Choose = Callable[[int], Workers]
 """The workers for this number of bytes."""
 
 
-def in_packs(items: Sequence[P], sizes: Sequence[int], count: int) -> list[tuple[P, ...]]:
-    """Items in about `count` packs of neighbours, of about the same size."""
-    share = sum(sizes) / max(1, count)
-    packs: list[list[P]] = []
-    packed = 0
+def grouped_by_size(items: Sequence[P], sizes: Sequence[int], count: int) -> list[tuple[P, ...]]:
+    """Neighbours in about `count` groups of about the same size."""
+    limit = sum(sizes) / max(1, count)
+    groups: list[list[P]] = []
+    filled = 0
     for item, size in zip(items, sizes, strict=True):
-        if not packs or packed >= share:
-            packs.append([])
-            packed = 0
-        packs[-1].append(item)
-        packed += size
-    return [tuple(pack) for pack in packs]
+        if not groups or filled >= limit:
+            groups.append([])
+            filled = 0
+        groups[-1].append(item)
+        filled += size
+    return [tuple(group) for group in groups]
 
 
-def _one_by_one(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Generator[R, None, None]:
+def _run_here(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Generator[R, None, None]:
     for payload in payloads:
         yield from work(payload)
 
 
-def _by_a_file(
+def _shuffle_here(
     part: Callable[[P], Iterable[tuple[int, M]]],
     payloads: Sequence[P],
     join: Callable[[Q, Iterator[M]], Iterable[R]],
@@ -80,7 +80,7 @@ def _by_a_file(
 ) -> Generator[R, None, None]:
     with TemporaryFile() as file:
         offsets: list[list[int]] = [[] for _ in buckets]
-        for number, item in _one_by_one(part, payloads):
+        for number, item in _run_here(part, payloads):
             offsets[number].append(_append(file, item))
         for number, bucket in enumerate(buckets):
             yield from join(bucket, _read_back(file, offsets[number]))
@@ -102,7 +102,7 @@ def _read_back(file: IO[bytes], offsets: list[int]) -> Iterator[Any]:
         yield pickle.load(file)  # noqa: S301 - from this process
 
 
-HERE = Workers(_one_by_one, _by_a_file)
+HERE = Workers(_run_here, _shuffle_here)
 
 
 def here(size: int) -> Workers:

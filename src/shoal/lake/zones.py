@@ -1,8 +1,8 @@
 """Zone maps: the least and the greatest value of each column of an object, so that filters can skip it.
 
-For each leaf of the layout, in its order, there are two bounds, each a byte that tells a length and so many bytes: the
-binary form of the least and of the greatest value. Long ones are cut such that they still are bounds. The length 255 is
-an unknown bound; twice 254 says that there is no value but nulls. A NaN, which no comparison finds, does not count.
+For each leaf of the layout, in its order, there are two bounds, for the least and the greatest value: a length in
+one byte and the binary form of the value. A long value is cut such that it still is a bound. The length 255 means an
+unknown bound; two lengths of 254 mean that all values are null. A NaN, which no comparison finds, does not count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CUT = (t.STRING, t.BYTES)
 
 
 class Extent(NamedTuple):
-    """What is known of a column: `least` and `greatest` are None together if there are no values."""
+    """The bounds of a column: `least` and `greatest` are None together if there are no values."""
 
     least: Data
     greatest: Data
@@ -47,7 +47,7 @@ class Zone(NamedTuple):
 
 
 def pack(layout: Layout, extents: list[Extent | None]) -> bytes:
-    """The zones of all leaves; None where nothing is known."""
+    """The zones of all leaves; None where a bound is unknown."""
     out = bytearray()
     for leaf, extent in zip(layout.leaves, extents, strict=True):
         if extent is None:
@@ -84,15 +84,15 @@ def _cut_up(body: bytes) -> bytes | None:
     return None
 
 
-def unpack(zones: bytes, layout: Layout, wanted: int) -> Zone | None:
+def unpack(zones: bytes, layout: Layout, index: int) -> Zone | None:
     """The zone of one leaf; None if there are no zones."""
     if not zones:
         return None
     pos = 0
-    for _ in range(2 * wanted):
+    for _ in range(2 * index):
         size = zones[pos]
         pos += 1 if size >= _NOTHING else 1 + size
-    typ = layout.leaves[wanted].type
+    typ = layout.leaves[index].type
     if zones[pos] == _NOTHING:
         return Zone(None, None, is_empty=True)
     least, pos = _unpack_bound(zones, pos, typ)
@@ -115,7 +115,7 @@ class FieldRange(NamedTuple):
     """A condition of a filter: it is true only for records whose field is in a range."""
 
     path: Path
-    wanted: KeyRange
+    key_range: KeyRange
 
 
 def may_match(o: DataObject, condition: FieldRange) -> bool:
@@ -123,8 +123,8 @@ def may_match(o: DataObject, condition: FieldRange) -> bool:
     if o.shapes is None:
         return True
     layout = layout_of(tuple(shape for shape, _ in o.shapes))
-    found = list(_leaves_at(layout, condition.path))
-    return any(leaf is None or _may_hold(o, layout, leaf, condition.wanted) for leaf in found)
+    leaves = list(_leaves_at(layout, condition.path))
+    return any(leaf is None or _may_hold(o, layout, leaf, condition.key_range) for leaf in leaves)
 
 
 def _leaves_at(layout: Layout, path: Path) -> Iterator[Leaf | None]:
@@ -147,8 +147,8 @@ def _is_open(typ: t.Type) -> bool:
     return isinstance(typ.under, t.Union | t.Map) or typ.under is t.TYPE
 
 
-def _may_hold(o: DataObject, layout: Layout, leaf: Leaf, wanted: KeyRange) -> bool:
-    bound = wanted.lower or wanted.upper
+def _may_hold(o: DataObject, layout: Layout, leaf: Leaf, key_range: KeyRange) -> bool:
+    bound = key_range.lower or key_range.upper
     if bound is None:
         return True
     kind, typ = bound.value.type.under, leaf.type
@@ -162,4 +162,4 @@ def _may_hold(o: DataObject, layout: Layout, leaf: Leaf, wanted: KeyRange) -> bo
         return True
     if zone.is_empty:
         return False
-    return wanted.may_hold_between(zone.least, zone.greatest)
+    return key_range.may_hold_between(zone.least, zone.greatest)

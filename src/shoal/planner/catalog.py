@@ -19,8 +19,7 @@ from shoal.lake.keys import KeyRange
 from shoal.lake.objects import show_object
 from shoal.lake.pool_config import PoolConfig, show_config
 from shoal.lake.pools import Pool
-from shoal.lake.reading import object_shapes
-from shoal.lake.scans import partitions
+from shoal.lake.scans import object_shapes, partitions
 from shoal.lang import plan
 from shoal.lang.catalog import PoolInfo
 from shoal.model import types as t

@@ -113,7 +113,7 @@ def spark_workers() -> Workers:
     """Spark tasks, a few for each core."""
     try:
         load(jobs, shuffle)
-        return Workers(jobs.run_tasks, shuffle.regroup, jobs.task_count(), is_elsewhere=True)
+        return Workers(jobs.run_tasks, shuffle.regroup, jobs.task_count(), is_remote=True)
     except ModuleNotFoundError as e:
         if e.name is None or e.name.split(".")[0] not in _PYSPARK:
             raise

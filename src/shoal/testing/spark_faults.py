@@ -39,7 +39,7 @@ def deadly_workers(victim: Victim, mark: Path) -> Workers:
     ) -> Generator[Any, None, None]:
         yield from regroup(part, payloads, work_and_die, [Deadly(join, pile, victim, str(mark)) for pile in piles])
 
-    return Workers(run, in_two_steps, 2 * cores(), is_elsewhere=True)
+    return Workers(run, in_two_steps, 2 * cores(), is_remote=True)
 
 
 def work_and_die(task: Deadly, *pieces: Any) -> list[Any]:

@@ -56,7 +56,7 @@ def test_a_cluster_loses_tasks_and_executors_but_no_data(bench: Bench, tmp_path:
         + f"""
     from shoal.testing.spark_faults import deadly_workers
     from shoal.local.writing import make_note
-    from shoal.lake import changes, rewriting, shares
+    from shoal.lake import changes, rewriting, partitioning
     from shoal.model.text import format_value
     for victim in ("task", "executor"):
         by = deadly_workers(victim, Path({str(tmp_path)!r}) / victim)
@@ -66,7 +66,7 @@ def test_a_cluster_loses_tasks_and_executors_but_no_data(bench: Bench, tmp_path:
     inner = stored(pool)
     ids = [o.id for o in inner.snapshot(inner.resolve()).objects()]
     stored(pool).names.create_branch("compacted", inner.resolve())
-    shares.TASK_SHARE = 20_000
+    partitioning.TASK_PARTITION_SIZE = 20_000
     rewriting.compact(inner, "compacted", ids, make_note("tester", "", None), lambda size: by)
     for question in ("count() by level", "sort n | tail 3", "where n > 5990 | put s:=upper(level) | sort -r n",
                      "sum(n), avg(ts) by level | sort level", "sort ts, n | head 4"):

@@ -20,7 +20,7 @@ from shoal.api.lake import Lake
 from shoal.engines.spark.session import spark_session
 from shoal.errors import CorruptData, InvalidInput, NotFound
 from shoal.ids import to_text
-from shoal.lake import shares
+from shoal.lake import partitioning
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.local import file_loads
@@ -42,7 +42,7 @@ def check_all(root: Path) -> None:
     check_bad_files(lake, root)
     check_frames(lake, objects=3)
     check_rewriting(lake)
-    check_pieces(lake, root)
+    check_slices(lake, root)
     with serving(root / "served", root, ["-log.level", "warn"]) as served:
         check_frames(shoal.open(served.url), objects=1)
 
@@ -130,9 +130,9 @@ def check_rewriting(lake: Lake) -> None:
         lake.pool("rewritten_spark").delete(where="n > 1000000", engine="spark")
 
 
-def check_pieces(lake: Lake, root: Path) -> None:
-    """A compaction in many shares, for which objects are cut by some tasks and put together by others."""
-    shares.TASK_SHARE = 4000
+def check_slices(lake: Lake, root: Path) -> None:
+    """A compaction in many partitions, for which some tasks slice objects and others join the slices."""
+    partitioning.TASK_PARTITION_SIZE = 4000
     pool = lake.create("pieces", key="ts")
     for part in range(20):
         pool.load([{"ts": (i * 13 + part) % 300, "n": 1000 * part + i} for i in range(300)])
@@ -143,15 +143,18 @@ def check_pieces(lake: Lake, root: Path) -> None:
     assert sum(1 for _ in pool.objects()) > 20
     assert [format_value(v) for v in lake.query("from pieces")] == before
     files = set((root / "lake" / pool.id).glob("data/*"))
-    cut = shares.cut
+    partition = partitioning.partition_objects
 
-    def cut_and_damaged(pool: Pool, objects: Sequence[DataObject], size: int) -> shares.Partitioning:
+    def partition_and_damage(pool: Pool, objects: Sequence[DataObject], size: int) -> partitioning.Partitioning:
         """So that tasks find it, and not this process when it looks for keys."""
-        made = cut(pool, objects, size)
+        work = partition(pool, objects, size)
         victim = next(path for path in files if path.stem == to_text(objects[7].id))
         victim.write_bytes(victim.read_bytes()[:-1])
-        return made
+        return work
 
-    with patch.object(shares, "cut", cut_and_damaged), pytest.raises(CorruptData, match="checksum mismatch"):
+    with (
+        patch.object(partitioning, "partition_objects", partition_and_damage),
+        pytest.raises(CorruptData, match="checksum mismatch"),
+    ):
         list(pool.branch("damaged").compact_all(engine="spark"))
     assert set((root / "lake" / pool.id).glob("data/*")) == files

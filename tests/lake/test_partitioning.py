@@ -1,4 +1,4 @@
-"""A compaction in shares: whatever the keys are, no value is lost or doubled, and nothing overlaps any more."""
+"""A compaction in partitions: whatever the keys are, no value is lost or doubled, and nothing overlaps any more."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import shoal
 from shoal.api.pool import Pool as PoolHandle
 from shoal.formats.columns.batches import Batch
 from shoal.ids import to_text
-from shoal.lake import shares
+from shoal.lake import partitioning
 from shoal.lake.keys import compare_in
 from shoal.lake.lake import create
 from shoal.lake.objects import DataObject, Form, key_of
-from shoal.lake.pieces import Piece, Slicing, slice_objects
+from shoal.lake.slices import Slice, Slicing, slice_objects
 from shoal.local.lake import LocalLake, stored
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
@@ -67,15 +67,15 @@ def objects(pool: PoolHandle) -> list[DataObject]:
     st.lists(st.lists(st.one_of(KEYS, st.none()), min_size=1, max_size=12), min_size=2, max_size=5),
     st.sampled_from((1, 40, 200)),
 )
-def test_shares_hold_every_value_once(order: str, loads: list[list[str | None]], size: int) -> None:
+def test_partitions_hold_every_value_once(order: str, loads: list[list[str | None]], size: int) -> None:
     lake = shoal.create("memory://")
     assert isinstance(lake, LocalLake)
     pool = made_pool(lake, order, loads)
     before = Counter(map(format_value, lake.query(f"from '{pool.name}'")))
     if len(objects(pool)) < 2:
         return
-    cut = shares.cut
-    with patch.object(shares, "cut", lambda pool, held, _: cut(pool, held, size)):
+    partition = partitioning.partition_objects
+    with patch.object(partitioning, "partition_objects", lambda pool, chosen, _: partition(pool, chosen, size)):
         pool.compact([to_text(o.id) for o in objects(pool)])
     assert Counter(map(format_value, lake.query(f"from '{pool.name}'"))) == before
     keyed = [o for o in objects(pool) if o.has_key]
@@ -84,17 +84,17 @@ def test_shares_hold_every_value_once(order: str, loads: list[list[str | None]],
         assert compare_in(key.order, one.last(key), other.first(key)) <= 0
 
 
-def test_large_runs_are_cut_by_the_keys_of_row_groups() -> None:
+def test_large_runs_are_partitioned_by_the_keys_of_row_groups() -> None:
     lake = shoal.create("memory://")
     pool = lake.create("p", key="ts", seek_stride=64)
     for part in range(4):
         pool.load([{"ts": (i * 7919 + part) % 10_000, "s": f"text {i}"} for i in range(4000)])
     assert isinstance(pool, PoolHandle)
-    held = objects(pool)
-    made = shares.cut(stored(pool), held, sum(o.value_size for o in held) // 6)
-    assert not made.sliced
-    assert len(made.shares) >= 5
-    counts = [sum(batch.length for batch in shares.read_share(share)) for share in made.shares]
+    loaded = objects(pool)
+    work = partitioning.partition_objects(stored(pool), loaded, sum(o.value_size for o in loaded) // 6)
+    assert not work.sliced
+    assert len(work.partitions) >= 5
+    counts = [sum(batch.length for batch in partitioning.read_partition(partition)) for partition in work.partitions]
     assert sum(counts) == 16_000
     assert max(counts) < 2 * 16_000 / len(counts)
 
@@ -107,51 +107,52 @@ def overlapping(lake: LocalLake, count: int) -> PoolHandle:
     return pool
 
 
-def test_objects_that_span_all_shares_are_read_once_to_be_sampled_and_once_to_be_cut() -> None:
+def test_objects_that_span_all_partitions_are_read_once_to_be_sampled_and_once_to_be_sliced() -> None:
     store = CountingStore()
     lake = LocalLake(create(store))
     pool = overlapping(lake, 40)
-    held = objects(pool)
+    loaded = objects(pool)
     before = [format_value(v) for v in lake.query("from p | sort k")]
-    size = sum(o.value_size for o in held) // 10
+    size = sum(o.value_size for o in loaded) // 10
     sizes: list[int] = []
 
-    def noted(share: shares.KeyPartition, pieces: Iterable[Piece] = ()) -> list[list[DataObject]]:
-        made = write(share, pieces)
-        sizes.extend(sum(o.value_size for o in found) for found in made)
-        return made
+    def noted(partition: partitioning.KeyPartition, slices: Iterable[Slice] = ()) -> list[list[DataObject]]:
+        written = write(partition, slices)
+        sizes.extend(sum(o.value_size for o in group) for group in written)
+        return written
 
-    cut, write = shares.cut, shares.write_share
+    partition, write = partitioning.partition_objects, partitioning.write_partition
     store.reads.clear()
     with (
-        patch.object(shares, "cut", lambda pool, held, _: cut(pool, held, size)),
-        patch.object(shares, "write_share", noted),
+        patch.object(partitioning, "partition_objects", lambda pool, chosen, _: partition(pool, chosen, size)),
+        patch.object(partitioning, "write_partition", noted),
     ):
-        pool.compact([to_text(o.id) for o in held])
+        pool.compact([to_text(o.id) for o in loaded])
     assert len(sizes) >= 8
     assert max(sizes) < 1.5 * size
-    assert {store.reads[key_of(stored(pool).prefix, o)] for o in held} == {2}
+    assert {store.reads[key_of(stored(pool).prefix, o)] for o in loaded} == {2}
     assert [format_value(v) for v in lake.query("from p | sort k")] == before
 
 
-def test_pieces_come_in_the_order_of_their_objects() -> None:
+def test_slices_come_in_the_order_of_their_objects() -> None:
     lake = shoal.create("memory://")
     assert isinstance(lake, LocalLake)
     pool = lake.create("p", key="k")
     for part in range(12):
         width = 2000 if part % 5 == 4 else 1  # too many fields for columns: an object in row form
         pool.load([{"k": i % 50, "n": 100 * part + i, **{f"f{j}": j for j in range(width)}} for i in range(100)])
-    held = objects(pool)
-    assert {o.form for o in held} == set(Form)
-    made = shares.cut(stored(pool), held, 4000)
-    pieces: dict[int, list[Piece]] = defaultdict(list)
-    for place, piece in slice_objects(Slicing(stored(pool), made.sliced, made.edges)):
-        pieces[place].append(piece)
-    for place, share in enumerate(made.shares):
-        assert share.in_pieces
-        by_itself = replace(share, in_pieces=frozenset())
-        assert values(shares.read_share(share, pieces[place])) == values(shares.read_share(by_itself))
+    loaded = objects(pool)
+    assert {o.form for o in loaded} == set(Form)
+    work = partitioning.partition_objects(stored(pool), loaded, 4000)
+    slices: dict[int, list[Slice]] = defaultdict(list)
+    for number, rows in slice_objects(Slicing(stored(pool), work.sliced, work.boundaries)):
+        slices[number].append(rows)
+    for number, partition in enumerate(work.partitions):
+        assert partition.in_slices
+        by_itself = replace(partition, in_slices=frozenset())
+        from_slices = partitioning.read_partition(partition, slices[number])
+        assert values(from_slices) == values(partitioning.read_partition(by_itself))
 
 
-def values(found: Iterable[Batch]) -> list[str]:
-    return [format_value(v) for batch in found for v in batch.values()]
+def values(batches: Iterable[Batch]) -> list[str]:
+    return [format_value(v) for batch in batches for v in batch.values()]
