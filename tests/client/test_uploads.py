@@ -5,14 +5,18 @@ from __future__ import annotations
 import io
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from shoal.api.options import ReadOptions
+import shoal
+from shoal.api.options import ReadOptions, decode_read_options, encode_read_options, read_params
 from shoal.client import uploads
 from shoal.client.uploads import Upload, make_uploads
+from shoal.errors import InvalidInput
 from shoal.formats.zng import stream as zng
+from shoal.testing.services import Served
 
 MANY = 64 << 20
 
@@ -108,3 +112,39 @@ def test_files_go_by_themselves_and_values_together(data: object, count: int) ->
     for upload in found:
         assert b"" not in list(upload.open())
         upload.close()
+
+
+def test_every_read_option_reaches_the_service(empty_service: Served) -> None:
+    """A new field of ReadOptions needs a value here, and travels by its declaration."""
+    options = ReadOptions(csv_delimiter=";", zng_validate=False, max_value_size=1 << 20, threads=2)
+    assert all(getattr(options, f.name) != f.default for f in fields(ReadOptions))
+    assert all(f.metadata["param"] in read_params() for f in fields(ReadOptions))
+    params = {name: text for name, text in encode_read_options(options).items() if text is not None}
+    assert replace(decode_read_options(params), threads=2) == options
+    assert set(encode_read_options(ReadOptions()).values()) == {None}
+
+    pool = shoal.open(empty_service.url).create("options", key="a")
+    pool.load(b"a;b\n1;2\n", format="csv", options=options)
+    assert shoal.open(empty_service.url).query("from options").to_list() == [{"a": 1.0, "b": 2.0}]
+    large = b'{a:"' + b"x" * (2 << 20) + b'"}'
+    with pytest.raises(InvalidInput):
+        pool.load(large, format="zson", options=options)
+    with pool.transaction() as transaction:
+        transaction.load(b"a;b\n3;4\n", format="csv", options=options)
+        with pytest.raises(InvalidInput):
+            transaction.load(large, format="zson", options=options)
+    assert len(shoal.open(empty_service.url).query("from options").to_list()) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("csv.delim", ";;"), ("zng.readmax", "0"), ("zng.threads", "x"), ("zng.validate", "maybe")]
+)
+def test_read_options_of_a_wrong_kind_are_refused(name: str, text: str) -> None:
+    with pytest.raises(InvalidInput, match=f"invalid value '{text}' for parameter {name}"):
+        decode_read_options({name: text})
+
+
+def test_numbers_of_read_options_have_limits() -> None:
+    options = decode_read_options({"zng.readmax": "9" * 30, "zng.threads": "9" * 30})
+    assert options.max_value_size == ReadOptions().max_value_size
+    assert options.threads <= 4096

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from shoal.api.options import MAX_VALUE_SIZE, ReadOptions
+from shoal.api.options import ReadOptions, encode_read_options
 from shoal.client.progress import tell_sent
 from shoal.errors import InvalidInput, StorageFailure
 from shoal.formats import registry
@@ -130,14 +130,9 @@ class KeptUpload(Upload):
 
 
 def load_choices(upload: Upload, engine: str | None, options: ReadOptions) -> dict[str, str | None]:
-    """How a service is to read it."""
-    largest = options.max_value_size
-    return {
-        "format": None if upload.format_name == AUTO else upload.format_name,
-        "engine": engine,
-        "csv.delim": options.csv_delimiter,
-        "zng.readmax": None if largest == MAX_VALUE_SIZE else str(largest),
-    }
+    """The parameters that tell a service how to read an upload."""
+    format_name = None if upload.format_name == AUTO else upload.format_name
+    return {"format": format_name, "engine": engine, **encode_read_options(options)}
 
 
 # ---- what callers give

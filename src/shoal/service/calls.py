@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.api.commitish import parse_head
 from shoal.api.lake import Lake
-from shoal.api.options import DEFAULT_READ, ReadOptions
+from shoal.api.options import ReadOptions, decode_read_options
 from shoal.api.pool import Pool
 from shoal.api.requests import BodyField, Note, Param, Request, body_of, params_of
 from shoal.errors import InvalidInput
@@ -124,7 +124,7 @@ class Call:
 
     def read_options(self) -> ReadOptions:
         """How the body is to be read."""
-        return read_options(self.params)
+        return decode_read_options(self.params)
 
     def record(self, known: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
         """The body as one record, of which the fields and their types are known."""
@@ -231,18 +231,6 @@ def _parse_note(text: str) -> dict[str, str | None]:
     if unknown is not None:
         raise InvalidInput(f"the Zed-Commit header has an unknown key {unknown!r} (author, body, meta)")
     return note
-
-
-def read_options(params: Mapping[str, str]) -> ReadOptions:
-    """How a body is to be read, by the parameters of a URL."""
-    delimiter = params.get("csv.delim")
-    if delimiter is not None and len(delimiter) != 1:
-        raise InvalidInput(f"invalid value {delimiter!r} for parameter csv.delim (one character)")
-    largest = params.get("zng.readmax")
-    if largest is not None and not (largest.isdecimal() and int(largest) > 0):
-        raise InvalidInput(f"invalid value {largest!r} for parameter zng.readmax (a number of bytes)")
-    size = DEFAULT_READ.max_value_size if largest is None else min(int(largest), DEFAULT_READ.max_value_size)
-    return ReadOptions(csv_delimiter=delimiter, max_value_size=size)
 
 
 def head_text(head: Mapping[str, Any]) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from shoal.api.options import read_params
 from shoal.api.pool import DiffObjects
 from shoal.api.requests import VERBS, Method, Need, Param, Request, body_of, params_of
 from shoal.service.answers import Answer
@@ -87,9 +88,9 @@ _IDS = (("object_ids", "array"),)
 _DELETION = (*_IDS, ("where", "string"))
 _QUESTION = (("query", "string"), ("head", "object"), ("engine", "string"))
 _ENGINE = Param("engine", "interp, duckdb, spark or auto")
+_SCHEMAS: dict[type, Literal["string", "number", "boolean"]] = {str: "string", int: "number", bool: "boolean"}
 _DATA = (
-    Param("csv.delim", "the character between the cells of a line of CSV"),
-    Param("zng.readmax", "most bytes of a value"),
+    *(Param(name, about, _SCHEMAS[kind]) for name, (about, kind) in read_params().items()),
     Param("format", "name of the format of the body; else by Content-Type, else detected"),
 )
 _CTRL = Param("ctrl", "T for control messages in ZNG and ZJSON", "boolean")
