@@ -55,7 +55,7 @@ def decode_read_options(params: Mapping[str, str]) -> ReadOptions:
     return ReadOptions(**{f.name: _decode(params[f.metadata["param"]], f.default, **f.metadata) for f in given})
 
 
-def _decode(text: str, default: Any, param: str, about: str, at_most: int) -> str | bool | int:
+def _decode(text: str, default: Any, param: str, about: str, at_most: int) -> Any:
     kind = _type(default)
     if kind is bool and text.upper() in ("T", "F"):
         return text.upper() == "T"

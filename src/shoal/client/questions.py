@@ -58,6 +58,7 @@ def ask(
     statistics: bool = False,
     on_debug: Callable[[Value], None] | None = None,
     on_warning: Callable[[str], None] | None = None,
+    on_output: Callable[[str, Value], None] | None = None,
     is_safe: bool | None = None,
 ) -> Results:
     """The results of a query."""
@@ -65,7 +66,7 @@ def ask(
     can_repeat = _MAY_CHANGE not in text.lower() if is_safe is None else is_safe
     answer = service.send(Call("POST", names, choices, value=body, is_safe=can_repeat))
     counted = Statistics()
-    results = Results(text, Stream(answer, counted, on_debug, on_warning), counted)
+    results = Results(text, Stream(answer, counted, on_debug, on_warning, on_output), counted)
     results.on_spark(_refuse)
     return results
 

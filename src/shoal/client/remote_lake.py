@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.api.branch import Load
 from shoal.api.codecs import SIDES, Reader, read_pool
@@ -16,26 +16,50 @@ from shoal.api.results import Results
 from shoal.api.transaction import Begin
 from shoal.client.address import service_url
 from shoal.client.credentials import check_token, find_token
+from shoal.client.json_calls import JsonCalls
 from shoal.client.loads import load
 from shoal.client.questions import ask, full_text, question
 from shoal.client.requests import carry_out
 from shoal.client.service import Call, Service, decode, make_key
 from shoal.client.transactions import begin
 from shoal.client.transport import Access
-from shoal.errors import Unsupported
+from shoal.errors import NotFound, ShoalError, Unsupported
+from shoal.lazy import lazy
 from shoal.local.pools import new_config
 from shoal.model import types as t
 from shoal.model.values import Value, int64, record, string
 
+if TYPE_CHECKING:
+    from shoal.client import zed_lake
+else:
+    zed_lake = lazy("shoal.client.zed_lake")
+
 _PATHS = t.array(t.array(t.STRING))
 
 
-def open_remote(uri: str, token: str | None, config: str | PathLike[str] | None) -> RemoteLake:
-    """The lake behind the service at a URL, which has to answer."""
+def open_remote(uri: str, token: str | None, config: str | PathLike[str] | None) -> Lake:
+    """The lake behind the service at a URL, which has to answer. A Zed service is known by what it lacks."""
     url = service_url(uri)
-    lake = RemoteLake(Access(url, find_token(url, config) if token is None else check_token(token)))
-    lake.status()
+    access = Access(url, find_token(url, config) if token is None else check_token(token))
+    lake = RemoteLake(access)
+    try:
+        lake.status()
+    except NotFound:
+        version = _zed_version(access)
+        if version is None:
+            raise
+        return zed_lake.ZedLake(access, version)
     return lake
+
+
+def _zed_version(access: Access) -> str | None:
+    """The version of a Zed service; None if there is none at this URL."""
+    try:
+        answer = JsonCalls(access)("GET", "/version")
+    except ShoalError:
+        return None
+    version = answer.get("version") if isinstance(answer, dict) else None
+    return version if isinstance(version, str) else None
 
 
 class RemoteLake(Lake):
@@ -64,13 +88,18 @@ class RemoteLake(Lake):
 # ---- requests that travel in a way of their own
 
 
-def _create(service: Service, request: CreatePool) -> PoolInfo:
+def create_call(request: CreatePool) -> Call:
+    """The call that creates a pool."""
     config = new_config(request)
     paths = tuple(path or ("this",) for path in config.key.paths)
     layout = record([("order", string(config.key.order)), ("keys", Value(_PATHS, paths))])
     sizes = [("seek_stride", int64(config.seek_stride)), ("thresh", int64(config.object_size))]
     body = record([("name", string(request.name)), ("layout", layout), *sizes])
-    answer = service.change(Call("POST", ("pool",), value=body, key=make_key(request.op)))
+    return Call("POST", ("pool",), value=body, key=make_key(request.op))
+
+
+def _create(service: Service, request: CreatePool) -> PoolInfo:
+    answer = service.change(create_call(request))
     assert answer is not None
     reader = Reader(service.url)
     return read_pool(reader, reader.field(answer, "pool"))
@@ -100,6 +129,7 @@ def _query(service: Service, request: Query) -> Results:
         statistics=request.statistics,
         on_debug=request.on_debug,
         on_warning=request.on_warning,
+        on_output=request.on_output,
     )
 
 

@@ -23,6 +23,8 @@ from shoal.ids import new, parse, to_text
 from shoal.model.values import Value
 
 MEDIA_TYPE = "application/x-zng"
+_MEDIA_TYPES = ("", MEDIA_TYPE, "application/octet-stream")
+"""Media types of ZNG. A Zed service calls some answers bytes."""
 _T = TypeVar("_T")
 _TRIES = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
@@ -157,7 +159,7 @@ def _take_answer(answer: Answer) -> Answer:
 def require_zng(answer: Answer) -> None:
     """StorageFailure if an answer is not one that a service would give."""
     kind = answer.header("Content-Type").partition(";")[0].strip()
-    if kind not in ("", MEDIA_TYPE):
+    if kind not in _MEDIA_TYPES:
         answer.close()
         raise StorageFailure(f"{answer.url}: not the service of a lake (it answers with {kind})")
 

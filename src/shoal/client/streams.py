@@ -27,12 +27,14 @@ class Stream:
         statistics: Statistics,
         on_debug: Callable[[Value], None] | None = None,
         on_warning: Callable[[str], None] | None = None,
+        on_output: Callable[[str, Value], None] | None = None,
     ) -> None:
         require_zng(answer)
         self._answer = answer
         self._statistics = statistics
         self._on_debug = on_debug
         self._on_warning = on_warning
+        self._on_output = on_output
         self._channel = _RESULTS
         self._values = self._read()
 
@@ -54,8 +56,11 @@ class Stream:
                     self._take(item)
                 elif self._channel == _RESULTS:
                     yield item
-                elif self._channel == _DEBUG and self._on_debug is not None:
-                    self._on_debug(item)
+                elif self._channel == _DEBUG:
+                    if self._on_debug is not None:
+                        self._on_debug(item)
+                elif self._on_output is not None:
+                    self._on_output(self._channel, item)
 
     def _messages(self) -> Iterator[Value | zng.Control]:
         try:

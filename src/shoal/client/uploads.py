@@ -171,6 +171,13 @@ def make_uploads(data: Any, format_name: str, options: ReadOptions) -> list[Uplo
     return made or [_of_values(iter(()))]
 
 
+def upload_values(data: Any, format_name: str, options: ReadOptions) -> Upload:
+    """Everything that a caller gave as one upload of ZNG, read in this process."""
+    if is_frame(data):
+        return _of_values(frame_uploads.values_of(data))
+    return _of_values(read_inputs(data, Reading(format_name, options)))
+
+
 def _is_raw(item: Any) -> bool:
     """Whether something is bytes, or is read as such."""
     is_file = hasattr(item, "read") and hasattr(item, "close")

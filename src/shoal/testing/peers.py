@@ -87,20 +87,23 @@ class Session:
         """Run a command; `more` are arguments with blanks, `ours` and `why` a difference between the two sides."""
         words = line.split()
         verbs = 2 if words[0] in ("auth", "vector") else 1
-        env = {**os.environ, "HOME": str(self.home), "TZ": "UTC"}
+        status, text = self.execute([*words[:verbs], "-lake", self.url, *words[verbs:], *more], stdin)
+        shown = "".join(sorted(text.splitlines(keepends=True), key=_masked)) if is_sorted else text
+        output = f"{self._stable(shown)}exit {status}"
+        self.steps.append(Step(self._stable(" ".join([line, *more])), output, ours, why))
+        return text
+
+    def execute(self, argv: Sequence[str], stdin: bytes) -> tuple[int, str]:
+        """Run the command as a process; its exit status, and what it writes."""
         done = subprocess.run(  # noqa: S603 - the command of a test
-            [*self.command, *words[:verbs], "-lake", self.url, *words[verbs:], *more],
+            [*self.command, *argv],
             input=stdin,
             capture_output=True,
-            env=env,
+            env={**os.environ, "HOME": str(self.home), "TZ": "UTC"},
             timeout=_SECONDS,
             check=False,
         )
-        text = (done.stdout + done.stderr).decode(errors="backslashreplace")
-        shown = "".join(sorted(text.splitlines(keepends=True), key=_masked)) if is_sorted else text
-        status = f"exit {done.returncode}"
-        self.steps.append(Step(self._stable(" ".join([line, *more])), self._stable(shown) + status, ours, why))
-        return text
+        return done.returncode, (done.stdout + done.stderr).decode(errors="backslashreplace")
 
     def ids(self, text: str) -> list[str]:
         """The ids in what a command wrote, as text."""
