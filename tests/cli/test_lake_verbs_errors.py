@@ -304,7 +304,7 @@ def test_a_merge_that_conflicts_names_what_is_in_the_way(shell: Shell) -> None:
     shell.run("delete", "-q", commit)
     line = shell.fail("merge", "-use", "@b1", "main")
     assert line.startswith('error merging "b1" into "main": commit ')
-    assert line.endswith(" meanwhile (revert that commit first, or make the change anew on what is there now)")
+    assert line.endswith(" meanwhile (revert that commit first, or repeat the change on what is there now)")
 
 
 def test_an_output_that_cannot_be_written_is_one_line(shell: Shell, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.engines.spark.conftest import Bench
 
 import shoal
+from shoal.api.lake import Lake
 from shoal.model.text import format_value
 
 ROWS = 6000
@@ -24,7 +25,7 @@ PREAMBLE = """
 """
 
 
-def new_lake(root: Path) -> tuple[shoal.api.protocol.Lake, Path]:
+def new_lake(root: Path) -> tuple[Lake, Path]:
     lake = shoal.create(root / "lake")
     lake.create("logs", key="ts")
     data = root / "logs.json"
@@ -33,13 +34,13 @@ def new_lake(root: Path) -> tuple[shoal.api.protocol.Lake, Path]:
     return lake, data
 
 
-def check_once(lake: shoal.api.protocol.Lake, times: int = 1) -> None:
+def check_once(lake: Lake, times: int = 1) -> None:
     (found,) = lake.query("from logs | count(), sum(n)")
     assert format_value(found) == f"{{count:{times * ROWS}(uint64),sum:{times * ROWS * (ROWS - 1) // 2}}}"
     assert sum(1 for _ in lake.pool("logs").log()) == times
 
 
-def check_orphans(lake: shoal.api.protocol.Lake, root: Path, at_least: int) -> None:
+def check_orphans(lake: Lake, root: Path, at_least: int) -> None:
     """What no commit names goes by a vacuum, and it alone."""
     pool = lake.pool("logs")
     files = len(list((root / "lake" / pool.id / "data").iterdir()))
@@ -55,19 +56,20 @@ def test_a_cluster_loses_tasks_and_executors_but_no_data(bench: Bench, tmp_path:
         PREAMBLE.format(lake=lake.uri)
         + f"""
     from shoal.testing.spark_faults import deadly_workers
-    from shoal.local.writing import make_note
+    from shoal.lake.commits import Note
+    from shoal.local.lake import stored
     from shoal.lake import changes, rewriting, partitioning
     from shoal.model.text import format_value
     for victim in ("task", "executor"):
         by = deadly_workers(victim, Path({str(tmp_path)!r}) / victim)
         objects = file_loads.load_files(stored(pool), [{str(data)!r}], "auto", ReadOptions(), by)
-        stored(pool).committer.commit(changes.load("main", objects, make_note("tester", victim, None)))
+        stored(pool).committer.commit(changes.load("main", objects, Note("tester", victim)))
     by = deadly_workers("task", Path({str(tmp_path)!r}) / "compaction")
     inner = stored(pool)
     ids = [o.id for o in inner.snapshot(inner.resolve()).objects()]
     stored(pool).names.create_branch("compacted", inner.resolve())
     partitioning.TASK_PARTITION_SIZE = 20_000
-    rewriting.compact(inner, "compacted", ids, make_note("tester", "", None), lambda size: by)
+    rewriting.compact(inner, "compacted", ids, Note("tester"), lambda size: by)
     for question in ("count() by level", "sort n | tail 3", "where n > 5990 | put s:=upper(level) | sort -r n",
                      "sum(n), avg(ts) by level | sort level", "sort ts, n | head 4"):
         for commitish in ("main", "compacted"):
@@ -101,7 +103,7 @@ def test_the_driver_dies_before_or_after_its_commit(bench: Bench, tmp_path: Path
             commit(*args)
         os.kill(os.getpid(), signal.SIGKILL)
     Committer.join = join
-    pool.load({str(data)!r}, engine="spark", id={operation!r})
+    pool.load({str(data)!r}, engine="spark", op={operation!r})
     """
     )
     process = bench.start(program, SHOAL_SPARK_MASTER="local[2]")
