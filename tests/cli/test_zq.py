@@ -131,7 +131,7 @@ def test_files_beside_a_source_in_the_program_are_refused(program: str, tmp_path
         (["-I", "nowhere", "-"], "nowhere: file does not exist\n"),
         (["-z", "and()", "-"], "and: argument required\n"),
         (["-z", "-split", "/dev/null", "-"], "/dev/null: "),
-        (["-z", "-split", "a", "-o", "b", "-"], "cannot use -o with -split"),
+        (["-z", "-split", "a", "-o", "b/c", "-"], "with -split, -o is the beginning of file names"),
         (["-pretty", "-3", "-"], "invalid value '-3' for flag -pretty"),
         (["-csv.delim", "ab", "-"], "invalid value 'ab' for flag -csv.delim"),
         (["-pretty", "x", "-"], "invalid value 'x' for flag -pretty"),
@@ -152,7 +152,7 @@ def test_split_writes_a_file_for_each_type(tmp_path: Path) -> None:
     assert made == {
         "conn.zson": '{_path:"conn",a:1}\n{_path:"conn",a:3}\n',
         "dns.zson": '{_path:"dns",b:2}\n',
-        "0.zson": "{c:4}\n",
+        "2.zson": "{c:4}\n",
         "_x.zson": '{_path:"../x",d:5}\n',
     }
 

@@ -34,9 +34,9 @@ _OTHER_FLAGS = (
     Flag("pretty", "count", 4, "columns of indentation of zson and json; 0 is one line a value"),
     Flag("persist", str, None, "define named types that match this pattern once a stream", "RE"),
     Flag("color", bool, True, "colours on a terminal"),
-    Flag("o", str, "", "write to this file", "FILE"),
+    Flag("o", str, "", "write to this file; with -split, what file names begin with", "FILE"),
     Flag("split", str, "", "write a file for each type into this directory", "DIR"),
-    Flag("splitsize", "size", 0, "begin a new file in the -split directory after so many bytes"),
+    Flag("splitsize", "size", 0, "split into files of at least this size, not by type"),
     Flag("unbuffered", bool, False, "write each value at once"),
     Flag("zng.compress", bool, True, "compress ZNG frames"),
     Flag("zng.framethresh", "size", 512 * 1024, "size of a ZNG frame before compression"),
@@ -69,8 +69,8 @@ def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
 @contextmanager
 def open_writer(args: Parsed, head: str = "") -> Iterator[Writer]:
     """The writer that the flags ask for, which may mark what HEAD is. What was written before an error stays."""
-    if args["o"] and args["split"]:
-        raise InvalidInput("cannot use -o with -split")
+    if "/" in args["o"] and args["split"]:
+        raise InvalidInput("with -split, -o is the beginning of file names (name the directory with -split)")
     to_terminal = not args["o"] and not args["split"] and _stdout().isatty()
     name, pretty = output_format(args, to_terminal)
     found = registry.by_name(name)
@@ -85,7 +85,7 @@ def open_writer(args: Parsed, head: str = "") -> Iterator[Writer]:
         head=head,
     )
     if args["split"]:
-        splitter = Splitter(Path(args["split"]), found, options, args["splitsize"])
+        splitter = Splitter(Path(args["split"]), found, options, args["splitsize"], args["o"])
         try:
             yield splitter
         finally:
@@ -177,14 +177,21 @@ class _Counted:
 
 
 class Splitter:
-    """Writes values to a file for each type, named after `_path` where records have one."""
+    """Writes a file for each type, or with a size, one file after the other, each at least this large.
 
-    def __init__(self, directory: Path, found: registry.Format, options: WriteOptions, size: int) -> None:
+    Files of types are named after the `_path` of their first record and numbered as `zq` does. Names stay in the
+    directory, whatever a `_path` says.
+    """
+
+    def __init__(
+        self, directory: Path, found: registry.Format, options: WriteOptions, size: int, prefix: str = ""
+    ) -> None:
         self._directory = directory
         self._format = found
         self._options = options
         self._size = size
-        self._open: dict[Type, tuple[Writer, _Counted]] = {}
+        self._prefix = prefix
+        self._open: dict[Type | None, tuple[Writer, _Counted]] = {}
         self._names: set[str] = set()
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -192,32 +199,37 @@ class Splitter:
             raise StorageFailure(f"{directory}: {(e.strerror or str(e)).lower()}") from None
 
     def write(self, value: Value) -> None:
-        """Add a value to the file of its type."""
-        if value.type not in self._open:
+        """Add a value to the file of its type, or to the current file."""
+        typ = None if self._size else value.type
+        if typ not in self._open:
             sink = _Counted(_create(self._directory / self._name(value)))
-            self._open[value.type] = self._format.load_writer()(sink, self._options), sink
-        writer, sink = self._open[value.type]
+            self._open[typ] = self._format.load_writer()(sink, self._options), sink
+        writer, sink = self._open[typ]
         writer.write(value)
         if self._size and sink.count >= self._size:
-            self._finish(value.type)
+            self._finish(typ)
 
     def close(self) -> None:
         """End all files."""
         for typ in list(self._open):
             self._finish(typ)
 
-    def _finish(self, typ: Type) -> None:
+    def _finish(self, typ: Type | None) -> None:
         writer, sink = self._open.pop(typ)
         writer.close()
         sink.file.close()
 
     def _name(self, value: Value) -> str:
-        path = value.field("_path")
+        path = None if self._size else value.field("_path")
         text = path.data if path is not None and isinstance(path.data, str) else ""
         base = "".join(c if c.isalnum() or c in "-_." else "_" for c in text).lstrip(".")
-        name, count = f"{base}.{self._format.name}" if base else "", 0
-        while not name or name in self._names:
-            name = f"{base}-{count}.{self._format.name}" if base else f"{count}.{self._format.name}"
-            count += 1
+        parts = [part for part in (self._prefix, base) if part]
+        number = len(self._names)
+        name = "-".join(parts)
+        while not base or name in self._names:
+            name = "-".join([*parts, str(number)])
+            if name not in self._names:
+                break
+            number += 1
         self._names.add(name)
-        return name
+        return f"{name}.{self._format.name}"
