@@ -83,10 +83,10 @@ def test_what_cannot_be_undone_is_done_after_a_yes_and_after_nothing_else(
         assert (status, shown) == (1, f"{question}operation canceled\n"), answer
         assert capsys.readouterr().out == ""
         assert shell.stored() == before
-    held = shell.held()
+    before = shell.objects()
     assert terminal.call(*words, typed="Y\n") == (0, question)
     assert capsys.readouterr().out
-    assert shell.held() != held
+    assert shell.objects() != before
 
 
 def test_with_f_nothing_is_asked(shell: Shell, terminal: Terminal) -> None:

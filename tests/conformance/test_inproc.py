@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.testing.conformance import run
-from shoal.testing.public_cases import ABSENT, Case, exceptions, load, runner
+from shoal.testing.conformance import ABSENT, Case, exceptions, load, run, runner
 
 CASES = load("inproc")
 

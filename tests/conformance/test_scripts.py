@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.testing.public_cases import ABSENT, SHARED, Case, exceptions, load
+from shoal.testing.conformance import ABSENT, SHARED, Case, exceptions, load
 from shoal.testing.tiers import IS_LONG
 
 PARTS = 6

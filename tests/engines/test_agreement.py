@@ -10,7 +10,7 @@ import shoal
 from shoal.errors import InvalidInput
 from shoal.local.lake import LocalLake
 from shoal.testing.agreement import Questions, Rows, difference, is_ordered, outcome
-from shoal.testing.public_cases import ABSENT, load
+from shoal.testing.conformance import ABSENT, load
 from shoal.testing.queries import parse_values
 from shoal.testing.tiers import IS_LONG
 

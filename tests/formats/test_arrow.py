@@ -31,8 +31,7 @@ from shoal.model.text import Formatter, format_primitive, format_type, format_va
 from shoal.model.values import Value
 from shoal.model.zcode import Data, normal_map
 from shoal.testing import strategies
-from shoal.testing.samples import damaged, every_kind
-from shoal.testing.streams import written
+from shoal.testing.samples import damaged, every_kind, written
 
 ROUND_TRIP = (
     "{nil:null,flag:false,u1:250(uint8),i1:-3(int8),u2:40000(uint16),i2:-300(int16),u4:4000000000(uint32),"

@@ -20,7 +20,7 @@ from shoal.model import types as t
 from shoal.model.literals import parse_ip, parse_net, parse_time
 from shoal.model.text import format_value
 from shoal.model.values import Value, array, error, int64, map_of, record, set_of, string, text_error
-from shoal.testing.streams import written
+from shoal.testing.samples import written
 
 
 def read(data: bytes | str, delimiter: str | None = None) -> list[str]:

@@ -16,8 +16,7 @@ from shoal.formats.streams import WriteOptions
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value
-from shoal.testing.samples import damaged, every_kind
-from shoal.testing.streams import written
+from shoal.testing.samples import damaged, every_kind, written
 
 ROUNDS = 5000
 SECONDS = 2.0

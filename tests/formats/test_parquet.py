@@ -30,8 +30,7 @@ from shoal.model.parse import parse_value
 from shoal.model.text import Formatter, format_value
 from shoal.model.values import Value
 from shoal.testing import strategies
-from shoal.testing.samples import damaged
-from shoal.testing.streams import written
+from shoal.testing.samples import damaged, written
 
 WRITTEN = (
     "{u1:1(uint8),u2:2(uint16),u4:3(uint32),i1:-1(int8),i2:-2(int16),i4:-3(int32),i8:-4,at:2001-02-03T04:05:06.7Z,"

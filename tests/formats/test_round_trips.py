@@ -18,9 +18,8 @@ from shoal.formats.columns.physical import arrow_type
 from shoal.formats.streams import WriteOptions
 from shoal.model.values import Value
 from shoal.model.zcode import decode_type, encode_type
-from shoal.testing.samples import every_kind_everywhere
+from shoal.testing.samples import every_kind_everywhere, written
 from shoal.testing.strategies import types, values
-from shoal.testing.streams import written
 from shoal.testing.tiers import examples
 
 EXACT = ["zson", "zng", "zjson", "vng"]

@@ -13,7 +13,7 @@ from shoal.formats.streams import WriteOptions
 from shoal.model import types as t
 from shoal.model.literals import parse_time
 from shoal.model.values import NULL, Value, array, int64, record, string
-from shoal.testing.streams import written
+from shoal.testing.samples import written
 
 
 def write(values: Iterable[Value]) -> str:

@@ -16,7 +16,7 @@ from shoal.model import types as t
 from shoal.model.literals import SECOND, parse_ip, parse_net
 from shoal.model.text import format_value
 from shoal.model.values import MISSING, Value, array, int64, map_of, record, set_of, string
-from shoal.testing.streams import written
+from shoal.testing.samples import written
 
 PREAMBLE = "#separator \\x09\n#set_separator\t,\n#empty_field\t(empty)\n#unset_field\t-\n"
 

@@ -16,8 +16,7 @@ from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value
 from shoal.testing import strategies
-from shoal.testing.samples import damaged, every_kind, every_kind_everywhere
-from shoal.testing.streams import written
+from shoal.testing.samples import damaged, every_kind, every_kind_everywhere, written
 
 
 def write(values: list[Value]) -> bytes:

@@ -33,7 +33,7 @@ from shoal.sources.inputs import Forward, Ranged
 from shoal.sources.reading import open_url, read_file, read_request
 from shoal.storage.locations import public_name
 from shoal.testing.moto_s3 import put_unsigned
-from shoal.testing.streams import written
+from shoal.testing.samples import written
 
 RECORDS = [parse_value(f'{{n:{i},s:"{"x" * (i % 50)}"}}') for i in range(2000)]
 PARQUET = written(parquet.Writer, RECORDS)

@@ -71,15 +71,15 @@ class Rows:
         """Some rows."""
         dice = self._dice
         templates = [self._template() for _ in range(shapes)]
-        made = []
+        rows = []
         for _ in range(count):
             if dice.random() < 0.05:
-                made.append(parse_value(dice.choice(_WHOLE)))
+                rows.append(parse_value(dice.choice(_WHOLE)))
                 continue
             fields = dice.choice(templates)
             texts = [f"{name}:{dice.choice(choices)}" for name, choices in fields]
-            made.append(parse_value("{" + ",".join(texts) + "}"))
-        return made
+            rows.append(parse_value("{" + ",".join(texts) + "}"))
+        return rows
 
     def _template(self) -> list[tuple[str, tuple[str, ...]]]:
         dice = self._dice
@@ -307,8 +307,8 @@ def difference(right: Outcome, other: Outcome, ordered: bool = False) -> str | N
     return f"{_shown(right)} but {_shown(other)}"
 
 
-def _shown(found: Outcome) -> str:
-    return found if isinstance(found, str) else "\n".join(["", *(format_value(v) for v in found[:20])])
+def _shown(result: Outcome) -> str:
+    return result if isinstance(result, str) else "\n".join(["", *(format_value(v) for v in result[:20])])
 
 
 def _rank(value: Value) -> str:

@@ -22,9 +22,9 @@ Cut = Literal["answer", "body", "request", "delivered", "refusal"]
 
 
 class CuttingProxy:
-    """Passes bytes between clients and a service, and closes connections as it is told to.
+    """Passes bytes between clients and a service, and closes connections on command.
 
-    A request begins with its method, so the first bytes that a client sends after an answer tell which it is.
+    A request begins with its method, so the first bytes that a client sends after an answer identify it.
     """
 
     def __init__(self, url: str) -> None:
@@ -33,7 +33,7 @@ class CuttingProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._lock = threading.Lock()
-        self._wanted: list[tuple[Cut, bytes, int]] = []
+        self._planned: list[tuple[Cut, bytes, int]] = []
         self.cuts = 0
         """Connections that were closed so far."""
         self.requests: list[str] = []
@@ -41,22 +41,22 @@ class CuttingProxy:
 
     def cut(self, what: Cut, times: int = 1, first_line: str = "POST ", after: int = 0) -> None:
         """Lose the next answers to requests whose first line holds a text, or the end of what they say; or these
-        requests after so many bytes, or when all of them was delivered and nothing is answered yet.
+        requests after this number of bytes, or when all of them was delivered and nothing is answered yet.
         """
         with self._lock:
-            self._wanted = [(what, first_line.encode(), after)] * times
+            self._planned = [(what, first_line.encode(), after)] * times
 
     def refuse(self, times: int) -> None:
-        """Answer the next requests that change something in place of the service: it is too busy."""
+        """Answer the next requests that change something instead of the service: it is too busy."""
         self.cut("refusal", times)
 
     def _take(self, what: Cut, line: bytes, count: int) -> bool:
         """Whether it is time to cut."""
         with self._lock:
-            kind, first_line, after = self._wanted[0] if self._wanted else ("", b"", 0)
+            kind, first_line, after = self._planned[0] if self._planned else ("", b"", 0)
             is_due = kind == what and first_line in line and count >= after
             if is_due:
-                self._wanted.pop(0)
+                self._planned.pop(0)
                 self.cuts += 1
             return is_due
 

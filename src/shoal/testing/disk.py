@@ -174,7 +174,7 @@ class _Folder:
     pending: dict[str, list[int | None]] = field(default_factory=dict)
     """What was set since, None for removed. Each may have reached the disk, in any order: any may be the last."""
     doubtful: dict[str, list[int | None]] = field(default_factory=dict)
-    """What was pending when a sync failed. No later sync tells whether it is there."""
+    """What was pending when a sync failed. No later sync says whether it is there."""
 
     def set(self, name: str, node: int | None) -> None:
         self.pending.setdefault(name, []).append(node)
@@ -203,7 +203,7 @@ _Entry = tuple[int, str]
 
 
 class Disk:
-    """What is known to be on a disk, and what may be."""
+    """What is certainly on a disk, and what may be."""
 
     def __init__(self) -> None:
         self._files: dict[int, _File] = {}

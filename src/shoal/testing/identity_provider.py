@@ -41,10 +41,10 @@ def _made(algorithm: str, name: str) -> Any:
 
 def jwk(algorithm: str, name: str = "") -> dict[str, Any]:
     """The public key as the provider shows it."""
-    made: dict[str, Any] = jwt.get_algorithm_by_name(algorithm).to_jwk(
+    key: dict[str, Any] = jwt.get_algorithm_by_name(algorithm).to_jwk(
         private_key(algorithm, name).public_key(), as_dict=True
     )
-    return {**made, "kid": name or KIDS[algorithm], "use": "sig", "alg": algorithm}
+    return {**key, "kid": name or KIDS[algorithm], "use": "sig", "alg": algorithm}
 
 
 def public_pem(algorithm: str) -> bytes:
@@ -60,15 +60,15 @@ def write_jwks(path: Path, *more: dict[str, Any]) -> Path:
 
 
 def settings(path: Path | str) -> AuthSettings:
-    """What a service is told that believes this provider."""
+    """The settings of a service that trusts this provider."""
     return AuthSettings(audience=AUDIENCE, clientid="client", domain=DOMAIN, jwkspath=str(path))
 
 
 def claims(**changed: Any) -> dict[str, Any]:
     """Good claims, but for what is changed; None leaves one out."""
     now = int(time.time())
-    made = {"sub": "ada", "aud": AUDIENCE, "iss": ISSUER, "iat": now, "exp": now + 300, **changed}
-    return {name: value for name, value in made.items() if value is not None}
+    payload = {"sub": "ada", "aud": AUDIENCE, "iss": ISSUER, "iat": now, "exp": now + 300, **changed}
+    return {name: value for name, value in payload.items() if value is not None}
 
 
 def sign(algorithm: str = "RS256", headers: dict[str, Any] | None = None, **changed: Any) -> str:
@@ -85,9 +85,9 @@ def encode(data: object) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def forge(header: object, told: object, signature: bytes = b"") -> str:
+def forge(header: object, payload: object, signature: bytes = b"") -> str:
     """A token of any parts."""
-    return f"{encode(header)}.{encode(told)}.{encode(signature)}"
+    return f"{encode(header)}.{encode(payload)}.{encode(signature)}"
 
 
 def forge_shared(algorithm: str, kid: str, secret: bytes) -> str:

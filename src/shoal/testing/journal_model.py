@@ -4,8 +4,8 @@ Surprising: what makes the protocol safe is neither the read-back nor the op-id 
 slot is sent only by a writer that has compared every entry before that slot with its own op-id. Entries do not
 change, so a second entry of an operation would have to be put by someone who had read the first. Late puts,
 crashes, repeats and two attempts at once change nothing about that. It breaks as soon as a repeat begins past the
-place where its operation began, as at a newer HEAD; and when entries are deleted: a late put into a dead slot leaves
-rubbish in the place of the own entry, so that the tail has to be read before a put as well as after it.
+position where its operation began, as at a newer HEAD; and when entries are deleted: a late put into a dead slot leaves
+rubbish in the slot of the own entry, so that the tail has to be read before a put as well as after it.
 
 Writers are alike, so states that differ only in the names of the writers are explored once and counted as many.
 """
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 _ABSENT = 0
 _HEAD = 0
-"""The place of HEAD among the places that a request can be for; slots count from 1."""
+"""HEAD as the target of a request; slots count from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ class Rules:
     checks_boundary: bool = True
     """After success the tail is read: an entry in a slot before it is none."""
     looks_back: bool = True
-    """Before a put, too, the tail is read: what the scan passed may have been rubbish in dead slots, in the place of
+    """Before a put, too, the tail is read: what the scan passed may have been rubbish in dead slots, instead of
     the own entry."""
     keeps_trimmed: bool = True
-    """The op-ids of trimmed entries stay known."""
+    """The op-ids of trimmed entries are kept."""
     moves_tail_first: bool = True
     """An entry is deleted only when the tail has moved past it."""
 
@@ -83,7 +83,7 @@ class Phase(IntEnum):
     PUBLISH = 6
     """Write HEAD; only those who believe in HEAD must."""
     UNKNOWN = 7
-    """The caller has been told that the outcome is unknown."""
+    """The caller got the error that the outcome is unknown."""
     GONE = 8
     """The process died."""
 
@@ -91,7 +91,7 @@ class Phase(IntEnum):
 class Late(NamedTuple):
     """A request that its sender gave up and that may still arrive."""
 
-    place: int
+    target: int
     """A slot, or _HEAD."""
     content: int
     """The number of the operation; for HEAD, what HEAD will say."""
@@ -103,7 +103,7 @@ class Writer(NamedTuple):
     phase: Phase = Phase.READY
     operation: int = 0
     at: int = 0
-    """All entries up to here are known to be others'."""
+    """Every entry up to here was read and is another's."""
     since: int = 0
     """Where the operation began: nothing up to here can be of it."""
     acknowledged: int = 0
@@ -116,7 +116,7 @@ class Journal(NamedTuple):
 
     slots: tuple[int, ...] = ()
     kept: tuple[int, ...] = ()
-    """The op-ids of the entries before the tail, whose place it thereby says."""
+    """The op-ids of the entries before the tail, and so the position of the tail."""
     deleted: int = 0
     """How many slots were emptied. A put into one of them succeeds, and nobody will read it."""
     head: int = 0
@@ -205,7 +205,7 @@ class _Move:
         return Step(self.i, text, after, faults == 0)
 
     def phase(self, phase: Phase) -> Writer:
-        """In another phase, in the same place."""
+        """In another phase, at the same slot."""
         _, operation, at, since, acknowledged, late = self.me
         return Writer(phase, operation, at, since, acknowledged, late)
 
@@ -241,10 +241,10 @@ class _Move:
             return self.phase(Phase.PUBLISH)
         return self.acknowledged(self.slot)
 
-    def late(self, text: str, me: Writer, place: int, content: int) -> Steps:
+    def late(self, text: str, me: Writer, target: int, content: int) -> Steps:
         """A step that leaves a request on its way, for which nobody waits."""
         if self.rules.has_late:
-            late = tuple(sorted((*me.late, Late(place, content))))
+            late = tuple(sorted((*me.late, Late(target, content))))
             yield from self.fault(text, me._replace(late=late))
 
 
@@ -254,7 +254,7 @@ def op_id(rules: Rules, writer: int, operation: int) -> int:
 
 
 def _ready(move: _Move) -> Steps:
-    """Begin the next operation from HEAD or from what is known already; or rewrite HEAD first, or never."""
+    """Begin the next operation from HEAD or from the state read before; or rewrite HEAD first, or never."""
     _, operation, at, _, acknowledged, late = move.me
     rules, journal = move.rules, move.journal
     if rules.has_head and rules.probes_past_head and journal.head != at:
@@ -271,10 +271,10 @@ def _ready(move: _Move) -> Steps:
 
 def _scan(move: _Move) -> Steps:
     """Compare the entry of the next slot; where there is none, the journal ends."""
-    found = move.journal.read(move.slot)
-    if found == _ABSENT:
+    entry = move.journal.read(move.slot)
+    if entry == _ABSENT:
         yield move.to("finds the end", move.at_the_end())
-    elif found == move.op and move.rules.compares:
+    elif entry == move.op and move.rules.compares:
         yield move.to("finds its entry", move.in_place())
     else:
         yield move.to("passes an entry", move.scanning(move.slot))
@@ -312,10 +312,10 @@ def _reread(move: _Move) -> Steps:
     if not move.rules.reads_back:
         yield move.to("tries again", move.scanning(move.me.at))
         return
-    found = move.journal.read(move.slot)
-    if found == move.op:
+    entry = move.journal.read(move.slot)
+    if entry == move.op:
         yield move.to("reads back its entry", move.in_place())
-    elif found == _ABSENT:
+    elif entry == _ABSENT:
         yield move.to("reads back nothing, will put again", move.phase(Phase.PUT))
         yield move.to("reads back nothing, gives up", move.stopped(Phase.UNKNOWN))
     elif move.rules.probes_past_head:
@@ -355,7 +355,7 @@ def _gone(move: _Move) -> Steps:
 
 
 def _again(move: _Move) -> Writer:
-    """The same operation once more, from where it first began."""
+    """Repeat the operation, from where it first began."""
     if not move.rules.probes_past_head:
         return move.stopped(Phase.READY)
     if not move.rules.repeats_from_the_start:
@@ -385,13 +385,13 @@ def _dies(move: _Move) -> Steps:
 
 def _arrives(move: _Move) -> Steps:
     """A late request is carried out."""
-    for k, (place, content) in enumerate(move.me.late):
+    for k, (target, content) in enumerate(move.me.late):
         me = move.me._replace(late=move.me.late[:k] + move.me.late[k + 1 :])
-        if place == _HEAD:
+        if target == _HEAD:
             step = move.to("has a late HEAD written", me, move.journal.with_head(content))
         else:
-            landed = move.journal.create(place, op_id(move.rules, move.i, content))
-            step = move.to(f"has a late put into slot {place} arrive", me, landed)
+            landed = move.journal.create(target, op_id(move.rules, move.i, content))
+            step = move.to(f"has a late put into slot {target} arrive", me, landed)
         yield step._replace(is_expected=False)
 
 
@@ -463,7 +463,7 @@ class Verdict:
     states: int
     """All states that were reached."""
     classes: int
-    """The same, where states count once that differ only in the names of writers."""
+    """States that differ in more than the names of writers."""
     violation: str | None = None
     trace: tuple[str, ...] = ()
     """The shortest way to the violation."""
@@ -533,13 +533,13 @@ class _Codes:
         return (*named, *free)
 
     def _named(self, journal: Journal) -> tuple[int, ...]:
-        """The writers that can be told apart: those with entries, in the order of the first of each."""
+        """The writers that can be distinguished: those with entries, in the order of the first of each."""
         if self._rules.attempts > 1:
             return tuple(range(self._rules.writers))
         named = self._in_journal.get(journal)
         if named is None:
-            found = {(op - 1) // self._rules.operations: None for op in (*journal.kept, *journal.slots) if op}
-            named = self._in_journal[journal] = tuple(found)
+            writers = {(op - 1) // self._rules.operations: None for op in (*journal.kept, *journal.slots) if op}
+            named = self._in_journal[journal] = tuple(writers)
         return named
 
     def _rename(self, journal: Journal, order: tuple[int, ...]) -> Journal:
@@ -600,7 +600,7 @@ def _stuck(rules: Rules, codes: _Codes, parents: Iterable[int], origins: dict[in
 
 
 def _verdict(rules: Rules, codes: _Codes, parents: dict[int, int], violation: str | None, path: list[int]) -> Verdict:
-    return Verdict(sum(map(codes.count, parents)), len(parents), violation, tuple(_told(rules, codes, path)))
+    return Verdict(sum(map(codes.count, parents)), len(parents), violation, tuple(_trace(rules, codes, path)))
 
 
 def _path(parents: dict[int, int], code: int) -> list[int]:
@@ -611,8 +611,8 @@ def _path(parents: dict[int, int], code: int) -> list[int]:
     return path[::-1]
 
 
-def _told(rules: Rules, codes: _Codes, path: list[int]) -> Iterator[str]:
-    """A path as text. It is walked again, because codes do not tell which writer is which."""
+def _trace(rules: Rules, codes: _Codes, path: list[int]) -> Iterator[str]:
+    """A path as text. It is walked again, because codes do not identify writers."""
     state = start(rules)
     for number, code in enumerate(path[1:], 1):
         step = next(step for step in steps(rules, state) if codes.encode(step.after) == code)

@@ -1,7 +1,7 @@
 """What must be true of a lake after whatever went wrong: checks for tests, on stored objects and on what reads give.
 
-They open the lake anew and believe no hint: what a journal or a branch comes to by its hints is compared with what
-its entries and its commits alone come to.
+They open the lake again and trust no hint: the state of a journal or a branch by its hints is compared with the state
+by its entries and commits alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MARKERS = 2000
 
 
 def copied(store: ObjectStore) -> MemoryStore:
-    """The same objects in a store of their own."""
+    """A copy of all objects, in memory."""
     copy = MemoryStore("copy")
     for listed in store.list():
         copy.put(listed.key, store.get(listed.key))
@@ -116,10 +116,10 @@ def _view(pool: Pool) -> PoolView:
 
 
 def _branch(pool: Pool, tip: Id | None) -> BranchView:
-    found = list(pool.snapshot(tip).objects())
-    purged = [to_text(o.id) for o in found if pool.refs().is_purged(o.id)]
+    listed = list(pool.snapshot(tip).objects())
+    purged = [to_text(o.id) for o in listed if pool.refs().is_purged(o.id)]
     assert not purged, f"a branch holds {purged}, which was purged"
-    objects = tuple((repr(o.min.data), repr(o.max.data), o.count) for o in found)
+    objects = tuple((repr(o.min.data), repr(o.max.data), o.count) for o in listed)
     chain = check_chain(pool, tip)
     log = tuple(pool.commits.read(ident).note.message for ident in chain)
     return BranchView(values_at(pool, tip), objects, log, tuple(chain))
@@ -152,8 +152,8 @@ def _read_past(pool: Pool | None, ident: Id) -> str:
 
 def check_journal(store: ObjectStore, prefix: str) -> list[Entry]:
     """The entries of a journal, which has no gap and no operation in it twice."""
-    found = (_SLOT.fullmatch(listed.key) for listed in store.list(f"{prefix}/"))
-    positions = sorted(int(slot[1]) for slot in found if slot)
+    slots = (_SLOT.fullmatch(listed.key) for listed in store.list(f"{prefix}/"))
+    positions = sorted(int(slot[1]) for slot in slots if slot)
     assert positions == list(range(1, len(positions) + 1)), f"{prefix}: a gap in {positions}"
     entries = list(Journal(store, prefix).entries())
     assert len(entries) == len(positions)
@@ -173,9 +173,9 @@ def _check_hints(store: ObjectStore, prefix: str, entries: list[Entry]) -> int:
                 state.pop(key, None)
             else:
                 state[key] = value
-    known = Journal(store, prefix).read()
-    assert known.position == len(entries), f"{prefix}: HEAD leads to {known.position} of {len(entries)}"
-    assert known.entries == state, f"{prefix}: a snapshot says something else than the entries"
+    newest = Journal(store, prefix).read()
+    assert newest.position == len(entries), f"{prefix}: HEAD leads to {newest.position} of {len(entries)}"
+    assert newest.entries == state, f"{prefix}: a snapshot says something else than the entries"
     return sum(bool(entry.changes.keys() - {"vacuum"}) for entry in entries)
 
 
@@ -186,7 +186,7 @@ def check_chain(pool: Pool, tip: Id | None) -> list[Id]:
     assert len(set(idents)) == len(idents), "a commit is in its own history"
     for commit, parent in pairwise(chain):
         assert commit.parent == parent.id
-        assert commit.generation > parent.generation, f"{to_text(commit.id)} is no younger than its parent"
+        assert commit.generation > parent.generation, f"{to_text(commit.id)} is not younger than its parent"
     if chain:
         assert chain[-1].parent is None or chain[-1].id == pool.refs().horizon, "the history has no beginning"
     return idents
@@ -222,11 +222,11 @@ def take_commits(store: ObjectStore, world: World) -> dict[tuple[Id, str], str]:
     for i, (ident, name) in enumerate(sorted(world.branches())):
         branch = world.branches()[ident, name]
         pool = opened.pool(to_text(ident))
-        made = load(pool, (MARKERS + i,), "marker", name)
-        values = Counter(values_at(pool, made))
+        commit = load(pool, (MARKERS + i,), "marker", name)
+        values = Counter(values_at(pool, commit))
         (marker,) = set(values) - set(branch.values)
         assert values == Counter((*branch.values, marker)), f'a commit to "{name}" changed other values'
-        assert pool.commits.read(made).parent == (branch.chain[0] if branch.chain else None)
+        assert pool.commits.read(commit).parent == (branch.chain[0] if branch.chain else None)
         markers[ident, name] = marker
     return markers
 
@@ -241,7 +241,7 @@ def clean_up(store: ObjectStore) -> None:
 
 def check_markers(world: World, markers: Mapping[tuple[Id, str], str]) -> None:
     """Each value that `take_commits` put on a branch is there exactly once, if there is the branch."""
-    for place, branch in world.branches().items():
-        if place in markers:
-            count = branch.values.count(markers[place])
-            assert count == 1, f'an acknowledged commit is {count} times in branch "{place[1]}"'
+    for name, branch in world.branches().items():
+        if name in markers:
+            count = branch.values.count(markers[name])
+            assert count == 1, f'an acknowledged commit is {count} times in branch "{name[1]}"'

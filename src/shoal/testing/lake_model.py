@@ -1,7 +1,7 @@
 """A lake as plain dictionaries: what each verb has to come to, said as simply as it can be. No journal, no files.
 
 How values are cut into data objects is for the lake to choose. So a verb gives a Change, which says what has to come
-and what has to go; `Pool.land` takes the objects that the lake made of it, holds them against the change, and from
+and what has to go; `Pool.land` takes the objects that the lake wrote for it, compares them with the change, and from
 then on relies on them. What cannot be done raises the error that the lake has to raise.
 """
 
@@ -82,10 +82,10 @@ def parse_key(text: str) -> Key:
 
 
 def _find(value: Value, path: tuple[str, ...]) -> Value | None:
-    found: Value | None = value
+    inner: Value | None = value
     for name in path:
-        found = None if found is None else found.field(name)
-    return found.under() if found is not None and isinstance(found.type.under, t.Union) else found
+        inner = None if inner is None else inner.field(name)
+    return inner.under() if inner is not None and isinstance(inner.type.under, t.Union) else inner
 
 
 class Pool:
@@ -102,7 +102,7 @@ class Pool:
         self.purged: set[str] = set()
         self.horizon: str | None = None
         self.unreadable: set[str] = set()
-        """Commits that are known as merged, and whose data a vacuum has taken."""
+        """Merged commits whose data a vacuum has removed."""
 
     # ---- what there is
 
@@ -116,10 +116,10 @@ class Pool:
         """The commit that a branch, a tag or an id stands for."""
         if commitish in self.branches:
             return self.branches[commitish]
-        found = self.tags.get(commitish, commitish)
-        if found not in self.commits or found in self.unreadable or not self.is_kept(found):
+        commit = self.tags.get(commitish, commitish)
+        if commit not in self.commits or commit in self.unreadable or not self.is_kept(commit):
             raise NotFound(commitish)
-        return found
+        return commit
 
     def is_kept(self, commit: str) -> bool:
         """Whether a commit is in the history that was not vacated."""
@@ -152,8 +152,8 @@ class Pool:
                 break
         return out
 
-    def known(self, tip: str | None) -> set[str]:
-        """All commits that a tip knows of, through parents and merges."""
+    def ancestors(self, tip: str | None) -> set[str]:
+        """All commits that a tip reaches, through parents and merges."""
         seen: set[str] = set()
         todo = [tip]
         while todo:
@@ -165,8 +165,8 @@ class Pool:
 
     def meetings(self, a: str | None, b: str | None) -> list[str | None]:
         """The newest commits that two tips have in common: those that no other common one knows of."""
-        common = self.known(a) & self.known(b)
-        newest = [c for c in common if not any(c in self.known(other) for other in common - {c})]
+        common = self.ancestors(a) & self.ancestors(b)
+        newest = [c for c in common if not any(c in self.ancestors(other) for other in common - {c})]
         return list(newest) or [None]
 
     def added_by(self, idents: Iterable[str]) -> list[str]:
@@ -220,19 +220,19 @@ class Pool:
 
     def find(self, state: Objects, idents: Sequence[str]) -> Objects:
         """Objects by ids of objects or commits, all of which have to be in a state."""
-        wanted = frozenset(self.added_by(idents))
-        if not wanted:
+        chosen = frozenset(self.added_by(idents))
+        if not chosen:
             raise InvalidInput("none named")
-        if not wanted <= state:
-            raise NotFound(str(wanted - state))
-        return wanted
+        if not chosen <= state:
+            raise NotFound(str(chosen - state))
+        return chosen
 
     def delete_where(self, branch: str, select: Select) -> Change:
         """Records go."""
         return _not_empty(self.without(self.state(self.tip(branch)), select))
 
     def without(self, state: Objects, select: Select) -> Change:
-        """Of the objects that have records that go, the others come anew."""
+        """Rewrite the objects that have matching records without them."""
         fresh: Counter[Value] = Counter()
         touched: set[str] = set()
         for o in state - self.purged:
@@ -245,10 +245,10 @@ class Pool:
 
     def compact(self, branch: str, idents: Sequence[str]) -> Change:
         """Objects are replaced by others with the same values."""
-        found = self.find(self.state(self.tip(branch)), idents)
-        if len(found) < 2 or found & self.purged:
+        chosen = self.find(self.state(self.tip(branch)), idents)
+        if len(chosen) < 2 or chosen & self.purged:
             raise InvalidInput("nothing to compact")
-        return Change(self.values_of(found), deletes=found)
+        return Change(self.values_of(chosen), deletes=chosen)
 
     def revert(self, branch: str, commitish: str) -> Change:
         """The opposite of a commit."""
@@ -295,12 +295,12 @@ class Pool:
         if branch == onto:
             raise InvalidInput("itself")
         tip, target = self.tip(branch), self.tip(onto)
-        known = self.known(target)
+        reached = self.ancestors(target)
         own: list[Commit] = []
         for commit in self.walk(tip):
-            if commit.id in known:
+            if commit.id in reached:
                 break
-            if commit.merged is None or commit.merged not in known:  # else it brings only what is there already
+            if commit.merged is None or commit.merged not in reached:  # else it brings only what is there already
                 own.append(commit)
         now = self.state(target)
         out: list[tuple[Commit, Change]] = []
@@ -312,26 +312,28 @@ class Pool:
             out.append((commit, change))
         return out
 
-    def land(self, branch: str, change: Change, ident: str, made: Mapping[str, Sequence[Value]], message: str) -> None:
-        """A change is on a branch, as a commit; `made` are the new objects that it came with."""
-        self.branches[branch] = self.add(self.branches[branch], change, ident, made, message)
+    def land(
+        self, branch: str, change: Change, ident: str, objects: Mapping[str, Sequence[Value]], message: str
+    ) -> None:
+        """A change is on a branch, as a commit; `objects` are the new objects that it came with."""
+        self.branches[branch] = self.add(self.branches[branch], change, ident, objects, message)
 
     def add(
-        self, parent: str | None, change: Change, ident: str, made: Mapping[str, Sequence[Value]], message: str
+        self, parent: str | None, change: Change, ident: str, objects: Mapping[str, Sequence[Value]], message: str
     ) -> str:
         """A commit on top of another; the values of its new objects have to be those that were to come."""
         assert ident not in self.commits, f"commit {ident} is there already"
-        assert not set(made) & set(self.objects), "new objects with the ids of old ones"
-        self.require(change, made)
-        self.objects.update((o, tuple(values)) for o, values in made.items())
-        adds = change.back | frozenset(made)
+        assert not set(objects) & set(self.objects), "new objects with the ids of old ones"
+        self.require(change, objects)
+        self.objects.update((o, tuple(values)) for o, values in objects.items())
+        adds = change.back | frozenset(objects)
         state = self.state(parent) - change.deletes | adds
         self.commits[ident] = Commit(ident, parent, change.merged, adds, change.deletes, state, message)
         return ident
 
-    def require(self, change: Change, made: Mapping[str, Sequence[Value]]) -> None:
+    def require(self, change: Change, objects: Mapping[str, Sequence[Value]]) -> None:
         """The new objects have what was to come, no more and no less."""
-        came = Counter(value for values in made.values() for value in values)
+        came = Counter(value for values in objects.values() for value in values)
         assert came == change.fresh, f"not the values that were to come: {came - change.fresh}, {change.fresh - came}"
 
     # ---- what goes for good
@@ -350,37 +352,37 @@ class Pool:
         """Objects go from all of history."""
         if not idents:
             raise InvalidInput("none named")
-        wanted: list[str] = []
+        chosen: list[str] = []
         for ident in idents:
             if ident in self.objects and ident not in self.purged:
-                wanted.append(ident)
+                chosen.append(ident)
             elif ident not in self.commits:
                 raise NotFound(ident)
             elif not self.commits[ident].adds:
                 raise InvalidInput(ident)
             else:
-                wanted += self.commits[ident].adds
-        if any(self.state(tip) & set(wanted) for tip in (*self.branches.values(), *self.tags.values())):
-            raise Conflict(str(wanted))
-        self.purged |= set(wanted)
-        return wanted
+                chosen += self.commits[ident].adds
+        if any(self.state(tip) & set(chosen) for tip in (*self.branches.values(), *self.tags.values())):
+            raise Conflict(str(chosen))
+        self.purged |= set(chosen)
+        return chosen
 
     def reachable(self) -> tuple[set[str], set[str]]:
         """The commits that a vacuum has to leave readable, and their objects."""
         commits: set[str] = set() if self.horizon is None else {self.horizon}
         for ref in (*self.branches.values(), *self.tags.values()):
-            commits |= self.known(ref) if self.horizon is None else {c.id for c in self.log(ref)}
+            commits |= self.ancestors(ref) if self.horizon is None else {c.id for c in self.log(ref)}
         objects = set(self.state(self.horizon))
         for ident in commits:
             objects |= self.commits[ident].adds | self.commits[ident].deletes
         return commits, objects
 
     def vacuum(self) -> None:
-        """All that nothing reaches goes. What was merged is still known to be, also where history was cut."""
+        """All that nothing reaches goes. What was merged still counts as merged, also where history was cut."""
         readable, objects = self.reachable()
-        known = readable.union(*(self.known(ref) for ref in (*self.branches.values(), *self.tags.values())))
-        self.commits = {ident: commit for ident, commit in self.commits.items() if ident in known}
-        self.unreadable = known - readable
+        reached = readable.union(*(self.ancestors(ref) for ref in (*self.branches.values(), *self.tags.values())))
+        self.commits = {ident: commit for ident, commit in self.commits.items() if ident in reached}
+        self.unreadable = reached - readable
         self.objects = {o: values for o, values in self.objects.items() if o in objects}
 
 
@@ -408,12 +410,12 @@ class Transaction:
         """The values that the transaction sees."""
         return Counter(value for o in self.state() - self.pool.purged for value in self.contents(o))
 
-    def stage(self, change: Change, made: Mapping[str, Sequence[Value]]) -> None:
-        """More changes; `made` are the new objects that they came with."""
-        self.pool.require(change, made)
+    def stage(self, change: Change, objects: Mapping[str, Sequence[Value]]) -> None:
+        """More changes; `objects` are the new objects that they came with."""
+        self.pool.require(change, objects)
         self.deletes |= change.deletes - frozenset(self.adds)
         kept = {o: values for o, values in self.adds.items() if o not in change.deletes}
-        self.adds = {**kept, **{o: tuple(values) for o, values in made.items()}}
+        self.adds = {**kept, **{o: tuple(values) for o, values in objects.items()}}
 
     def load(self, values: Sequence[Value]) -> Change:
         """Values come."""

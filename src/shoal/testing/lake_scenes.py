@@ -86,7 +86,7 @@ class Scene:
 
 
 class Stage:
-    """A clock that nobody waits for and ids that are the same each time: a run can be told by what it left behind."""
+    """A clock that nobody waits for and ids that are the same each time: two runs that do the same leave the same."""
 
     def __init__(self) -> None:
         self._began = time.time()
@@ -96,7 +96,7 @@ class Stage:
         """How many ids there are so far."""
 
     def rewind(self, tokens: int = 0) -> None:
-        """Begin a run: from here on ids are those after so many, and the time is that of all other runs."""
+        """Begin a run: ids go on after the number of `tokens`, and the time is that of all other runs."""
         self._waited, self._calls, self.tokens = 0.0, 0, tokens
 
     def sleep(self, seconds: float) -> None:
@@ -113,7 +113,7 @@ class Stage:
         return int(self._began * 1e9) + self._calls * 1000
 
     def time(self) -> float:
-        """The same in seconds."""
+        """The time in seconds."""
         return self.time_ns() / 1e9
 
     def token_bytes(self, size: int) -> bytes:
@@ -122,7 +122,7 @@ class Stage:
         return sha256(b"%d" % self.tokens).digest()[:size]
 
     def token_hex(self, size: int) -> str:
-        """The same as text."""
+        """Bytes of an id as text."""
         return self.token_bytes(size).hex()
 
 
@@ -144,7 +144,7 @@ def in_miniature(monkeypatch: pytest.MonkeyPatch, patience: Patience | None = No
 
 
 def with_patience(monkeypatch: pytest.MonkeyPatch, patience: Patience) -> None:
-    """Let whoever says nothing about it have this much patience with the store."""
+    """Make this the default patience with the store."""
     monkeypatch.setattr(Patience.__init__, "__defaults__", (patience.deadline, patience.refusals))
     monkeypatch.setattr(journal.Journal.__init__, "__defaults__", (patience,))
 
@@ -180,20 +180,20 @@ def pond(store: ObjectStore) -> Facts:
 
     The next entry of the pool's journal, the 13th, is one that leaves no hints.
     """
-    made = lake.create(store)
-    pool = made.create_pool(small_pool(POOL))
-    load(made.create_pool(small_pool(OTHER)), range(3), "elsewhere")
-    known = {"one": load(pool, (1, 2), "one"), "two": load(pool, range(3, 9), "two")}
-    known["deletion"] = changes.delete(pool, "main", added(pool, known["one"]), Note("test", "deletion"))
-    known["four"] = load(pool, (9,), "four")
-    pool.names.create_tag("v1", known["four"])
-    pool.names.create_branch("side", known["four"])
-    pool.names.create_branch("spare", known["four"])
-    known["five"] = load(pool, (10, 11), "five")
-    known["side one"] = load(pool, (20, 21), "side one", "side")
-    known["side two"] = load(pool, (22,), "side two", "side")
-    known["spare"] = load(pool, (30,), "spare", "spare")
-    return Facts(pool.config.id, commits=known)
+    created = lake.create(store)
+    pool = created.create_pool(small_pool(POOL))
+    load(created.create_pool(small_pool(OTHER)), range(3), "elsewhere")
+    commits = {"one": load(pool, (1, 2), "one"), "two": load(pool, range(3, 9), "two")}
+    commits["deletion"] = changes.delete(pool, "main", added(pool, commits["one"]), Note("test", "deletion"))
+    commits["four"] = load(pool, (9,), "four")
+    pool.names.create_tag("v1", commits["four"])
+    pool.names.create_branch("side", commits["four"])
+    pool.names.create_branch("spare", commits["four"])
+    commits["five"] = load(pool, (10, 11), "five")
+    commits["side one"] = load(pool, (20, 21), "side one", "side")
+    commits["side two"] = load(pool, (22,), "side two", "side")
+    commits["spare"] = load(pool, (30,), "spare", "spare")
+    return Facts(pool.config.id, commits=commits)
 
 
 def _open(store: ObjectStore, facts: Facts) -> Pool:
@@ -207,9 +207,9 @@ def empty(store: ObjectStore) -> Facts:
 
 def puddle(store: ObjectStore) -> Facts:
     """Two pools with hardly anything in them."""
-    made = lake.create(store)
-    pool = made.create_pool(small_pool(POOL))
-    load(made.create_pool(small_pool(OTHER)), (1,), "elsewhere")
+    created = lake.create(store)
+    pool = created.create_pool(small_pool(POOL))
+    load(created.create_pool(small_pool(OTHER)), (1,), "elsewhere")
     return Facts(pool.config.id, commits={"one": load(pool, (1, 2), "one")})
 
 
@@ -217,18 +217,18 @@ def hints_due(store: ObjectStore) -> Facts:
     """The next entry leaves a snapshot of the journal and HEAD."""
     facts = pond(store)
     pool = _open(store, facts)
-    known = {f"more {k}": load(pool, (40 + k,), f"more {k}") for k in range(3)}
-    return replace(facts, commits={**facts.commits, **known})
+    commits = {f"more {k}": load(pool, (40 + k,), f"more {k}") for k in range(3)}
+    return replace(facts, commits={**facts.commits, **commits})
 
 
 def checkpoint_due(store: ObjectStore) -> Facts:
     """The next commit is to leave a checkpoint, on top of one with pages of pages."""
     pool = lake.create(store).create_pool(small_pool(POOL, object_size=1))
-    known = {f"first {i}": load(pool, range(10 * i, 10 * i + 4), f"first {i}") for i in range(4)}
-    gone = added(pool, known["first 1"])[:2]
-    known["gap"] = changes.delete(pool, "main", gone, Note("test", "gap"))
-    known |= {f"then {i}": load(pool, (15 + 10 * i,), f"then {i}") for i in range(2)}
-    return Facts(pool.config.id, commits=known)
+    commits = {f"first {i}": load(pool, range(10 * i, 10 * i + 4), f"first {i}") for i in range(4)}
+    gone = added(pool, commits["first 1"])[:2]
+    commits["gap"] = changes.delete(pool, "main", gone, Note("test", "gap"))
+    commits |= {f"then {i}": load(pool, (15 + 10 * i,), f"then {i}") for i in range(2)}
+    return Facts(pool.config.id, commits=commits)
 
 
 def staged(store: ObjectStore) -> Facts:
@@ -351,8 +351,8 @@ def _cherry_pick(store: ObjectStore, facts: Facts) -> object:
 
 def _compact(store: ObjectStore, facts: Facts) -> object:
     pool = _open(store, facts)
-    wanted = [ident for message in ("two", "four", "five") for ident in added(pool, facts.commits[message])]
-    return rewriting.compact(pool, "main", wanted, _NOTE)
+    objects = [ident for message in ("two", "four", "five") for ident in added(pool, facts.commits[message])]
+    return rewriting.compact(pool, "main", objects, _NOTE)
 
 
 def _vacuum(store: ObjectStore, facts: Facts) -> object:
@@ -402,7 +402,7 @@ def _commit_session(store: ObjectStore, facts: Facts) -> object:
     return sessions.commit(_open(store, facts), facts.session, _NOTE)
 
 
-# The same by clients who were given an id, so that they repeat it blindly.
+# These operations by clients with an operation id, so that they can repeat them blindly.
 
 
 def _once(store: ObjectStore, facts: Facts, branch: str, act: Callable[[Pool, Id], Id]) -> object:

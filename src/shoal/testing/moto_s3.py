@@ -1,7 +1,7 @@
 """The S3 server of moto, in a process of its own, for tests.
 
 It looks at If-None-Match and writes without a lock around both. A thousand races of eight creates were all
-decided right, but it is no referee: the scripted server is.
+decided right, but it does not decide: the scripted server does.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from shoal.ids import parse, to_text
-from shoal.testing.public_cases import ROOT
+from shoal.testing.conformance import ROOT
 
 VARIABLE = "ZED_PEERS"
 """Names a folder with `zed` and `zq`."""

@@ -1,13 +1,16 @@
-"""Values of every kind of type, as ZSON texts, and damage to files that hold them.
+"""Values of every kind of type, as ZSON texts; files of values, and damage to such files.
 
 Where `shoal.testing.strategies` finds the unforeseen, these are the cases one would think of.
 """
 
 from __future__ import annotations
 
+import io
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from shoal.formats.registry import Write
+from shoal.formats.streams import WriteOptions
 from shoal.model import types as t
 from shoal.model.parse import parse_type, parse_value
 from shoal.model.values import Value
@@ -76,3 +79,39 @@ def damaged(good: bytes, rounds: int, seed: int) -> Iterator[bytes]:
             if not bad:
                 break
         yield bytes(bad)
+
+
+def written(writer: Write, values: Iterable[Value], options: WriteOptions = WriteOptions()) -> bytes:
+    """What a writer makes of values, to the end of the stream."""
+    out = io.BytesIO()
+    stream = writer(out, options)
+    for value in values:
+        stream.write(value)
+    stream.close()
+    return out.getvalue()
+
+
+ODD_TEXTS = (
+    "1", "-1", "0", "9223372036854775807", "-9223372036854775808", "null(int64)", "255(uint8)", "0(uint8)",
+    "18446744073709551615(uint64)", "-128(int8)", "33", "null(uint16)", "1.5", "-1.5", "NaN", "-Inf", "null(float64)",
+    "1.5(float32)", "2.5(float16)", "true", "null(bool)", '""', '"x"', '"12"', '"-7"', '"1.5"', '"1h"', '"ß é"',
+    '"10.0.0.1"', '"10.0.0.0/8"', '"http://a.b:80/c?d=e#f"', '"http://[::"', '"2020-01-01"', '"0x0a"', '"0aff"',
+    '"AQID"', '"<int64>"', '"%Y"', '"%"', '"("', '"(a)"', "null(string)", '"x"(=name)', "80(port=uint16)", "0x0aff",
+    "0xff", "0x", "null(bytes)", "10.0.0.1", "255.255.0.0", "::1", "ff::", "null(ip)", "10.0.0.0/8", "::/0",
+    "null(net)", "1s", "-3h", "null(duration)", "2020-01-01T00:00:00Z", "null(time)", "<int64>", "<{a:int64}>",
+    "null(type)", "[1,2]", "[]([int64])", '["a","b"]', "null([string])", '[1,"a"]', "|[1]|", "|{1:2}|", '|{"a":"b"}|',
+    "{a:1}", "{}", '{a:"x",b:{c:10.0.0.1}}', "null({a:int64})", "1((int64,string))", '"x"((int64,string))',
+    "null((int64,string))", "%a(enum(a,b))", "null(enum(a,b))", 'error("x")', "error(1)", "null", "[null]", "1e300",
+    "-0.", "0.5", "-2.5", "0.49999999999999994", "3e9", "-129.9", "9223372036854775808.", "1.8446744073709552e19",
+    "16777217", "9007199254740993", "Inf", "70000(uint32)", "-70000(int32)", "1e300(float32)", '"+5"', '"007"', '" 1"',
+    '"1_000"', '"9223372036854775808"', '"-9223372036854775809"', '"18446744073709551615"', '"300"', '"1e5"', '".5"',
+    '"5."', '"-0"', '"-0.0"', '"inf"', '"NaN"', '"0x1p-2"', '"123456789012345.678901234567"', '"1234567890123456789"',
+    '"2024-02-29T23:59:59.999999Z"', '"2023-02-29T00:00:00Z"', '"2024-01-01T24:00:00Z"', '"1899-12-31T00:00:00Z"',
+    '"2024-01-01T00:00:00.1234567Z"', '"2024-01-01t00:00:00+01:00"', '"1700000000"', '"12/31/2020"', '"T"', '"false"',
+    '"\\u0130stanbul \\u01c5"', '"\\u00a0 a b\\u3000"', '"\\tTab"', '"Ａ"', '"10.0.0.0/33"', '"ffff::1"', "10.5.6.7",
+    "::ffff:10.0.0.1", "10.255.255.255", "11.0.0.0", "-9223372036854775808ns", "[[1],[2]]", "[{a:1}]", '|["a","b"]|',
+    "[1,null(int64),3]", "{a:null(int64)}", "{a:{b:[1,2]}}", '"foo bar foo"', '"a,b,c"', "1h30m",
+    "1969-12-31T23:59:59.5Z", "%b(enum(a,b))", "[10.0.0.1,11.0.0.1]", "|{10.0.0.1:1}|", "[80(port=uint16)]",
+    "error({a:1})",
+)  # fmt: skip
+"""Values at the edges of every type, as ZSON: what functions of any kind may meet."""

@@ -1,6 +1,6 @@
 """A seeded scheduler over storage calls: clients in threads, of which exactly one runs at a time.
 
-Each call to the store and each pause of the journal is a place where the turn may go to another client. Who goes on
+Each call to the store and each pause of the journal is a point where the turn may go to another client. Who goes on
 is chosen by the client that stops, so that a client that goes on itself costs nothing. All chance comes from the seed,
 also that of ids, clocks and pauses: a seed is a schedule, and it can be run again.
 """
@@ -27,9 +27,9 @@ _LONGEST = 60.0
 """Seconds after which a run counts as hanging."""
 _EPOCH = 1_800_000_000.0
 _MOST_FAULTY_STEPS = 2_000
-"""After so many calls nothing fails any more, so that every run ends."""
+"""The number of calls after which nothing fails any more, so that every run ends."""
 _MOST_STEPS = 10 * _MOST_FAULTY_STEPS
-"""Who is not done after so many calls never will be."""
+"""The number of calls after which a client counts as stuck."""
 
 
 class Crew:

@@ -1,4 +1,4 @@
-"""An S3 server for tests that fails on command, in every way in which a request is known to go wrong.
+"""An S3 server for tests that fails on command, in every way in which a request can go wrong.
 
 Faults are scripted per kind of call and used up one by one. It speaks enough of Google's XML interface, too:
 that is S3 with another header for creates. It looks at no signature.
@@ -34,7 +34,7 @@ class ServerFault(Enum):
     CONFLICT = "409"
     """Turned down although nobody holds the name."""
     PHANTOM = "412-phantom"
-    """Turned down as if somebody held the name."""
+    """Turned down as if the name was taken."""
     UNAVAILABLE = "503"
     THROTTLED = "429"
     FORBIDDEN = "403"
@@ -127,7 +127,7 @@ class ScriptedS3:
         self._server.server_close()
 
     def script(self, call: Call, faults: Iterable[ServerFault]) -> None:
-        """The next calls of a kind go wrong like this, one after the other, in place of what was scripted."""
+        """The next calls of a kind go wrong like this, one after the other, instead of what was scripted."""
         with self._lock:
             self._faults[call] = deque(faults)
 
@@ -162,7 +162,7 @@ class ScriptedS3:
             self._modified[key] = time()
         return _Answer(200, b"", (("ETag", _tag(data)), ("x-goog-generation", "1")))
 
-    def get(self, key: str, wanted: str = "", tag: str = "") -> _Answer:
+    def get(self, key: str, byte_range: str = "", tag: str = "") -> _Answer:
         """An object, or the range of it that a header names; another than the one of the tag is refused."""
         with self._lock:
             data, at = self.objects.get(key), self._modified.get(key, time())
@@ -171,14 +171,14 @@ class ScriptedS3:
         if tag not in ("", _tag(data)):
             return _error(412, "PreconditionFailed")
         headers = (("ETag", _tag(data)), ("Last-Modified", format_date_time(at)), ("Accept-Ranges", "bytes"))
-        found = re.fullmatch(r"bytes=(\d+)-(\d*)", wanted)
-        if found is None:
+        match = re.fullmatch(r"bytes=(\d+)-(\d*)", byte_range)
+        if match is None:
             return _Answer(200, data, headers)
-        first, last = int(found[1]), min(int(found[2] or len(data)), len(data) - 1)
+        first, last = int(match[1]), min(int(match[2] or len(data)), len(data) - 1)
         if first >= len(data):
             return _error(416, "InvalidRange")
-        place = ("Content-Range", f"bytes {first}-{last}/{len(data)}")
-        return _Answer(206, data[first : last + 1], (*headers, place))
+        content_range = ("Content-Range", f"bytes {first}-{last}/{len(data)}")
+        return _Answer(206, data[first : last + 1], (*headers, content_range))
 
     def list(self, prefix: str, after: str) -> _Answer:
         """A page of the names that begin with a prefix; the token for the next page is the last name of this one."""
@@ -240,10 +240,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """A get, or a listing if it is of the bucket."""
-        key, wanted, tag = self._key(), self.headers.get("Range", ""), self.headers.get("If-Match", "")
+        key, byte_range, tag = self._key(), self.headers.get("Range", ""), self.headers.get("If-Match", "")
         query = parse_qs(urlsplit(self.path).query)
         if key:
-            return self._serve("GET", key, lambda: self.s3.get(key, wanted, tag))
+            return self._serve("GET", key, lambda: self.s3.get(key, byte_range, tag))
         prefix, start, token = (query.get(name, [""])[0] for name in ("prefix", "start-after", "continuation-token"))
         return self._serve("LIST", prefix, lambda: self.s3.list(prefix, max(start, token)))
 

@@ -71,14 +71,14 @@ class Shell:
         assert self.stored() == before, argv
         return err[:-1].removeprefix("status code 400: ") if self.is_served else err[:-1]
 
-    def held(self) -> list[Listed]:
+    def objects(self) -> list[Listed]:
         """All objects of the lake, but for the notes of requests that a service keeps."""
         return sorted(listed for listed in LocalStore(self.lake).list() if not listed.key.startswith("requests/"))
 
     def stored(self) -> list[Any]:
         """All objects of the lake; through a service, where what nobody sees may stay behind, what anybody can see."""
         if not self.is_served:
-            return self.held()
+            return self.objects()
         lake = open_local(str(self.lake))
         pools = [lake.pool(info.id) for info in lake.pools()]
         return [(pool.info(), pool.branches(), pool.tags()) for pool in pools]

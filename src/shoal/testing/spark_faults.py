@@ -44,15 +44,15 @@ def deadly_workers(victim: Victim, mark: Path) -> Workers:
 
 def work_and_die(task: Deadly, *pieces: Any) -> list[Any]:
     """What a task does."""
-    made = list(task.work(task.payload, *pieces))
+    results = list(task.work(task.payload, *pieces))
     try:
         os.close(os.open(task.mark, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
-        return made
+        return results
     worker = os.getpid()
     # A worker is a child of the daemon that its executor has for Python.
     os.kill(worker if task.victim == "task" else _parent(_parent(worker)), signal.SIGKILL)
-    return made
+    return results
 
 
 def _parent(process: int) -> int:

@@ -8,5 +8,5 @@ IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 
 
 def examples(quick: int) -> int:
-    """How many examples to generate where the quick tier has so many."""
+    """How many examples to generate, given the number for the quick tier."""
     return 20 * quick if IS_LONG else quick

@@ -9,7 +9,7 @@ from shoal.local.lake import LocalLake
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import record
-from shoal.testing.odd_values import TEXTS
+from shoal.testing.samples import ODD_TEXTS
 from shoal.testing.tiers import IS_LONG
 
 CASTS = (
@@ -35,7 +35,7 @@ FORMS = (
 def lake(tmp_path_factory: pytest.TempPathFactory) -> LocalLake:
     made = shoal.create(tmp_path_factory.mktemp("lake"))
     assert isinstance(made, LocalLake)
-    rows = [record((("n", parse_value(str(n))), ("v", parse_value(text)))) for n, text in enumerate(TEXTS)]
+    rows = [record((("n", parse_value(str(n))), ("v", parse_value(text)))) for n, text in enumerate(ODD_TEXTS)]
     made.create("odd", key="n").load(rows)
     made.create("plain", key="n").load(
         [{"n": n, "s": f"Name{n % 7}", "x": str(n), "t": f"2024-01-01T0{n % 10}:00:00Z", "l": [n]} for n in range(3000)]

@@ -16,10 +16,10 @@ from shoal.lang import plan
 from shoal.lang.functions import SIGNATURES
 from shoal.model.parse import parse_value
 from shoal.model.values import Value
-from shoal.testing.odd_values import TEXTS
+from shoal.testing.samples import ODD_TEXTS
 
 SAMPLES = 3000 if os.environ.get("SHOAL_TESTS") == "long" else 100
-VALUES = [parse_value(text) for text in TEXTS]
+VALUES = [parse_value(text) for text in ODD_TEXTS]
 TYPES = [parse_value(f"<{name}>") for name in (
     "int64", "uint8", "int16", "float64", "float16", "bool", "string", "bytes", "time", "duration", "ip", "net", "type",
     "port=uint16",
