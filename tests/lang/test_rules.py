@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from shoal.engines.interp.engine import evaluate, run_program
 from shoal.lang import plan
 from shoal.lang.analyze import analyze
-from shoal.lang.optimize import RULES
+from shoal.lang.compile import RULES
 from shoal.lang.parser import parse_source
 from shoal.lang.source import Part, Source
 from shoal.model.text import format_value

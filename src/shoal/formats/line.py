@@ -30,4 +30,4 @@ class Writer:
         self._out.write(text.encode() + b"\n")
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Nothing is buffered."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.streams import Sink, Source, WriteOptions, Writer
+from shoal.formats.streams import NullWriter, Sink, Source, WriteOptions, Writer
 from shoal.lazy import lazy
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
-    from shoal.formats import line, null, table, text, zson
+    from shoal.formats import line, table, text, zson
     from shoal.formats.arrow import parquet
     from shoal.formats.arrow import stream as arrow_stream
     from shoal.formats.columns.batches import Batch
@@ -42,7 +42,6 @@ else:
     json_reader = lazy("shoal.formats.json.reader")
     json_writer = lazy("shoal.formats.json.writer")
     line = lazy("shoal.formats.line")
-    null = lazy("shoal.formats.null")
     parquet = lazy("shoal.formats.arrow.parquet")
     table = lazy("shoal.formats.table")
     text = lazy("shoal.formats.text")
@@ -293,7 +292,7 @@ for _entry in (
     ),
     Format("text", writer=lambda: text.Writer),
     Format("table", writer=lambda: table.Writer),
-    Format("null", writer=lambda: null.Writer),
+    Format("null", writer=lambda: NullWriter),
 ):
     register(_entry)
 

@@ -70,7 +70,7 @@ class Writer(Protocol):
         ...
 
     def close(self) -> None:
-        """Write what is held back and end the stream. The sink stays open."""
+        """Write what is buffered and end the stream. The sink stays open."""
         ...
 
 
@@ -123,3 +123,16 @@ def decode_utf8(data: bytes, where: str) -> str:
 def whole(source: Source) -> BinaryIO:
     """A seekable file over `source`: itself, or its bytes in memory."""
     return source if source.seekable() else io.BytesIO(source.read())  # type: ignore[return-value]
+
+
+class NullWriter:
+    """The format `null`, for timing a query without its output: it drops values."""
+
+    def __init__(self, out: Sink, options: WriteOptions = WriteOptions()) -> None:
+        pass
+
+    def write(self, value: Value) -> None:
+        """Drop a value."""
+
+    def close(self) -> None:
+        """Nothing to end."""

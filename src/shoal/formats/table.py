@@ -1,4 +1,4 @@
-"""Aligned columns for people to read. Rows are held back, a thousand at most, since the widest one sets the width."""
+"""Aligned columns for people to read. Rows are buffered, a thousand at most, since the widest one sets the width."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Writer:
         self._type, self._columns = value.type, cols
 
     def _flush(self) -> None:
-        """Write the rows held back; the last column needs no padding."""
+        """Write the buffered rows; the last column needs no padding."""
         widths = [max(map(len, cells)) + 1 for cells in zip(*self._rows, strict=True)][:-1]
         lines = []
         for cells in self._rows:

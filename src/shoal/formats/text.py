@@ -27,4 +27,4 @@ class Writer:
         self._out.write(line.encode() + b"\n")
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Nothing is buffered."""

@@ -35,7 +35,7 @@ def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value
         except NeedMore:
             parser.undo_names()
         except ParseError as e:
-            raise InvalidInput(f"{window.place(e.position)}: {e}") from None
+            raise InvalidInput(f"{window.position_text(e.position)}: {e}") from None
         if window.final:
             return
         window.advance(start)
@@ -65,10 +65,10 @@ class _Window:
             self._column += len(passed)
         self.text = self.text[done:]
         if len(self.text) > self._limit:
-            raise InvalidInput(f"{self.place(0)}: value longer than {self._limit} characters")
+            raise InvalidInput(f"{self.position_text(0)}: value longer than {self._limit} characters")
         self._read(len(self.text) if len(self.text) > CHUNK and not done else 1)
 
-    def place(self, position: int) -> str:
+    def position_text(self, position: int) -> str:
         """Line and column of a position in the window."""
         before = self.text[:position]
         if lines := before.count("\n"):
@@ -105,7 +105,7 @@ class Writer:
         self._out.write(text.encode() + b"\n")
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Nothing is buffered."""
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:

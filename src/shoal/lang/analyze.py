@@ -8,12 +8,10 @@ from shoal.errors import InvalidInput
 from shoal.lang import ast, plan
 from shoal.lang.analyze_expr import COMPARISONS, Expressions
 from shoal.lang.analyze_sources import Sources
-from shoal.lang.analyze_types import Types
 from shoal.lang.catalog import Catalog, Evaluate, NoLake
-from shoal.lang.context import Context
+from shoal.lang.context import Context, FuncRef, OpRef, Scope, Types
 from shoal.lang.field_paths import check_assignments, check_record, check_rename
 from shoal.lang.functions import is_boolean
-from shoal.lang.scope import FuncRef, OpRef, Scope
 from shoal.lang.source import Source, joined
 from shoal.model import types as t
 from shoal.model import values
@@ -492,7 +490,7 @@ def _is_agg(expr: plan.Expr) -> bool:
 
 
 def static_paths(args: list[plan.Assignment] | tuple[plan.Assignment, ...]) -> list[plan.Path]:
-    """The targets that are known before the data is."""
+    """The targets that do not depend on data."""
     return [a.target.path for a in args if isinstance(a.target, plan.This)]
 
 

@@ -8,11 +8,9 @@ from typing import Protocol, assert_never
 from shoal.errors import InvalidInput
 from shoal.lang import ast, plan
 from shoal.lang.aggregates import AGGREGATES
-from shoal.lang.analyze_types import Types
-from shoal.lang.context import Context
+from shoal.lang.context import Context, FuncRef, Scope, Types
 from shoal.lang.functions import SHAPING, check_call, signature
 from shoal.lang.regexps import compile_regexp, glob_to_regexp
-from shoal.lang.scope import FuncRef, Scope
 from shoal.model import types as t
 from shoal.model import values
 from shoal.model.literals import parse_duration, parse_float, parse_ip, parse_net, parse_time
@@ -221,7 +219,7 @@ class Expressions:
             return plan.Subquery(names, exprs, self._sequences.seq(node.body))
 
     def locals(self, nodes: tuple[ast.Local, ...]) -> tuple[plan.Expr, ...]:
-        """The values of a `with` clause; each name is known from there on."""
+        """The values of a `with` clause; each name is defined from there on."""
         exprs: list[plan.Expr] = []
         for node in nodes:
             exprs.append(self.expr(node.expr))
@@ -298,11 +296,11 @@ class Expressions:
         return plan.MapCall(self.expr(subject), self._call(inner))
 
 
-def check_count(count: int, wanted: int) -> None:
+def check_count(count: int, expected: int) -> None:
     """Refuse a call of a type with anything but one argument."""
-    if count < wanted:
+    if count < expected:
         raise InvalidInput("too few arguments")
-    if count > wanted:
+    if count > expected:
         raise InvalidInput("too many arguments")
 
 

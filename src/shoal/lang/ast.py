@@ -14,7 +14,7 @@ Span: TypeAlias = tuple[int, int]
 
 @node(kw_only=True)
 class Node:
-    """A part of a program and its place in the text."""
+    """A part of a program and its span in the text."""
 
     span: Span = (0, 0)
 
@@ -384,7 +384,7 @@ class Switch(Node):
 
 @node()
 class SortKeyArg(Node):
-    """`order key desc` of a file: the order that its values are known to have."""
+    """`order key desc` of a file: the order that its values are declared to have."""
 
     keys: tuple[Expr, ...]
     order: str

@@ -5,13 +5,34 @@ An engine is needed for one thing only, the values of constant expressions: `eva
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from shoal.lang import ast, plan
 from shoal.lang.analyze import analyze
 from shoal.lang.catalog import Catalog, Evaluate
-from shoal.lang.frames import deep_frames
-from shoal.lang.optimize import optimize
 from shoal.lang.parser import parse_source
+from shoal.lang.recursion import deep_frames
+from shoal.lang.rules.fold_constants import fold_constants
+from shoal.lang.rules.join_filters import join_filters
+from shoal.lang.rules.order_joins import order_joins
+from shoal.lang.rules.project_fields import project_fields
+from shoal.lang.rules.push_down_filters import push_down_filters
+from shoal.lang.rules.top_of_sort import top_of_sort
 from shoal.lang.source import Part, Source
+
+Rule: TypeAlias = Callable[[plan.Program], plan.Program]
+
+RULES: tuple[Rule, ...] = (join_filters, push_down_filters, top_of_sort, order_joins, project_fields)
+"""Applied once each; `fold_constants` comes before them all, since it needs an evaluator."""
+
+
+def optimize(program: plan.Program, evaluate: Evaluate) -> plan.Program:
+    """The plan after all rules."""
+    program = fold_constants(program, evaluate)
+    for rule in RULES:
+        program = rule(program)
+    return program
 
 
 def compile_program(text: str, evaluate: Evaluate, catalog: Catalog | None = None) -> plan.Program:

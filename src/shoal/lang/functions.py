@@ -13,7 +13,7 @@ from shoal.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What is known of a function before it runs."""
+    """What the compiler has to know of a function."""
 
     min_args: int
     max_args: int | None

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from shoal.errors import InvalidInput
 from shoal.lang import ast
-from shoal.lang.frames import deep_frames
 from shoal.lang.parse_expr import Expressions
 from shoal.lang.parse_literals import Literals
 from shoal.lang.parse_ops import Operators
 from shoal.lang.parse_search import Searches
 from shoal.lang.parse_sources import Sources
+from shoal.lang.recursion import deep_frames
 from shoal.lang.scanner import MAX_LENGTH, MAX_NESTING, Scanner, memoized, too_deep
 from shoal.lang.source import Part, Source
 

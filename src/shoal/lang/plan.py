@@ -24,7 +24,7 @@ JoinStyle: TypeAlias = OneOf["anti", "inner", "left", "right"]
 
 @node()
 class Literal:
-    """A value known before the data is."""
+    """A constant value."""
 
     value: Value
 
@@ -38,7 +38,7 @@ class This:
 
 @node()
 class Var:
-    """A local of a lateral scope, or a parameter of a function, by its place."""
+    """A local of a lateral scope, or a parameter of a function, by its slot."""
 
     name: str
     slot: int
@@ -105,7 +105,7 @@ class Call:
 
 @node()
 class UserCall:
-    """A call of a function of the program, by its place in `Program.funcs`."""
+    """A call of a function of the program, by its index in `Program.funcs`."""
 
     func: int
     name: str

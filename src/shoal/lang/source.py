@@ -47,7 +47,7 @@ class Source:
 
 
 class ProgramError(InvalidInput):
-    """A program that cannot be understood: the message, and the place with its line."""
+    """A program that cannot be understood: the message, and the position with its line."""
 
     def __init__(self, message: str, text: str, begin: int, end: int) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""Fields of metadata records: built by name, read by name. Fields that are not known are left alone."""
+"""Fields of metadata records: built by name, read by name. Unknown fields are left alone."""
 
 from __future__ import annotations
 

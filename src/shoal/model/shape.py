@@ -1,7 +1,7 @@
 """Shaping: cast, crop, fill and order are one walk over two types, done once per pair and then replayed.
 
 First the type of the result is worked out from the types alone, then the steps that lead to it.
-Values may still come out otherwise: a cast that fails leaves an error in its place, and the record
+Values may still come out otherwise: a cast that fails leaves an error instead, and the record
 or array around it takes another type. So a step returns plain data of the type it planned, or a
 whole `Value` where the type differs; null is never given to a step, for it stays null in any type.
 """

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from shoal.engines.duckdb import sandbox
+    from shoal.engines.physical import Source
     from shoal.engines.tables import answers, plain, statements
-    from shoal.engines.units import Source
     from shoal.planner import scan_units, spark_dataframes
 else:
     sandbox = lazy("shoal.engines.duckdb.sandbox")

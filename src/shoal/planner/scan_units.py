@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from shoal.engines.physical import Scan, Source
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.plain import Style
 from shoal.engines.tables.statements import Condition
-from shoal.engines.units import Scan, Source
 from shoal.formats.columns.batches import batch_of
 from shoal.formats.columns.fusion import Fuser
 from shoal.formats.columns.layouts import layout_of

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from shoal import errors
 from shoal.access.view import Pools
+from shoal.engines.physical import Source
 from shoal.engines.spark.jobs import TASKS_PER_CORE, reason_of, stoppable
 from shoal.engines.spark.session import spark_session, when_opened
 from shoal.engines.stopping import current
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.statements import Statement
-from shoal.engines.units import Source
 from shoal.errors import InvalidInput, ShoalError, StorageFailure, Unsupported
 from shoal.lang import plan
 from shoal.lazy import lazy

@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from shoal.access.view import Pools, policy_of
 from shoal.engines.duckdb.runner import Compiled
-from shoal.engines.interp.type_names import needs_names
+from shoal.engines.interp.engine import needs_names
+from shoal.engines.physical import Scan, Source
 from shoal.engines.spark.runner import packed
 from shoal.engines.spark.table_tasks import ReadObjects, RunFragment, Task, rows_in_form
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.plain import SPARK, SPARK_INTEGERS, Style
 from shoal.engines.tables.statements import Condition
-from shoal.engines.units import Scan, Source
 from shoal.errors import InvalidInput
 from shoal.lake.lake import open_at
 from shoal.lake.scans import Warn
@@ -117,7 +117,7 @@ def _in_tasks(lake: Pools, question: Question, program: plan.Program, style: Sty
     if compiled.rest:
         form = _found_form(lake, question, program, style)
     else:
-        form = TableForm(tuple(dict.fromkeys(s for _, flat in compiled.frames for s in flat.layout.shapes)), style)
+        form = TableForm(tuple(dict.fromkeys(s for _, flat in compiled.relations for s in flat.layout.shapes)), style)
     tasks = (RunFragment(form, _unordered(p), source, ops, program.funcs) for p in _packs(sources, count))
     return SparkPlan(form, tuple(tasks))
 

@@ -17,7 +17,6 @@ from shoal.api.options import Memory
 from shoal.engines.interp import spill
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
-from shoal.engines.interp.operators import held
 from shoal.engines.interp.spill import Workspace
 from shoal.errors import InvalidInput, StorageFailure
 from shoal.model import types as t
@@ -74,7 +73,7 @@ def test_a_limit_of_groups_sorts_them() -> None:
 
 
 def test_a_leg_that_waits_keeps_its_values_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "QUEUE_LENGTH", 5)
+    monkeypatch.setattr(spill, "QUEUE_LENGTH", 5)
     rows = "".join(f"{i} " for i in range(100))
     assert answer("fork (=> count() => sum(this) => tail 1)", rows).split("\n") == ["100(uint64)", "4950", "99"]
 
@@ -97,7 +96,7 @@ def test_no_file_is_left_behind(program: str, tmp_path: Path, monkeypatch: pytes
 def test_a_queue_is_a_queue_however_little_it_keeps_in_memory(pushes: list[bool], length: int) -> None:
     workspace = Workspace()
     with mock_length(length):
-        queue, model = held.Queue(workspace), deque[Value]()
+        queue, model = spill.SpillingQueue(workspace), deque[Value]()
         for i, is_push in enumerate(pushes):
             if is_push or not model:
                 value = Value(t.INT64, i)
@@ -113,11 +112,11 @@ def test_a_queue_is_a_queue_however_little_it_keeps_in_memory(pushes: list[bool]
 
 @contextmanager
 def mock_length(length: int) -> Iterator[None]:
-    usual, held.QUEUE_LENGTH = held.QUEUE_LENGTH, length
+    usual, spill.QUEUE_LENGTH = spill.QUEUE_LENGTH, length
     try:
         yield
     finally:
-        held.QUEUE_LENGTH = usual
+        spill.QUEUE_LENGTH = usual
 
 
 def test_many_runs_are_merged_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

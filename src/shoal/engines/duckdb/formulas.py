@@ -18,7 +18,7 @@ from shoal.engines.sql.nodes import Const
 from shoal.errors import ShoalError
 from shoal.formats.columns.physical import arrow_type, from_arrow, to_arrow
 from shoal.lang import plan
-from shoal.lang.frames import deep_frames
+from shoal.lang.recursion import deep_frames
 from shoal.model import types as t
 from shoal.model.text import format_value
 from shoal.model.values import Value

@@ -25,22 +25,22 @@ import pyarrow as pa
 from sqlglot import exp
 
 from shoal.engines.duckdb.formulas import Functions
+from shoal.engines.physical import Source
 from shoal.engines.sql import build
 from shoal.engines.sql.formulas import Computed
-from shoal.engines.sql.frames import Item, scan_frame
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import filtered
+from shoal.engines.sql.relations import Item, scan_relation
 from shoal.engines.stopping import Stop, current
-from shoal.engines.units import Source
 from shoal.errors import ShoalError, StorageFailure
 from shoal.formats.columns.batches import Rows
 from shoal.formats.columns.layouts import layout_of
 from shoal.lang import plan
-from shoal.lang.frames import deep_frames
+from shoal.lang.recursion import deep_frames
 from shoal.lang.walk import has_aggregate
 
 DISK_PER_MEMORY = 16
-"""How much more may go to disk than is held in memory."""
+"""How much more may go to disk than is in memory."""
 _OUT_OF_MEMORY = "Out of Memory Error"
 _numbers = count()
 
@@ -122,11 +122,11 @@ class Group:
             Item(build.column("file_row_number")),
         )
         table = exp.to_table(f"t{number}")
-        self.frame = scan_frame(table, self.layout, present, with_nulls=not self.is_file, order=order)
+        self.relation = scan_relation(table, self.layout, present, with_nulls=not self.is_file, order=order)
 
 
 Tables = dict[int, tuple[Group, list[Source]]]
-"""The tables that a query may read, by their numbers: groups, and those of their sources that are wanted."""
+"""The tables that a query may read, by their numbers: groups, and those of their sources that it needs."""
 
 
 def text_of(
@@ -167,7 +167,7 @@ def query_batches(query: exp.Select, tables: Tables) -> Iterator[pa.RecordBatch]
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a query that was asked before."""
+    """What is kept of a query that was asked before."""
 
     read: tuple[int, ...]
     """The tables that it reads."""
@@ -202,7 +202,7 @@ def _place(sources: list[Source], index: exp.Expr) -> exp.Expr:
     """The number of the object that a row is in."""
     return build.call(
         "list_extract",
-        exp.Array(expressions=[build.integer(s.place) for s in sources]),
+        exp.Array(expressions=[build.integer(s.number) for s in sources]),
         build.cast(build.binary("+", index, build.integer(1)), "BIGINT"),
     )
 
@@ -233,12 +233,12 @@ def matching_rows(source: Source, condition: plan.Expr, funcs: Sequence[plan.Fun
         return None
     group = Group(0, [source])
     try:
-        frame = filtered(group.frame, condition)
+        relation = filtered(group.relation, condition)
     except NotColumnar:
         return None
-    if not frame.cases:
+    if not relation.cases:
         return np.zeros(0, np.int64)
-    query = frame.select([("row", build.column("file_row_number"))])
+    query = relation.select([("row", build.column("file_row_number"))])
     batches = list(query_batches(query, {0: (group, [source])}))
     rows: Rows = np.sort(pa.Table.from_batches(batches).column("row").to_numpy()) if batches else np.zeros(0, np.int64)
     return rows.astype(np.int64)

@@ -13,7 +13,7 @@ from shoal.engines.aggregates import Outcome
 from shoal.engines.interp.aggregates.numeric import MEAN, partial_number
 from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.sql.aggregation import GROUP, Result, Summary
-from shoal.engines.sql.frames import Flat
+from shoal.engines.sql.relations import Flat
 from shoal.formats.columns.fusion import to_batch
 from shoal.formats.columns.layouts import SHAPE, Leaf, Struct
 from shoal.formats.columns.physical import arrow_type
@@ -23,7 +23,7 @@ from shoal.model.values import NULL, Value
 
 
 class FlatColumns:
-    """The columns of a flat frame: where leaves and structs are."""
+    """The columns of a flat relation: where leaves and structs are."""
 
     def __init__(self, batch: pa.RecordBatch, flat: Flat) -> None:
         self._batch = batch
@@ -37,10 +37,10 @@ class FlatColumns:
 
     def leaf(self, leaf: Leaf) -> pa.Array:
         """The column of a leaf, in its physical type."""
-        column, wanted = self._batch.column(f"c{leaf.index}"), arrow_type(leaf.type)
-        if column.type == wanted:
+        column, target_type = self._batch.column(f"c{leaf.index}"), arrow_type(leaf.type)
+        if column.type == target_type:
             return column
-        return pa.nulls(len(column), wanted) if column.null_count == len(column) else column.cast(wanted)
+        return pa.nulls(len(column), target_type) if column.null_count == len(column) else column.cast(target_type)
 
     def nulls(self, struct: Struct) -> pa.Array | None:
         """Which rows have no such struct; None if all have it that should."""

@@ -18,16 +18,16 @@ from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.interp.reshape import FuseState
+from shoal.engines.physical import Scan, Source
 from shoal.engines.sql.aggregation import ONLY_SHAPE
 from shoal.engines.sql.algebra import Fuse, Groups, Last, Limit, RowOrder, Rows
 from shoal.engines.sql.fragments import ScanRows, compile_fragment
-from shoal.engines.sql.frames import Flat, Frame, ordered_by
 from shoal.engines.sql.kept_rows import Reduction
 from shoal.engines.sql.nodes import NotColumnar
-from shoal.engines.units import Scan, Source
+from shoal.engines.sql.relations import Flat, Relation, ordered_by
 from shoal.lang import plan
 from shoal.lang.aggregates import split_aggregates
-from shoal.lang.frames import deep_frames
+from shoal.lang.recursion import deep_frames
 from shoal.model import types as t
 from shoal.model.values import Value
 
@@ -140,36 +140,36 @@ class Compiled:
     def is_row_wise(self) -> bool:
         """Whether each row comes out by itself: none are counted, sorted or brought together."""
         match self.output:
-            case Rows(frames, RowOrder.STORED, are_groups=False):
-                return len(frames) == len(self._groups)
+            case Rows(relations, RowOrder.STORED, are_groups=False):
+                return len(relations) == len(self._groups)
         return False
 
     @property
-    def frames(self) -> tuple[tuple[Frame, Flat], ...]:
-        """The frames of the rows that come out; none if there are groups."""
+    def relations(self) -> tuple[tuple[Relation, Flat], ...]:
+        """The relations of the rows that come out; none if there are groups."""
         match self.output:
-            case Rows(frames):
-                return frames
+            case Rows(relations):
+                return relations
             case Limit(rows) | Last(rows) | Fuse(rows):
-                return rows.frames
+                return rows.relations
             case Groups():
                 return ()
         assert_never(self.output)
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, Flat]]:
         """The rows in columns, in no order."""
-        for frame, flat in self.frames:
-            for batch in self._query(frame.select(flat.columns())):
+        for relation, flat in self.relations:
+            for batch in self._query(relation.select(flat.columns())):
                 yield batch, flat
 
     @property
     def directions(self) -> list[bool]:
         """Which of the items of `ordered` descend."""
-        return _directions(self.frames)
+        return _directions(self.relations)
 
     def ordered(self, limit: int | None = None) -> Iterator[tuple[tuple[Any, ...], Value]]:
-        """Rows in their order, with what they are ordered by; each frame gives the first `limit`."""
-        return self._merged(self.frames, self._tables, limit)
+        """Rows in their order, with what they are ordered by; each relation gives the first `limit`."""
+        return self._merged(self.relations, self._tables, limit)
 
     def explain(self) -> tuple[str, ...]:
         """The SQL, a text for each query."""
@@ -179,13 +179,13 @@ class Compiled:
         match self.output:
             case Groups() as groups:
                 yield from (summary.query for summary in groups.summaries)
-                yield from (reduction.query for frames in groups.reductions for reduction in frames)
+                yield from (reduction.query for relations in groups.reductions for reduction in relations)
             case Rows() as rows:
                 yield from self._row_queries(rows)
             case Limit(rows, count):
                 yield from self._row_queries(rows, count)
             case Last(rows, count):
-                yield from (self._in_order(frame, flat, count) for frame, flat in rows.frames)
+                yield from (self._in_order(relation, flat, count) for relation, flat in rows.relations)
             case Fuse(rows, types):
                 yield from self._row_queries(rows)
                 yield from (reduction.query for reduction in types)
@@ -194,7 +194,7 @@ class Compiled:
 
     def _row_queries(self, rows: Rows, limit: int | None = None) -> Iterator[exp.Select]:
         select = self._as_stored if rows.order is RowOrder.STORED else self._in_order
-        return (select(frame, flat, limit) for frame, flat in rows.frames)
+        return (select(relation, flat, limit) for relation, flat in rows.relations)
 
     def _fused(self, rows: Rows, types: Sequence[Reduction]) -> Iterator[Value]:
         """Rows in the type that all of them fuse to, which is known before the first one is read."""
@@ -248,9 +248,9 @@ class Compiled:
         """Rows in their order; each query gives the first `limit`. The sources that are read are added to `opened`."""
         if rows.order is not RowOrder.STORED:
             opened.extend(self._scan.sources)
-            yield from (value for _, value in self._merged(rows.frames, self._tables, limit))
+            yield from (value for _, value in self._merged(rows.relations, self._tables, limit))
             return
-        queries = dict(zip((g.number for g in self._groups), rows.frames, strict=True))
+        queries = dict(zip((g.number for g in self._groups), rows.relations, strict=True))
         by_shapes = {(g.layout.shapes, g.is_file): g for g in self._groups}
 
         def group_of(source: Source) -> Group:
@@ -263,38 +263,38 @@ class Compiled:
             for source in sources:
                 group = group_of(source)
                 tables.setdefault(group.number, (group, []))[1].append(source)
-            frames = [queries[number] for number in tables]
+            relations = [queries[number] for number in tables]
             is_in_order = len(sources) == 1 or (len(tables) == 1 and not _overlap(sources, runs))
             if is_in_order and not is_backwards:
-                frame, flat = frames[0]
-                for batch in query_batches(self._as_stored(frame, flat, limit), tables):
+                relation, flat = relations[0]
+                for batch in query_batches(self._as_stored(relation, flat, limit), tables):
                     yield from decode_rows(batch, flat)
             else:
-                yield from (value for _, value in self._merged(frames, tables, limit))
+                yield from (value for _, value in self._merged(relations, tables, limit))
 
     def _merged(
-        self, frames: Sequence[tuple[Frame, Flat]], tables: Tables, limit: int | None
+        self, relations: Sequence[tuple[Relation, Flat]], tables: Tables, limit: int | None
     ) -> Iterator[tuple[tuple[Any, ...], Value]]:
-        """Rows of several frames in their order."""
+        """Rows of several relations in their order."""
         streams = [
-            _with_order(query_batches(self._in_order(frame, flat, limit), tables), flat, len(frame.order))
-            for frame, flat in frames
+            _with_order(query_batches(self._in_order(relation, flat, limit), tables), flat, len(relation.order))
+            for relation, flat in relations
         ]
         return _merge(streams, self.directions)
 
-    def _as_stored(self, frame: Frame, flat: Flat, limit: int | None) -> exp.Select:
-        return self._once(frame, False, lambda: _limited(frame.select(flat.columns()), limit))
+    def _as_stored(self, relation: Relation, flat: Flat, limit: int | None) -> exp.Select:
+        return self._once(relation, False, lambda: _limited(relation.select(flat.columns()), limit))
 
-    def _in_order(self, frame: Frame, flat: Flat, limit: int | None) -> exp.Select:
+    def _in_order(self, relation: Relation, flat: Flat, limit: int | None) -> exp.Select:
         def make() -> exp.Select:
-            query = ordered_by(frame.select([*flat.columns(), *frame.order_columns()]), frame.order)
+            query = ordered_by(relation.select([*flat.columns(), *relation.order_columns()]), relation.order)
             return _limited(query, limit)
 
-        return self._once(frame, True, make)
+        return self._once(relation, True, make)
 
-    def _once(self, frame: Frame, is_ordered: bool, make: Callable[[], exp.Select]) -> exp.Select:
+    def _once(self, relation: Relation, is_ordered: bool, make: Callable[[], exp.Select]) -> exp.Select:
         """A query that is built when it is first needed: a plan may run many times, always with one limit."""
-        key = (id(frame), is_ordered)
+        key = (id(relation), is_ordered)
         if key not in self._selects:
             self._selects[key] = make()
         return self._selects[key]
@@ -307,8 +307,8 @@ def _limited(query: exp.Select, limit: int | None) -> exp.Select:
     return query if limit is None else query.limit(limit, copy=False)
 
 
-def _directions(frames: Sequence[tuple[Frame, Flat]]) -> list[bool]:
-    return [item.is_descending for frame, _ in frames[:1] for item in frame.order]
+def _directions(relations: Sequence[tuple[Relation, Flat]]) -> list[bool]:
+    return [item.is_descending for relation, _ in relations[:1] for item in relation.order]
 
 
 def _merge(
@@ -344,7 +344,7 @@ def _compare(a: Any, b: Any) -> int:
 def _scan_rows(source: plan.PoolScan, scan: Scan, groups: Sequence[Group]) -> ScanRows:
     needs_merge = any(len(run) > 1 for run in scan.runs)
     key = plan.SortKey(plan.This(scan.key), "desc" if scan.is_descending else "asc") if needs_merge else None
-    return ScanRows(source, [group.frame for group in groups], key)
+    return ScanRows(source, [group.relation for group in groups], key)
 
 
 def _grouped(sources: Sequence[Source], first: int) -> list[Group]:
@@ -355,8 +355,8 @@ def _grouped(sources: Sequence[Source], first: int) -> list[Group]:
 
 
 def _overlap(sources: list[Source], runs: Sequence[tuple[Source, ...]]) -> bool:
-    indexes = {source.place for source in sources}
-    return any(len(run) > 1 and run[0].place in indexes for run in runs)
+    indexes = {source.number for source in sources}
+    return any(len(run) > 1 and run[0].number in indexes for run in runs)
 
 
 def _sections(

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from shoal.engines.duckdb.queries import memory_settings, out_of_memory
 from shoal.engines.duckdb.views import Views
+from shoal.engines.physical import Source
 from shoal.engines.stopping import current
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.statements import DIALECT, Statement
-from shoal.engines.units import Source
 from shoal.errors import InvalidInput, StorageFailure
 
 _BATCH_ROWS = 8192

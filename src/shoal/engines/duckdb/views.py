@@ -12,11 +12,11 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from shoal.engines.physical import Source
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
 from shoal.engines.tables.forms import TableForm, source_slot
 from shoal.engines.tables.plain import is_plain, plain_type, to_plain
-from shoal.engines.units import Source
 from shoal.errors import InvalidInput
 from shoal.formats.columns import fusion
 from shoal.formats.columns.layouts import Layout, Leaf, Slot, Struct, layout_of
@@ -72,11 +72,11 @@ class Views:
 
     def function(self, typ: t.Type, form: TableForm, column: str) -> str:
         """The name of a function of DuckDB that makes columns of a type plain."""
-        known = self._functions.get((column, typ))
-        if known is not None:
-            return known
+        registered = self._functions.get((column, typ))
+        if registered is not None:
+            return registered
         name = self._functions[column, typ] = f"plain{len(self._functions)}"
-        wanted = plain_type(typ, form.style)
+        target_type = plain_type(typ, form.style)
 
         def convert(values: pa.ChunkedArray) -> pa.ChunkedArray:
             try:
@@ -84,18 +84,18 @@ class Views:
             except InvalidInput as e:
                 self._failures.append(InvalidInput(f"column {column}: {e}"))
                 raise
-            return pa.chunked_array(parts, wanted)
+            return pa.chunked_array(parts, target_type)
 
         self._con.create_function(
-            name, convert, [sql_type(arrow_type(typ))], sql_type(wanted), type="arrow", null_handling="special"
+            name, convert, [sql_type(arrow_type(typ))], sql_type(target_type), type="arrow", null_handling="special"
         )
         return name
 
 
 def _exact(values: pa.Array, typ: t.Type) -> pa.Array:
     """A column of DuckDB in the very physical type: its lists, for one, have another name for what they hold."""
-    wanted = arrow_type(typ)
-    return values if values.type == wanted else values.cast(wanted)
+    target_type = arrow_type(typ)
+    return values if values.type == target_type else values.cast(target_type)
 
 
 def _alike(sources: Sequence[Source]) -> list[list[Source]]:
@@ -148,11 +148,11 @@ class _Columns:
         return build.call(self._views.function(source.type, self._form, ".".join(target.column)), column)
 
     def _struct(self, target: Struct, source: Struct | None) -> Sql:
-        wanted = self._form.struct_type(target)
+        target_type = self._form.struct_type(target)
         if source is None:
-            return build.null(sql_type(wanted))
+            return build.null(sql_type(target_type))
         column = build.nested(source.column)
-        if fusion.struct_type(source) == wanted and self._is_plain(source):
+        if fusion.struct_type(source) == target_type and self._is_plain(source):
             return column
         fields = [
             exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=sql)
@@ -160,7 +160,7 @@ class _Columns:
             for name, sql in self._slot(slot, source.fields.get(inner))
         ]
         struct_sql = exp.Struct(expressions=fields)
-        return build.choose([(build.is_null(column), build.null(sql_type(wanted)))], struct_sql)
+        return build.choose([(build.is_null(column), build.null(sql_type(target_type)))], struct_sql)
 
     def _is_plain(self, struct: Struct) -> bool:
         """Whether all that is in a struct is there as the table has it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from shoal.api.options import Memory, Statistics
 from shoal.engines.interp.aggregates.contract import Aggregate, Limits
@@ -100,3 +100,20 @@ class Env:
 
 Eval: TypeAlias = Callable[[Value, Env], Value]
 """A compiled expression: from the current value and its surroundings to a value."""
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+LIMIT = 10_000
+
+
+class Cache(dict[K, V]):
+    """A dictionary that is cleared when it has grown too large."""
+
+    def keep(self, key: K, value: V) -> V:
+        """Keep a value and give it back."""
+        if len(self) >= LIMIT:
+            self.clear()
+        self[key] = value
+        return value

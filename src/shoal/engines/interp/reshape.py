@@ -1,4 +1,4 @@
-"""The cores of `fuse`, `shape` and `explode`.
+"""The cores of `fuse`, `shape`, `explode` and `over`, and a walk through all parts of a value.
 
 The first two read all values before the first comes out. What they learn is small, so it is kept apart
 from the values: observe them all, keep them anywhere, then convert each.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from shoal.engines.interp.environment import Env, Eval
 from shoal.model import types as t
 from shoal.model.fusion import Fusion, Move, mover
-from shoal.model.values import Value, is_error
+from shoal.model.values import Value, is_error, is_missing
 from shoal.model.zcode import Data
 
 
@@ -139,14 +140,14 @@ def explode(value: Value, typ: t.Type) -> Iterator[Value]:
     return _embedded(value.type, value.data, typ)
 
 
-def _embedded(typ: t.Type, data: Data, wanted: t.Type) -> Iterator[Value]:
+def _embedded(typ: t.Type, data: Data, target: t.Type) -> Iterator[Value]:
     if data is None:
         return
-    if typ is wanted:
+    if typ is target:
         yield Value(typ, data)
         return
     for part, item in _parts(typ, data):
-        yield from _embedded(part, item, wanted)
+        yield from _embedded(part, item, target)
 
 
 def _parts(typ: t.Type, data: Data) -> Iterator[tuple[t.Type, Data]]:
@@ -164,3 +165,56 @@ def _parts(typ: t.Type, data: Data) -> Iterator[tuple[t.Type, Data]]:
             yield from ((kind.under, item) for entry in data for kind, item in zip(typ.children(), entry, strict=True))
         case t.Union():
             yield typ.types[data[0]], data[1]
+
+
+_KEY = t.array(t.STRING)
+
+
+def unroll(exprs: tuple[Eval, ...], this: Value, env: Env) -> Iterator[Value]:
+    """What is inside the values of the expressions, one after the other; missing ones are skipped."""
+    for expr in exprs:
+        value = expr(this, env)
+        if not is_missing(value):
+            yield from inside(value)
+
+
+def inside(value: Value) -> Iterator[Value]:
+    """The parts of one value."""
+    value = value.under()
+    typ, data = value.type, value.data
+    match typ:
+        case t.Array() | t.Set():
+            for item in data or ():
+                yield Value(typ.elem, item).under()
+        case t.Map():
+            entry = t.record((("key", typ.key), ("value", typ.value)))
+            for pair in data or ():
+                yield Value(entry, pair)
+        case t.Record():
+            for f, item in zip(typ.fields, data or (), strict=data is not None):
+                yield Value(t.record((("key", _KEY), ("value", f.type))), ((f.name,), item))
+        case _:
+            yield value
+
+
+def parts(typ: t.Type, data: Data) -> Iterator[tuple[t.Type, Data]]:
+    """The value, then all that it is made of, depth first; types come without names. A null has no parts."""
+    typ = typ.under
+    yield typ, data
+    if isinstance(typ, t.Error):
+        yield from parts(typ.inner, data)
+    if data is None:
+        return
+    match typ:
+        case t.Record():
+            for field, item in zip(typ.fields, data, strict=True):
+                yield from parts(field.type, item)
+        case t.Array() | t.Set():
+            for item in data:
+                yield from parts(typ.elem, item)
+        case t.Map():
+            for key, item in data:
+                yield from parts(typ.key, key)
+                yield from parts(typ.value, item)
+        case t.Union():
+            yield from parts(typ.types[data[0]], data[1])

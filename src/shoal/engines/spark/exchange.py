@@ -23,7 +23,7 @@ from shoal.model.values import Value
 P = TypeVar("P")
 PARTS_PER_CORE = 2
 MOST_RUNS = 64
-"""How many runs are merged in one part, about: they are held in memory."""
+"""About how many runs are merged in one part: they are in memory."""
 
 
 class SortedRun(NamedTuple):

@@ -98,7 +98,7 @@ def stream(rows: Any, wave: int | None = None) -> Generator[Any, None, None]:
     """What is in an RDD of a stage, in the order of its partitions.
 
     As many tasks run at a time as there are cores, or as a wave has, and while their results are used the next do: so
-    what is held is bounded, and nobody waits for what is never asked for.
+    memory is bounded, and nothing waits for results that nobody asks for.
     """
     context = _context()
     wave, count = wave or cores(), rows.getNumPartitions()

@@ -13,9 +13,8 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from shoal.api.options import Statistics
-from shoal.engines.interp.engine import run_program
+from shoal.engines.interp.engine import needs_names, run_program
 from shoal.engines.interp.environment import Run
-from shoal.engines.interp.type_names import needs_names
 from shoal.engines.spark.exchange import (
     Ranked,
     Sent,
@@ -67,7 +66,7 @@ class Side(NamedTuple):
 
     part: InTasks
     scans: tuple[int, ...]
-    """The scan that it begins with, if it is one of its own, by its place."""
+    """The scan that it begins with, if it is one of its own, by its index."""
 
 
 def check_join(op: plan.Join, sides: Sequence[Side], funcs: tuple[plan.Func, ...]) -> None:

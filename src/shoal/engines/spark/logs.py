@@ -34,7 +34,7 @@ def java_options() -> list[str]:
 
 @contextmanager
 def output() -> Iterator[IO[bytes] | int]:
-    """Where a JVM's output goes: to our standard error if it is wanted, else into a file of the scratch directory."""
+    """Where a JVM's output goes: to our standard error if asked for, else into a file of the scratch directory."""
     if is_wanted():
         yield _STDERR
     else:

@@ -18,6 +18,7 @@ from shoal.engines.duckdb.queries import use_threads
 from shoal.engines.duckdb.runner import Compiled, Scans, compare_by, count_scan, matched_rows
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
+from shoal.engines.physical import Scan, Source
 from shoal.engines.spark.exchange import Ranked, SortedRun, sorted_by_tasks, sorted_runs, stage_of
 from shoal.engines.spark.jobs import decoded, encoded, run_tasks, task_count
 from shoal.engines.spark.joins import JOINING, Joined, Side, by_key, check_join, sorted_by
@@ -25,13 +26,12 @@ from shoal.engines.spark.task_operators import NO_TAIL, Tail, before_join, finis
 from shoal.engines.sql.algebra import Fuse, Groups, Last, Limit, RowOrder, Rows
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.sort_keys import ITEMS_WHEN_SPLIT
-from shoal.engines.units import Scan, Source
 from shoal.lang import plan
 from shoal.lang.walk import legs_of
 from shoal.model.values import Value
 
 MOST_ROWS = 200_000
-"""Of a task whose rows are the result: what tasks give at a time is held in memory."""
+"""Of a task whose rows are the result: what tasks give at a time is in memory."""
 
 
 Pack = tuple[tuple[Source, ...], ...]

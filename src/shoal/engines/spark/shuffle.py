@@ -1,4 +1,4 @@
-"""Work in two steps, with what the first makes brought together in piles for the second: by a shuffle of Spark."""
+"""Work in two steps, with what the first makes brought together in buckets for the second: by a shuffle of Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 class Sent(NamedTuple):
-    """A piece on its way to a pile."""
+    """A piece on its way to a bucket."""
 
     task: int
     number: int
@@ -29,14 +29,14 @@ def regroup(
     part: Callable[[P], Iterable[tuple[int, M]]],
     payloads: Sequence[P],
     join: Callable[[Q, Iterator[M]], Iterable[R]],
-    piles: Sequence[Q],
+    buckets: Sequence[Q],
 ) -> Generator[R, None, None]:
-    """What `join` makes of each pile and the pieces that `part` made for it, in the order of the piles."""
+    """What `join` makes of each bucket and the pieces that `part` made for it, in the order of the buckets."""
     # Each bucket is sent like a piece, and first: so a task gets its own, and no other.
-    joins: list[tuple[int, Any]] = list(enumerate((join, pile) for pile in piles))
+    joins: list[tuple[int, Any]] = list(enumerate((join, bucket) for bucket in buckets))
     calls: list[tuple[Any, Any]] = [(_as_it_is, joins), *((part, payload) for payload in payloads)]
     pieces = stage_calls(calls)
-    sent = pieces.mapPartitionsWithIndex(partial(_sent, len(piles))).partitionBy(len(piles), int)
+    sent = pieces.mapPartitionsWithIndex(partial(_sent, len(buckets))).partitionBy(len(buckets), int)
     yield from stream(sent.mapPartitions(_joined))
 
 
@@ -48,7 +48,7 @@ def _as_it_is(pieces: Iterable[M]) -> Iterable[M]:
 
 
 def _sent(count: int, task: int, rows: Iterable[bytes]) -> Iterator[tuple[int, Sent]]:
-    """The pieces of a task, each with its place. An error has all places, so that nothing is made of any pile."""
+    """The pieces of a task, each with the number of its bucket. An error goes to all of them."""
     for number, row in enumerate(rows):
         try:
             buckets: Iterable[int] = (opened(row)[0],)
@@ -58,9 +58,9 @@ def _sent(count: int, task: int, rows: Iterable[bytes]) -> Iterator[tuple[int, S
             yield bucket, Sent(task, number, row)
 
 
-def _joined(pile: Iterable[tuple[int, Sent]]) -> Iterator[bytes]:
-    """What is made of a pile, whose pieces come as they like."""
-    pieces_ = deque(sorted(sent for _, sent in pile))
+def _joined(bucket: Iterable[tuple[int, Sent]]) -> Iterator[bytes]:
+    """What is made of a bucket, whose pieces come as they like."""
+    pieces_ = deque(sorted(sent for _, sent in bucket))
     join, payload = opened(pieces_.popleft().row)[1]
 
     def pieces() -> Iterator[Any]:

@@ -14,8 +14,8 @@ from shoal.engines.duckdb.results import FlatColumns, decode_rows
 from shoal.engines.duckdb.runner import Compiled
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
+from shoal.engines.physical import Scan, Source
 from shoal.engines.tables.forms import Projection, TableForm
-from shoal.engines.units import Scan, Source
 from shoal.formats.columns.batches import batches
 from shoal.formats.columns.fusion import Fuser, TableColumns
 from shoal.formats.columns.layouts import SHAPE, layout_of

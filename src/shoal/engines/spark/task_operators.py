@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from shoal.engines.interp.engine import run_program
+from shoal.engines.interp.engine import needs_names, run_program
 from shoal.engines.interp.environment import Run
-from shoal.engines.interp.type_names import needs_names
 from shoal.lang import plan
 from shoal.lang.aggregates import split_aggregates
 from shoal.lang.rules.order_joins import turned

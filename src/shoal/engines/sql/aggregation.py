@@ -21,9 +21,9 @@ from shoal.engines.sql.arithmetic import wrapped
 from shoal.engines.sql.build import Cond, Sql, both
 from shoal.engines.sql.expressions import combined, record_node, truth, value
 from shoal.engines.sql.flat_tables import flat_node
-from shoal.engines.sql.frames import Case, Flat, Frame, any_of, flatten, shape_of
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, always, const, fields_of, is_known_error
 from shoal.engines.sql.operators import MOST_CASES
+from shoal.engines.sql.relations import Case, Flat, Relation, any_of, flatten, shape_of
 from shoal.engines.sql.types import physical
 from shoal.lang import plan
 from shoal.model import types as t
@@ -100,7 +100,7 @@ class _Gathered:
         return [node for fed in self.args if (node := fed[i]) is not None and not _is_missing(node)]
 
 
-def summarize(op: plan.Summarize, frame: Frame) -> Summary:
+def summarize(op: plan.Summarize, relation: Relation) -> Summary:
     """The query of an aggregation."""
     if op.partials_in or op.partials_out or op.limit:
         raise NotColumnar("partial results")
@@ -110,7 +110,7 @@ def summarize(op: plan.Summarize, frame: Frame) -> Summary:
     wheres = [None if agg.where is None else agg.where for _, agg in op.aggs]
     gathered_by: dict[_Types, _Gathered] = {}
     conditions: list[list[tuple[Cond, Cond]]] = [[] for _ in op.aggs]
-    for case in frame.cases:
+    for case in relation.cases:
         for when, keys, args in _combined(op, case):
             fed = [_fed(agg, node) for (_, agg), node in zip(op.aggs, args, strict=True)]
             gathered = gathered_by.setdefault((keys.type, *(kind for _, kind in fed)), _Gathered())
@@ -124,7 +124,7 @@ def summarize(op: plan.Summarize, frame: Frame) -> Summary:
     combinations = _without_gaps(gathered_by)
     if len(combinations) > MOST_COMBINATIONS:
         raise NotColumnar("too many combinations of types")
-    return _Maker(op, frame, combinations, conditions).make()
+    return _Maker(op, relation, combinations, conditions).make()
 
 
 def _without_gaps(by_types: dict[_Types, _Gathered]) -> list[_Gathered]:
@@ -220,12 +220,12 @@ class _Maker:
     def __init__(
         self,
         op: plan.Summarize,
-        frame: Frame,
+        relation: Relation,
         combinations: list[_Gathered],
         conditions: list[list[tuple[Cond, Cond]]],
     ) -> None:
         self._op = op
-        self._frame = frame
+        self._relation = relation
         self._combinations = combinations
         self._conditions = conditions
         self._inner: list[tuple[str, Sql]] = []
@@ -247,7 +247,7 @@ class _Maker:
         return Summary(self._query(keys), keys, tuple(combinations), self._by_shape())
 
     def _by_shape(self) -> dict[int, Value] | None:
-        if self._frame.where is not True:
+        if self._relation.where is not True:
             return None
         keys: dict[int, Value] = {}
         for combination in self._combinations:
@@ -308,7 +308,7 @@ class _Maker:
         return name
 
     def _query(self, keys: Flat) -> exp.Select:
-        inner = self._frame.select(self._inner)
+        inner = self._relation.select(self._inner)
         by = [name for name, _ in keys.columns()]
         if len(keys.layout.shapes) == 1 and not isinstance(keys.shape, exp.Case):
             by = by[1:]
@@ -407,7 +407,7 @@ def _extreme(name: str, arg: _Argument) -> Sql:
     return exp.Coalesce(this=build.call(name, number), expressions=[build.call("min", column)])
 
 
-def grouped(op: plan.Summarize, summary: Summary) -> Frame:
+def grouped(op: plan.Summarize, summary: Summary) -> Relation:
     """The groups of a summary in which each is whole. They are in no order."""
     cases: list[Case] = []
     names = frozenset(selected.alias_or_name for selected in summary.query.selects)
@@ -426,7 +426,7 @@ def grouped(op: plan.Summarize, summary: Summary) -> Frame:
             cases.append(Case(build.both(when, outcome.when), node, names))
     if len(cases) > MOST_CASES:
         raise NotColumnar("too many cases")
-    return Frame(summary.query.subquery("groups", copy=False), tuple(cases))
+    return Relation(summary.query.subquery("groups", copy=False), tuple(cases))
 
 
 def _nested(fields: Sequence[tuple[plan.Path, Node]]) -> Node:

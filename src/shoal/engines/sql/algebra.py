@@ -1,6 +1,6 @@
 """The physical algebra: what a fragment in SQL returns. Node types say it, no flags do.
 
-Rows     rows of frames, in one of three orders
+Rows     rows of relations, in one of three orders
 Limit    the first rows
 Last     the last rows
 Fuse     rows in the one type that all of them fuse to
@@ -14,24 +14,24 @@ from enum import Enum
 from typing import TypeAlias
 
 from shoal.engines.sql.aggregation import Summary
-from shoal.engines.sql.frames import Flat, Frame
 from shoal.engines.sql.kept_rows import Reduction
+from shoal.engines.sql.relations import Flat, Relation
 from shoal.lang import plan
 
 
 class RowOrder(Enum):
-    """The order of the rows of several frames."""
+    """The order of the rows of several relations."""
 
-    STORED = "as they lie in each table, of which each has its frame"
-    POOL = "that of the pool, by the order items of the frames"
-    SORTED = "any other, by the order items of the frames"
+    STORED = "as they lie in each table, of which each has its relation"
+    POOL = "that of the pool, by the order items of the relations"
+    SORTED = "any other, by the order items of the relations"
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of frames."""
+    """Rows of relations."""
 
-    frames: tuple[tuple[Frame, Flat], ...]
+    relations: tuple[tuple[Relation, Flat], ...]
     order: RowOrder
     are_groups: bool = False
     """Whether they are the groups of an aggregation, so that they are few."""
@@ -49,7 +49,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Last:
-    """The last rows. The frames give them from the last one on."""
+    """The last rows. The relations give them from the last one on."""
 
     rows: Rows
     count: int
@@ -65,7 +65,7 @@ class Fuse:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Partial results of an aggregation, for each frame."""
+    """Partial results of an aggregation, for each relation."""
 
     op: plan.Summarize
     plain: plan.Summarize
@@ -80,7 +80,7 @@ class Groups:
     @property
     def is_ordered(self) -> bool:
         """Whether results depend on the order of rows."""
-        return any(reduction.order for frames in self.reductions for reduction in frames)
+        return any(reduction.order for relations in self.reductions for reduction in relations)
 
 
 Output: TypeAlias = Rows | Limit | Last | Fuse | Groups

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from shoal.engines.interp.engine import evaluate
 from shoal.engines.interp.expressions.access import is_integer, walk
-from shoal.engines.interp.parts import parts
+from shoal.engines.interp.reshape import parts
 from shoal.engines.sql import build
 from shoal.engines.sql.arithmetic import arithmetic, minus
 from shoal.engines.sql.build import Cond, both, either, negated
@@ -185,7 +185,7 @@ def at_path(node: Node, path: plan.Path) -> Node:
 
 
 def _index(containers: Outcomes, key: Value) -> Outcomes:
-    """A field of a record by its name, or an element by its place."""
+    """A field of a record by its name, or an element by its index."""
     return bounded(x for o in containers for x in on(o.when, _element(o.node, key)))
 
 
@@ -216,7 +216,7 @@ def _contained(a: Node, b: Node) -> Outcomes:
 
 
 def _slice(subjects: Outcomes, start: plan.Expr | None, stop: plan.Expr | None) -> Outcomes:
-    """A part of a string, between places that are known."""
+    """A part of a string, between constant positions."""
     low, high = _place(start), _place(stop)
     outcomes: list[Outcome] = []
     for o in subjects:
@@ -311,7 +311,7 @@ def _conditional(expr: plan.Conditional, this: Node) -> Outcomes:
 
 
 def _record(expr: plan.RecordExpr, this: Node) -> Outcomes:
-    """A record; of several fields of one name the last one is in the place of the first."""
+    """A record; of several fields of one name the last one stands where the first one stood."""
     outcomes: list[Outcome] = []
     for picked in product(*(value(e.expr, this) for e in expr.elems)):
         when = both(*(o.when for o in picked))

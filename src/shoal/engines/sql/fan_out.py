@@ -1,8 +1,8 @@
 """Operators that make several rows of one: `fork`, `switch`, `yield` of several expressions, and `over`.
 
-Each leg, and each way in which a row is taken apart, has a frame of its own. The order of the legs means nothing. The
-rows that one row is taken apart into have two more order items: the number of the expression, and the index in its
-value.
+Each leg, and each way in which a row is taken apart, has a relation of its own. The order of the legs means nothing.
+The rows that one row is taken apart into have two more order items: the number of the expression, and the index in
+its value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, Sql, both, either, negated
 from shoal.engines.sql.comparisons import compare_literal
 from shoal.engines.sql.expressions import record_node, truth, value
-from shoal.engines.sql.frames import Case, Frame, Item, any_of, passing
 from shoal.engines.sql.nodes import (
     Const,
     Leaf,
@@ -33,25 +32,26 @@ from shoal.engines.sql.nodes import (
     on,
 )
 from shoal.engines.sql.operators import changed
+from shoal.engines.sql.relations import Case, Item, Relation, any_of, passing
 from shoal.formats.columns.layouts import physical_names
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import MISSING, Value
 from shoal.model.values import is_error as is_error_value
 
-Run = Callable[[plan.Seq, Sequence[Frame]], Sequence[Frame]]
+Run = Callable[[plan.Seq, Sequence[Relation]], Sequence[Relation]]
 """Runs operators on rows."""
 
 
-def forked(op: plan.Fork, frames: Sequence[Frame], run: Run) -> list[Frame]:
+def forked(op: plan.Fork, relations: Sequence[Relation], run: Run) -> list[Relation]:
     """Every row into every leg."""
-    return _together([run(leg, frames) for leg in op.legs])
+    return _together([run(leg, relations) for leg in op.legs])
 
 
-def switched(op: plan.Switch, frames: Sequence[Frame], run: Run) -> list[Frame]:
+def switched(op: plan.Switch, relations: Sequence[Relation], run: Run) -> list[Relation]:
     """Every row into the first leg that it fits; one without a test takes what is left, wherever it stands."""
-    left = list(frames)
-    legs: list[Sequence[Frame]] = [()] * len(op.cases)
+    left = list(relations)
+    legs: list[Sequence[Relation]] = [()] * len(op.cases)
     if op.expr is not None:
         subject = op.expr
         _, left = _parted(left, lambda node: _is_missing(subject, node))
@@ -80,55 +80,57 @@ def _is_missing(subject: plan.Expr, node: Node) -> Cond:
     return either(*(o.when for o in value(subject, node) if is_known_error(o.node, MISSING)))
 
 
-def _parted(frames: Sequence[Frame], test: Callable[[Node], Cond]) -> tuple[list[Frame], list[Frame]]:
+def _parted(relations: Sequence[Relation], test: Callable[[Node], Cond]) -> tuple[list[Relation], list[Relation]]:
     """The rows that pass a test, and all others, whatever the test makes of them."""
     matching, left = [], []
-    for frame in frames:
-        verdicts = [test(case.node) for case in frame.cases]
-        matching.append(passing(frame, verdicts))
-        left.append(passing(frame, [negated(verdict) for verdict in verdicts]))
+    for relation in relations:
+        verdicts = [test(case.node) for case in relation.cases]
+        matching.append(passing(relation, verdicts))
+        left.append(passing(relation, [negated(verdict) for verdict in verdicts]))
     return matching, left
 
 
-def _together(legs: Sequence[Sequence[Frame]]) -> list[Frame]:
+def _together(legs: Sequence[Sequence[Relation]]) -> list[Relation]:
     """The rows of all legs; their order items are padded to one length."""
-    numbered = [(number, frame) for number, leg in enumerate(legs) for frame in leg if frame.cases]
-    longest = max((len(frame.order) for _, frame in numbered), default=0)
+    numbered = [(number, relation) for number, leg in enumerate(legs) for relation in leg if relation.cases]
+    longest = max((len(relation.order) for _, relation in numbered), default=0)
 
-    def placed(number: int, frame: Frame) -> Frame:
-        numbers = [0] * (longest - len(frame.order)) + [number]
-        return replace(frame, order=(*frame.order, *(Item(build.integer(n)) for n in numbers)))
+    def placed(number: int, relation: Relation) -> Relation:
+        numbers = [0] * (longest - len(relation.order)) + [number]
+        return replace(relation, order=(*relation.order, *(Item(build.integer(n)) for n in numbers)))
 
-    return [placed(number, frame) for number, frame in numbered]
+    return [placed(number, relation) for number, relation in numbered]
 
 
 _KEY = t.array(t.STRING)
 _ELEMENT, _PLACE = "element", "place"
 
 
-def yielded(exprs: Sequence[plan.Expr], frames: Sequence[Frame]) -> list[Frame]:
+def yielded(exprs: Sequence[plan.Expr], relations: Sequence[Relation]) -> list[Relation]:
     """One row an expression."""
     return [
-        replace(changed(frame, lambda node: value(expr, node)), order=_order(frame, number))  # noqa: B023 - used at once
-        for frame in frames
+        replace(changed(relation, lambda node: value(expr, node)), order=_order(relation, number))  # noqa: B023 - used at once
+        for relation in relations
         for number, expr in enumerate(exprs)
     ]
 
 
-def unrolled(exprs: Sequence[plan.Expr], frames: Sequence[Frame]) -> list[Frame]:
+def unrolled(exprs: Sequence[plan.Expr], relations: Sequence[Relation]) -> list[Relation]:
     """What is inside the values of the expressions."""
-    return [part for frame in frames for number, expr in enumerate(exprs) for part in _parts(frame, number, expr)]
+    return [
+        part for relation in relations for number, expr in enumerate(exprs) for part in _parts(relation, number, expr)
+    ]
 
 
-def _order(frame: Frame, *numbers: int) -> tuple[Item, ...]:
-    return (*frame.order, *(Item(build.integer(number)) for number in numbers))
+def _order(relation: Relation, *numbers: int) -> tuple[Item, ...]:
+    return (*relation.order, *(Item(build.integer(number)) for number in numbers))
 
 
-def _parts(frame: Frame, number: int, expr: plan.Expr) -> list[Frame]:
+def _parts(relation: Relation, number: int, expr: plan.Expr) -> list[Relation]:
     whole: list[Case] = []
     lists: dict[tuple[t.Type, Sql], list[Cond]] = {}
     fields: dict[int, list[Case]] = {}
-    for case in frame.cases:
+    for case in relation.cases:
         for outcome in bounded(x for o in value(expr, case.node) for x in on(o.when, _taken_out(o.node))):
             node, when = outcome.node, both(case.when, outcome.when)
             under = node.type.under
@@ -144,10 +146,10 @@ def _parts(frame: Frame, number: int, expr: plan.Expr) -> list[Frame]:
                 lists.setdefault((_element(under), node.sql), []).append(when)
             elif is_valid(node):
                 raise NotColumnar("a constant that is taken apart")
-    frames = [_restricted(frame, cases, number, index) for index, cases in fields.items()]
+    relations = [_restricted(relation, cases, number, index) for index, cases in fields.items()]
     if whole:
-        frames.append(_restricted(frame, whole, number, 0))
-    return frames + [_elements(frame, number, typ, sql, any_of(whens)) for (typ, sql), whens in lists.items()]
+        relations.append(_restricted(relation, whole, number, 0))
+    return relations + [_elements(relation, number, typ, sql, any_of(whens)) for (typ, sql), whens in lists.items()]
 
 
 def _taken_out(node: Node) -> Outcomes:
@@ -171,24 +173,24 @@ def _found_in(typ: t.Type, sql: Sql) -> Outcomes:
     return bounded(outcomes)
 
 
-def _restricted(frame: Frame, cases: list[Case], number: int, index: int) -> Frame:
+def _restricted(relation: Relation, cases: list[Case], number: int, index: int) -> Relation:
     """The rows of some cases alone."""
-    restricted = replace(frame, cases=tuple(cases), order=_order(frame, number, index))
+    restricted = replace(relation, cases=tuple(cases), order=_order(relation, number, index))
     return restricted.having(any_of([case.when for case in cases]))
 
 
-def _elements(frame: Frame, number: int, typ: t.Type, sql: Sql, when: Cond) -> Frame:
+def _elements(relation: Relation, number: int, typ: t.Type, sql: Sql, when: Cond) -> Relation:
     """The elements of lists, with their places."""
     columns = [
-        *frame.order_columns(),
+        *relation.order_columns(),
         (_ELEMENT, build.call("unnest", sql)),
         (_PLACE, build.call("generate_subscripts", sql, build.integer(1))),
     ]
-    source = frame.having(when).select(columns).subquery("elements", copy=False)
-    order = [replace(item, sql=build.column(f"o{i}")) for i, item in enumerate(frame.order)]
+    source = relation.having(when).select(columns).subquery("elements", copy=False)
+    order = [replace(item, sql=build.column(f"o{i}")) for i, item in enumerate(relation.order)]
     items = (*order, Item(build.integer(number)), Item(build.column(_PLACE)))
     cases = [Case(o.when, o.node, frozenset({_ELEMENT})) for o in _found_in(typ, build.column(_ELEMENT))]
-    return Frame(source, tuple(cases), order=items)
+    return Relation(source, tuple(cases), order=items)
 
 
 def _element(typ: t.Array | t.Set | t.Map) -> t.Type:

@@ -1,4 +1,4 @@
-"""Flat columns as a source of rows again: a query of several frames becomes a table for the operators after it.
+"""Flat columns as a source of rows again: a query of several relations becomes a table for the operators after it.
 
 `uniq` is one of these: each row of the table is compared, as a whole, with the one before it.
 """
@@ -14,21 +14,21 @@ from sqlglot import exp
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
 from shoal.engines.sql.expressions import record_node
-from shoal.engines.sql.frames import Case, Flat, Frame, Order, flatten, ordered_by, shapes_of, source_case
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec, is_valid
+from shoal.engines.sql.relations import Case, Flat, Order, Relation, flatten, ordered_by, shapes_of, source_case
 from shoal.formats.columns.layouts import SHAPE, Form, RecordForm
 from shoal.model import types as t
 from shoal.model.values import Value
 
 MOST_UNITED = 32
-"""Frames that one query reads."""
+"""Relations that one query reads."""
 Columns: TypeAlias = Sequence[tuple[str, Sql]]
 """Columns of a query by their names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of several frames in flat columns of one layout, each of which is NULL in rows that do not have it."""
+    """Rows of several relations in flat columns of one layout, each of which is NULL in rows that do not have it."""
 
     query: exp.Query
     flat: Flat
@@ -41,48 +41,48 @@ class Table:
         return [name for name, _ in self.flat.columns()] + [f"o{i}" for i in range(len(self.order))]
 
 
-def united(frames: Sequence[Frame]) -> Frame:
-    """The rows of all frames as one, with what they are ordered by."""
-    table = table_of(frames)
-    return Frame(table.query.subquery("flat", copy=False), table.cases, order=table.order)
+def united(relations: Sequence[Relation]) -> Relation:
+    """The rows of all relations as one, with what they are ordered by."""
+    table = table_of(relations)
+    return Relation(table.query.subquery("flat", copy=False), table.cases, order=table.order)
 
 
-def first_rows(frames: Sequence[Frame], count: int) -> Frame:
-    """The first `count` rows of all frames."""
-    if not all(frame.order for frame in frames):
+def first_rows(relations: Sequence[Relation], count: int) -> Relation:
+    """The first `count` rows of all relations."""
+    if not all(relation.order for relation in relations):
         raise NotColumnar("the first of rows in no order")
-    table = table_of(frames)
+    table = table_of(relations)
     source = table.query.subquery("flat", copy=False)
     query = exp.select(*map(build.column, table.columns()), copy=False).from_(source, copy=False)
     query = ordered_by(query, table.order).limit(count, copy=False)
-    return Frame(query.subquery("firsts", copy=False), table.cases, order=table.order)
+    return Relation(query.subquery("firsts", copy=False), table.cases, order=table.order)
 
 
-def table_of(frames: Sequence[Frame], extra: Sequence[Columns] = (), prefix: str = "") -> Table:
-    """The rows of all frames in one table, with what columns each has beside those of its rows.
+def table_of(relations: Sequence[Relation], extra: Sequence[Columns] = (), prefix: str = "") -> Table:
+    """The rows of all relations in one table, with what columns each has beside those of its rows.
 
     A prefix is what the names of its columns begin with where others will read them.
     """
-    if not 0 < len(frames) <= MOST_UNITED:
+    if not 0 < len(relations) <= MOST_UNITED:
         raise NotColumnar("too many layouts for one query")
-    shapes = shapes_of([case for frame in frames for case in frame.cases])
-    flats = [flatten(frame.cases, shapes, is_exact=True) for frame in frames]
+    shapes = shapes_of([case for relation in relations for case in relation.cases])
+    flats = [flatten(relation.cases, shapes, is_exact=True) for relation in relations]
     guarded = {i for flat in flats for i, valid in enumerate(flat.structs) if valid is not None}
-    besides = extra or [()] * len(frames)
-    selects = [_select(*one, guarded) for one in zip(frames, flats, besides, strict=True)]
+    besides = extra or [()] * len(relations)
+    selects = [_select(*one, guarded) for one in zip(relations, flats, besides, strict=True)]
     query: exp.Query = selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False, copy=False)
     structs = tuple(build.TRUE if i in guarded else None for i in range(len(flats[0].structs)))
-    nullable = {case.node.type for frame in frames for case in frame.cases if _may_be_null(case.node)}
-    order = tuple(replace(item, sql=build.column(f"{prefix}o{i}")) for i, item in enumerate(frames[0].order))
+    nullable = {case.node.type for relation in relations for case in relation.cases if _may_be_null(case.node)}
+    order = tuple(replace(item, sql=build.column(f"{prefix}o{i}")) for i, item in enumerate(relations[0].order))
     cases = flat_cases(flats[0], guarded, nullable, prefix)
     return Table(query, replace(flats[0], structs=structs), cases, order)
 
 
-def _select(frame: Frame, flat: Flat, extra: Columns, guarded: set[int]) -> exp.Select:
-    columns = [*flat.columns(), *frame.order_columns(), *extra]
+def _select(relation: Relation, flat: Flat, extra: Columns, guarded: set[int]) -> exp.Select:
+    columns = [*flat.columns(), *relation.order_columns(), *extra]
     names = {name for name, _ in columns}
     columns += [(f"v{i}", build.TRUE.copy()) for i in sorted(guarded) if f"v{i}" not in names]
-    return frame.select(sorted(columns, key=lambda column: column[0]))
+    return relation.select(sorted(columns, key=lambda column: column[0]))
 
 
 def _may_be_null(node: Node) -> bool:
@@ -134,11 +134,11 @@ def told_apart(flat: Flat, besides: str | None = None) -> list[Sql]:
 _IS_NEW, _NUMBER, _TOTAL, _COUNT = "is_new", "number", "total", "count"
 
 
-def uniq(frames: Sequence[Frame], with_count: bool) -> Frame:
-    """The first row of each run of equal ones, and how many they are if that is wanted."""
-    if not frames or not frames[0].order:
+def uniq(relations: Sequence[Relation], with_count: bool) -> Relation:
+    """The first row of each run of equal ones, and, if asked for, how many they are."""
+    if not relations or not relations[0].order:
         raise NotColumnar("neighbours of rows in no order")
-    table = table_of(frames)
+    table = table_of(relations)
     row = build.call("row", *told_apart(table.flat))
     is_new = exp.NullSafeNEQ(this=row, expression=_over(build.call("lag", row.copy()), table.order))
     extra: list[tuple[str, Sql]] = [(_IS_NEW, is_new)]
@@ -148,8 +148,8 @@ def uniq(frames: Sequence[Frame], with_count: bool) -> Frame:
     count = [(_COUNT, _until_next())] if with_count else []
     firsts = _select_with(rows.subquery("compared", copy=False), table.columns(), count)
     firsts = firsts.where(build.column(_IS_NEW), copy=False)
-    firsts_frame = Frame(firsts.subquery("firsts", copy=False), table.cases, order=table.order)
-    return _counted(firsts_frame) if with_count else firsts_frame
+    firsts_relation = Relation(firsts.subquery("firsts", copy=False), table.cases, order=table.order)
+    return _counted(firsts_relation) if with_count else firsts_relation
 
 
 def _select_with(source: Sql, names: Sequence[str], extra: Sequence[tuple[str, Sql]]) -> exp.Select:
@@ -176,7 +176,7 @@ def _until_next() -> Sql:
     return build.binary("-", build.or_zero(following, end), number)
 
 
-def _counted(frame: Frame) -> Frame:
+def _counted(relation: Relation) -> Relation:
     count = Leaf(t.UINT64, build.cast(build.column(_COUNT), "UBIGINT"))
-    cases = (replace(case, node=record_node(["value", "count"], [case.node, count])) for case in frame.cases)
-    return replace(frame, cases=tuple(cases))
+    cases = (replace(case, node=record_node(["value", "count"], [case.node, count])) for case in relation.cases)
+    return replace(relation, cases=tuple(cases))

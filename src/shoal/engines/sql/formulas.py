@@ -18,7 +18,7 @@ from shoal.engines.sql.build import Cond, Sql
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, Outcomes, Rec, always, const, narrowed
 from shoal.formats.columns.layouts import physical_names
 from shoal.lang import plan
-from shoal.lang.frames import deep_frames
+from shoal.lang.recursion import deep_frames
 from shoal.lang.rules.project_fields import paths_in
 from shoal.model import types as t
 from shoal.model.values import Value
@@ -32,7 +32,7 @@ class Column:
     """A value that is an argument of a formula, in its physical form."""
 
     type: t.Type
-    place: int
+    position: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from shoal.engines.sql.aggregation import grouped, summarize
 from shoal.engines.sql.algebra import Fragment, Fuse, Groups, Last, Limit, RowOrder, Rows
 from shoal.engines.sql.fan_out import forked, switched, unrolled, yielded
 from shoal.engines.sql.flat_tables import MOST_UNITED, first_rows, uniq, united
-from shoal.engines.sql.frames import Flat, Frame, Order, flatten
 from shoal.engines.sql.joins import joined
 from shoal.engines.sql.kept_rows import halves, reductions, row_types
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import apply, filtered, projected
+from shoal.engines.sql.relations import Flat, Order, Relation, flatten
 from shoal.engines.sql.sort_keys import key_order, sort_order
 from shoal.lang import plan
 from shoal.lang.rules.project_fields import used_fields
@@ -49,14 +49,14 @@ _NOT_PLAIN = (plan.Agg, plan.MapCall, plan.Subquery, plan.This, plan.UserCall)
 class _Rows:
     """Rows between two operators."""
 
-    frames: tuple[Frame, ...]
+    relations: tuple[Relation, ...]
     order: RowOrder = RowOrder.STORED
     are_groups: bool = False
 
-    def merged(self, frames: Sequence[Frame]) -> _Rows:
-        """Rows of other frames, which do not have to be one for each table."""
+    def merged(self, relations: Sequence[Relation]) -> _Rows:
+        """Rows of other relations, which do not have to be one for each table."""
         order = RowOrder.POOL if self.order is RowOrder.STORED else self.order
-        return replace(self, frames=tuple(frames), order=order)
+        return replace(self, relations=tuple(relations), order=order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ScanRows:
     """The rows of a scan."""
 
     scan: plan.PoolScan
-    frames: Sequence[Frame]
+    relations: Sequence[Relation]
     key: plan.SortKey | None
     """What rows have to be merged by, if they have to."""
 
@@ -102,7 +102,7 @@ def compile_fragment(
 def _beginning(scan_rows: ScanRows, ops: plan.Seq, funcs: Sequence[plan.Func]) -> tuple[_Rows, plan.Seq]:
     """The rows of a scan, and all that is to be done with them."""
     before = () if scan_rows.scan.filter is None else (plan.Filter(scan_rows.scan.filter),)
-    return _Rows(_in_order_of(scan_rows.key, scan_rows.frames)), tuple(inlined(op, funcs) for op in (*before, *ops))
+    return _Rows(_in_order_of(scan_rows.key, scan_rows.relations)), tuple(inlined(op, funcs) for op in (*before, *ops))
 
 
 def _ended(rows: _Rows, left: plan.Seq, program: _Program) -> Fragment:
@@ -114,7 +114,7 @@ def _ended(rows: _Rows, left: plan.Seq, program: _Program) -> Fragment:
                 return Fragment(Limit(_output(rows, rest), count), rest)
             case plan.Fuse():
                 return Fragment(
-                    Fuse(Rows(_flat(rows.frames), rows.order, rows.are_groups), row_types(rows.frames)), rest
+                    Fuse(Rows(_flat(rows.relations), rows.order, rows.are_groups), row_types(rows.relations)), rest
                 )
             case plan.Tail(count):
                 return Fragment(Last(_output(_backwards(rows), rest), count), rest)
@@ -176,12 +176,12 @@ def _joined(split: plan.Fork | plan.Switch, op: plan.Join, rows: _Rows, program:
     sides = [_side(leg, rows, program, used) for leg in legs_of(split)]
     if len(sides) != 2:
         raise NotColumnar("a join of other than two sides")
-    frames = joined(op, *sides)
-    _flat(frames)
-    return _Rows(tuple(frames), RowOrder.SORTED), used
+    relations = joined(op, *sides)
+    _flat(relations)
+    return _Rows(tuple(relations), RowOrder.SORTED), used
 
 
-def _side(leg: plan.Seq, rows: _Rows, program: _Program, used: list[int]) -> Sequence[Frame]:
+def _side(leg: plan.Seq, rows: _Rows, program: _Program, used: list[int]) -> Sequence[Relation]:
     """The rows of one side of a join."""
     if leg and isinstance(leg[0], plan.PoolScan):
         index, scan_rows = next(((i, b) for i, b in enumerate(program.others) if b and b.scan == leg[0]), (0, None))
@@ -194,31 +194,31 @@ def _side(leg: plan.Seq, rows: _Rows, program: _Program, used: list[int]) -> Seq
         op = rest[0]
         return [
             first_rows(
-                (rows if isinstance(op, plan.Head) else _sorted(_sort_of(op), rows, program.funcs)).frames, op.count
+                (rows if isinstance(op, plan.Head) else _sorted(_sort_of(op), rows, program.funcs)).relations, op.count
             )
         ]
     if rest:
         raise NotColumnar("a side of a join that has no columnar form")
-    return rows.frames
+    return rows.relations
 
 
-def _in_order_of(key: plan.SortKey | None, frames: Sequence[Frame]) -> tuple[Frame, ...]:
+def _in_order_of(key: plan.SortKey | None, relations: Sequence[Relation]) -> tuple[Relation, ...]:
     if key is None:
-        return tuple(frames)
+        return tuple(relations)
     # Nulls are the greatest keys of a pool.
-    orders = key_order(key.expr, frames, key.order == "desc", nulls_first=key.order == "desc")
-    return tuple(replace(f, order=(*order, *f.order)) for f, order in zip(frames, orders, strict=True))
+    orders = key_order(key.expr, relations, key.order == "desc", nulls_first=key.order == "desc")
+    return tuple(replace(f, order=(*order, *f.order)) for f, order in zip(relations, orders, strict=True))
 
 
 def _output(rows: _Rows, rest: plan.Seq) -> Rows:
     """The end of a fragment: rows with just the fields that the operators after it use."""
-    return Rows(_flat(_used_by(rest, rows.frames)), rows.order, rows.are_groups)
+    return Rows(_flat(_used_by(rest, rows.relations)), rows.order, rows.are_groups)
 
 
-def _used_by(ops: plan.Seq, frames: Sequence[Frame]) -> Sequence[Frame]:
+def _used_by(ops: plan.Seq, relations: Sequence[Relation]) -> Sequence[Relation]:
     """Rows with just the fields that operators look at."""
     fields = used_fields(ops)
-    return frames if fields is None else [projected(frame, fields) for frame in frames]
+    return relations if fields is None else [projected(relation, fields) for relation in relations]
 
 
 def _step(op: plan.Op, rows: _Rows, funcs: Sequence[plan.Func]) -> tuple[_Rows, plan.Op | None]:
@@ -227,42 +227,42 @@ def _step(op: plan.Op, rows: _Rows, funcs: Sequence[plan.Func]) -> tuple[_Rows, 
         case plan.Sort():
             return _sorted(op, rows, funcs), None
         case plan.Uniq(count):
-            return rows.merged([uniq(rows.frames, count)]), None
-    several = _several(op, rows.frames, funcs)
+            return rows.merged([uniq(rows.relations, count)]), None
+    several = _several(op, rows.relations, funcs)
     if several is not None:
-        if len(several) > max(MOST_UNITED, len(rows.frames)):
-            raise NotColumnar("too many frames")
+        if len(several) > max(MOST_UNITED, len(rows.relations)):
+            raise NotColumnar("too many relations")
         _flat(several)
         return rows.merged(several), None
-    frames, remains = _apply(op, list(rows.frames), funcs)
-    return replace(rows, frames=tuple(frames)), remains
+    relations, remains = _apply(op, list(rows.relations), funcs)
+    return replace(rows, relations=tuple(relations)), remains
 
 
-def _several(op: plan.Op, frames: Sequence[Frame], funcs: Sequence[plan.Func]) -> Sequence[Frame] | None:
-    """Frames after an operator that makes several of one; None if it is none of these."""
+def _several(op: plan.Op, relations: Sequence[Relation], funcs: Sequence[plan.Func]) -> Sequence[Relation] | None:
+    """Relations after an operator that makes several of one; None if it is none of these."""
 
-    def run(body: plan.Seq, before: Sequence[Frame]) -> Sequence[Frame]:
+    def run(body: plan.Seq, before: Sequence[Relation]) -> Sequence[Relation]:
         for inner in body:
             if not (inner.traits.is_row_wise or inner.traits.splits):
                 raise NotColumnar("rows that come together in a leg")
             after, remains = _step(inner, _Rows(tuple(before)), funcs)
             if remains is not None:
                 raise NotColumnar("a filter of which a part is left")
-            before = after.frames
+            before = after.relations
         return before
 
     match op:
         case plan.Yield(exprs) if len(exprs) > 1:
             _check_running(op, funcs)
-            return yielded(exprs, frames)
+            return yielded(exprs, relations)
         case plan.Over(exprs, _, body):
             _check_running(op, funcs)
-            return run(body or (), unrolled(exprs, frames))
+            return run(body or (), unrolled(exprs, relations))
         case plan.Fork():
-            return forked(op, frames, run)
+            return forked(op, relations, run)
         case plan.Switch():
             _check_running(op, funcs)
-            return switched(op, frames, run)
+            return switched(op, relations, run)
     return None
 
 
@@ -278,16 +278,16 @@ def _sorted(op: plan.Sort, rows: _Rows, funcs: Sequence[plan.Func], is_split: bo
     """Rows in another order; where they are equal, the one that they had decides."""
     if any(has_aggregate(key.expr, funcs) for key in op.keys):
         raise NotColumnar("an aggregate that runs along")
-    orders = sort_order(op, rows.frames, is_split)
-    frames = (replace(f, order=(*order, *f.order)) for f, order in zip(rows.frames, orders, strict=True))
-    return replace(rows, frames=tuple(frames), order=RowOrder.SORTED)
+    orders = sort_order(op, rows.relations, is_split)
+    relations = (replace(f, order=(*order, *f.order)) for f, order in zip(rows.relations, orders, strict=True))
+    return replace(rows, relations=tuple(relations), order=RowOrder.SORTED)
 
 
 def _backwards(rows: _Rows) -> _Rows:
     """Rows from the last one on."""
-    if not all(frame.order for frame in rows.frames):
+    if not all(relation.order for relation in rows.relations):
         raise NotColumnar("the last of rows in no order")
-    return replace(rows, frames=tuple(replace(f, order=_turned(f.order)) for f in rows.frames))
+    return replace(rows, relations=tuple(replace(f, order=_turned(f.order)) for f in rows.relations))
 
 
 def _turned(order: Order) -> Order:
@@ -299,15 +299,15 @@ def _summarized(op: plan.Summarize, rows: _Rows, is_split: bool) -> Groups | _Ro
     if not is_split and op.aggs and all(rows_kept(agg.name) is Kept.ALL for _, agg in op.aggs):
         raise NotColumnar("aggregates that take all rows, in order: nothing is gained")
     plain, kept = halves(op)
-    summaries = tuple(summarize(plain, frame) for frame in rows.frames)
+    summaries = tuple(summarize(plain, relation) for relation in rows.relations)
     is_count = all(a.name == "count" and a.expr is None and a.where is None for _, a in plain.aggs)
     is_stored = rows.order is RowOrder.STORED
     is_known = is_stored and is_count and all(summary.by_shape is not None for summary in summaries)
-    groups = Groups(op, plain, summaries, kept, reductions(op, rows.frames), is_known)
-    if is_split or kept or is_known or not rows.frames:
+    groups = Groups(op, plain, summaries, kept, reductions(op, rows.relations), is_known)
+    if is_split or kept or is_known or not rows.relations:
         return groups
     try:
-        whole = summaries[0] if len(rows.frames) == 1 else summarize(op, united(_used_by((op,), rows.frames)))
+        whole = summaries[0] if len(rows.relations) == 1 else summarize(op, united(_used_by((op,), rows.relations)))
         if whole.is_final:
             return _Rows((grouped(op, whole),), RowOrder.SORTED, are_groups=True)
     except NotColumnar:
@@ -315,29 +315,29 @@ def _summarized(op: plan.Summarize, rows: _Rows, is_split: bool) -> Groups | _Ro
     return groups
 
 
-def _flat(frames: Sequence[Frame]) -> tuple[tuple[Frame, Flat], ...]:
-    return tuple((frame, flatten(frame.cases)) for frame in frames)
+def _flat(relations: Sequence[Relation]) -> tuple[tuple[Relation, Flat], ...]:
+    return tuple((relation, flatten(relation.cases)) for relation in relations)
 
 
-def _apply(op: plan.Op, frames: list[Frame], funcs: Sequence[plan.Func]) -> tuple[list[Frame], plan.Op | None]:
-    """Frames after an operator, and what of it is still to be done: those parts of a filter that have no SQL."""
+def _apply(op: plan.Op, relations: list[Relation], funcs: Sequence[plan.Func]) -> tuple[list[Relation], plan.Op | None]:
+    """Relations after an operator, and what of it is still to be done: those parts of a filter that have no SQL."""
     _check_running(op, funcs)
     if not isinstance(op, plan.Filter):
-        after = [apply(op, frame) for frame in frames]
+        after = [apply(op, relation) for relation in relations]
         _flat(after)
         return after, None
     remains: list[plan.Expr] = []
     for part in _conjuncts(op.expr):
         try:
-            frames = [filtered(frame, part) for frame in frames]
+            relations = [filtered(relation, part) for relation in relations]
         except NotColumnar:
             remains.append(part)
     if not remains:
-        return frames, None
+        return relations, None
     joined = remains[0]
     for part in remains[1:]:
         joined = plan.Binary("and", joined, part)
-    return frames, plan.Filter(joined)
+    return relations, plan.Filter(joined)
 
 
 def _check_running(op: plan.Op, funcs: Sequence[plan.Func]) -> None:

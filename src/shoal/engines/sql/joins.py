@@ -15,9 +15,9 @@ from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, Sql, both, either, negated
 from shoal.engines.sql.expressions import record_node, value
 from shoal.engines.sql.flat_tables import Table, table_of
-from shoal.engines.sql.frames import Case, Frame, Item, Order, passing
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, Rec, const, fields_of, narrowed
 from shoal.engines.sql.operators import MOST_CASES, cut
+from shoal.engines.sql.relations import Case, Item, Order, Relation, passing
 from shoal.engines.sql.sort_keys import Keys, RowKey, is_missing, keys_of
 from shoal.engines.sql.types import failure
 from shoal.formats.columns.layouts import SHAPE
@@ -35,7 +35,7 @@ _NOTHING = Value(t.record(()), ())
 @dataclass(frozen=True, slots=True)
 class _Side:
     key: plan.Expr
-    frames: Sequence[Frame]
+    relations: Sequence[Relation]
     order: plan.Order | None
 
 
@@ -43,11 +43,11 @@ class _Side:
 class _Keyed:
     """Rows that have a key, and what it may be."""
 
-    frame: Frame
+    relation: Relation
     found: tuple[RowKey, ...]
 
 
-def joined(op: plan.Join, left: Sequence[Frame], right: Sequence[Frame]) -> list[Frame]:
+def joined(op: plan.Join, left: Sequence[Relation], right: Sequence[Relation]) -> list[Relation]:
     """The rows of a join. A right join is a left join the other way round."""
     a, b = _Side(op.left_key, left, op.left_order), _Side(op.right_key, right, op.right_order)
     if op.style == "right":
@@ -57,9 +57,9 @@ def joined(op: plan.Join, left: Sequence[Frame], right: Sequence[Frame]) -> list
     keys = keys_of(row_keys, is_descending=(a.order or b.order or "asc") == "desc")
     if not ones or (not others and op.style == "inner"):
         return []
-    table = table_of([side.frame for side in ones], [keys.columns(side.found) for side in ones])
+    table = table_of([side.relation for side in ones], [keys.columns(side.found) for side in ones])
     if not others:
-        return [Frame(table.query.subquery(_LEFT, copy=False), table.cases, order=(*keys.order(), *table.order))]
+        return [Relation(table.query.subquery(_LEFT, copy=False), table.cases, order=(*keys.order(), *table.order))]
     cuts = [_cut(() if op.style == "anti" else op.args, side) for side in others]
     cut_table = table_of(cuts, [keys.columns(side.found) for side in others], prefix=_RIGHT)
     if op.style == "anti":
@@ -68,24 +68,24 @@ def joined(op: plan.Join, left: Sequence[Frame], right: Sequence[Frame]) -> list
 
 
 def _having_keys(side: _Side) -> list[_Keyed]:
-    """The rows that have keys, of those frames that have any."""
-    sides = [_keyed(side.key, frame) for frame in side.frames]
-    return [keyed for keyed in sides if keyed.frame.cases]
+    """The rows that have keys, of those relations that have any."""
+    sides = [_keyed(side.key, relation) for relation in side.relations]
+    return [keyed for keyed in sides if keyed.relation.cases]
 
 
-def _keyed(key: plan.Expr, frame: Frame) -> _Keyed:
-    outcomes = [value(key, case.node) for case in frame.cases]
+def _keyed(key: plan.Expr, relation: Relation) -> _Keyed:
+    outcomes = [value(key, case.node) for case in relation.cases]
     absent = [either(*(both(o.when, is_missing(o.node)) for o in alternatives)) for alternatives in outcomes]
     row_keys = tuple(
         RowKey(case, both(case.when, o.when), o.node)
-        for case, alternatives in zip(frame.cases, outcomes, strict=True)
+        for case, alternatives in zip(relation.cases, outcomes, strict=True)
         for o in alternatives
         if is_missing(o.node) is not True
     )
-    return _Keyed(passing(frame, [negated(verdict) for verdict in absent]), row_keys)
+    return _Keyed(passing(relation, [negated(verdict) for verdict in absent]), row_keys)
 
 
-def _cut(args: Sequence[plan.Assignment], side: _Keyed) -> Frame:
+def _cut(args: Sequence[plan.Assignment], side: _Keyed) -> Relation:
     """What the rows of the right side add to those of the left one; those that add nothing are null."""
     paths: tuple[plan.Path, ...] | None = ()
     for arg in args:
@@ -96,20 +96,20 @@ def _cut(args: Sequence[plan.Assignment], side: _Keyed) -> Frame:
 
     cases = [
         Case(both(case.when, o.when), o.node if _is_record(o.node) else Const(NULL), case.columns)
-        for case in side.frame.cases
+        for case in side.relation.cases
         for o in made_of(case.node)
     ]
-    return replace(side.frame, cases=tuple(cases))
+    return replace(side.relation, cases=tuple(cases))
 
 
-def _unmatched(table: Table, other: Table, keys: Keys) -> Frame:
+def _unmatched(table: Table, other: Table, keys: Keys) -> Relation:
     """The rows of the left side that have no match."""
     columns = _columns(table, keys, "")
-    return Frame(_join(table, other, keys, columns, "anti"), table.cases, order=(*keys.order(), *table.order))
+    return Relation(_join(table, other, keys, columns, "anti"), table.cases, order=(*keys.order(), *table.order))
 
 
-def _matched(table: Table, other: Table, keys: Keys, with_unmatched: bool) -> Frame:
-    """Pairs of rows; with those of the left side that have no match, if they are wanted."""
+def _matched(table: Table, other: Table, keys: Keys, with_unmatched: bool) -> Relation:
+    """Pairs of rows; with those of the left side that have no match, if the join keeps them."""
     code = build.column(_RIGHT + SHAPE)
     columns = [*_columns(table, keys, ""), *_columns(other, None, _RIGHT)]
     everywhere = frozenset(name for name, _ in columns) - {
@@ -129,7 +129,7 @@ def _matched(table: Table, other: Table, keys: Keys, with_unmatched: bool) -> Fr
         raise NotColumnar("too many cases")
     between: Order = (Item(build.is_null(code)),) if with_unmatched else ()
     source = _join(table, other, keys, columns, "left" if with_unmatched else "inner")
-    return Frame(source, tuple(cases), order=(*keys.order(), *table.order, *between, *other.order))
+    return Relation(source, tuple(cases), order=(*keys.order(), *table.order, *between, *other.order))
 
 
 def _columns(table: Table, keys: Keys | None, prefix: str) -> list[tuple[str, Sql]]:

@@ -19,7 +19,6 @@ from shoal.engines.sql.build import Sql
 from shoal.engines.sql.comparisons import is_null
 from shoal.engines.sql.expressions import combined, record_node, value
 from shoal.engines.sql.flat_tables import told_apart
-from shoal.engines.sql.frames import Flat, Frame, Order, flatten, merged_column, ordered_by
 from shoal.engines.sql.nodes import (
     Const,
     Node,
@@ -32,6 +31,7 @@ from shoal.engines.sql.nodes import (
     is_known_error,
 )
 from shoal.engines.sql.operators import changed, filtered
+from shoal.engines.sql.relations import Flat, Order, Relation, flatten, merged_column, ordered_by
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import MISSING, QUIET, Value
@@ -39,7 +39,7 @@ from shoal.model.values import MISSING, QUIET, Value
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """The rows of one frame that matter to one aggregate."""
+    """The rows of one relation that matter to one aggregate."""
 
     query: exp.Select
     flat: Flat
@@ -63,34 +63,34 @@ def halves(op: plan.Summarize) -> tuple[plan.Summarize, tuple[plan.Summarize, ..
     return plain, kept
 
 
-def reductions(op: plan.Summarize, frames: Sequence[Frame]) -> tuple[tuple[Reduction, ...], ...]:
-    """For each aggregate that keeps values the rows of each frame that matter to it."""
+def reductions(op: plan.Summarize, relations: Sequence[Relation]) -> tuple[tuple[Reduction, ...], ...]:
+    """For each aggregate that keeps values the rows of each relation that matter to it."""
     return tuple(
-        tuple(_reduced(op, agg, kept, frame) for frame in frames)
+        tuple(_reduced(op, agg, kept, relation) for relation in relations)
         for _, agg in op.aggs
         if (kept := rows_kept(agg.name)) is not None
     )
 
 
-def row_types(frames: Sequence[Frame]) -> tuple[Reduction, ...]:
-    """For each frame a row `{v}` of each type that its rows have, in the order of the first of them."""
+def row_types(relations: Sequence[Relation]) -> tuple[Reduction, ...]:
+    """For each relation a row `{v}` of each type that its rows have, in the order of the first of them."""
     return tuple(
-        _first(changed(frame, lambda node: always(record_node(["v"], [_null(node.type)])))) for frame in frames
+        _first(changed(relation, lambda node: always(record_node(["v"], [_null(node.type)])))) for relation in relations
     )
 
 
-def _reduced(op: plan.Summarize, agg: plan.Agg, kept: Kept, frame: Frame) -> Reduction:
+def _reduced(op: plan.Summarize, agg: plan.Agg, kept: Kept, relation: Relation) -> Reduction:
     if agg.where is not None:
-        frame = filtered(frame, agg.where)
-    frame = changed(frame, lambda node: _row(op, agg, kept, node))
+        relation = filtered(relation, agg.where)
+    relation = changed(relation, lambda node: _row(op, agg, kept, node))
     match kept:
         case Kept.DISTINCT:
-            return _distinct(frame)
+            return _distinct(relation)
         case Kept.FIRST:
-            return _first(frame)
+            return _first(relation)
         case Kept.ALL:
-            flat = flatten(frame.cases)
-            return Reduction(frame.select([*flat.columns(), *frame.order_columns()]), flat, frame.order)
+            flat = flatten(relation.cases)
+            return Reduction(relation.select([*flat.columns(), *relation.order_columns()]), flat, relation.order)
     assert_never(kept)
 
 
@@ -115,29 +115,29 @@ def _null(typ: t.Type) -> Node:
     return Const(Value(typ, None))
 
 
-def _distinct(frame: Frame) -> Reduction:
-    flat = flatten(frame.cases, is_exact=True)
+def _distinct(relation: Relation) -> Reduction:
+    flat = flatten(relation.cases, is_exact=True)
     columns = flat.columns()
-    inner = frame.select(columns).subquery("rows", copy=False)
+    inner = relation.select(columns).subquery("rows", copy=False)
     query = exp.select(*(build.column(name) for name, _ in columns), copy=False).from_(inner, copy=False)
     return Reduction(query.group_by(*told_apart(flat), copy=False), flat)
 
 
-def _first(frame: Frame) -> Reduction:
+def _first(relation: Relation) -> Reduction:
     """The first row of each group and type of value; one whose value is not null comes before all others."""
-    flat = flatten(frame.cases, is_exact=True)
-    columns = [*flat.columns(), *frame.order_columns()]
+    flat = flatten(relation.cases, is_exact=True)
+    columns = [*flat.columns(), *relation.order_columns()]
     absent = merged_column(
-        [(case, case.when, build.known(is_null(fields_of(case.node)[-1]))) for case in frame.cases], build.TRUE
+        [(case, case.when, build.known(is_null(fields_of(case.node)[-1]))) for case in relation.cases], build.TRUE
     )
     rank: list[Sql] = [absent, build.text("ASC NULLS LAST")]
-    for item in frame.order:
+    for item in relation.order:
         rank += [item.sql, build.text(f"{'DESC' if item.is_descending else 'ASC'} NULLS LAST")]
-    inner = frame.select([*columns, ("rank", build.call("create_sort_key", *rank))]).subquery("rows", copy=False)
+    inner = relation.select([*columns, ("rank", build.call("create_sort_key", *rank))]).subquery("rows", copy=False)
     query = exp.select(*(build.column(name) for name, _ in columns), copy=False).from_(inner, copy=False)
     number = exp.Window(
         this=exp.RowNumber(),
         partition_by=told_apart(flat, "v"),
         order=exp.Order(expressions=[build.column("rank")]),
     )
-    return Reduction(query.qualify(build.binary("=", number, build.integer(1))), flat, frame.order)
+    return Reduction(query.qualify(build.binary("=", number, build.integer(1))), flat, relation.order)

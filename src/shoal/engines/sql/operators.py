@@ -1,4 +1,4 @@
-"""Operators on rows, as changes of a frame. What has no exact columnar form raises NotColumnar."""
+"""Operators on rows, as changes of a relation. What has no exact columnar form raises NotColumnar."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from shoal.engines.sql.build import Cond, both, either, negated
 from shoal.engines.sql.expressions import combined, truth, value
-from shoal.engines.sql.frames import Case, Frame, passing
 from shoal.engines.sql.nodes import (
     Const,
     Node,
@@ -22,6 +21,7 @@ from shoal.engines.sql.nodes import (
     is_known_error,
     narrowed,
 )
+from shoal.engines.sql.relations import Case, Relation, passing
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import QUIET, Value
@@ -29,36 +29,36 @@ from shoal.model.values import QUIET, Value
 MOST_CASES = 512
 
 
-def apply(op: plan.Op, frame: Frame) -> Frame:
-    """A frame after an operator."""
+def apply(op: plan.Op, relation: Relation) -> Relation:
+    """A relation after an operator."""
     match op:
         case plan.Pass():
-            return frame
+            return relation
         case plan.Filter(expr):
-            return filtered(frame, expr)
+            return filtered(relation, expr)
         case plan.Yield((expr,)):
-            return changed(frame, lambda node: value(expr, node))
+            return changed(relation, lambda node: value(expr, node))
         case plan.Cut(args):
-            return changed(frame, lambda node: cut(args, node))
+            return changed(relation, lambda node: cut(args, node))
         case plan.Put(args):
-            return changed(frame, lambda node: _put(args, node))
+            return changed(relation, lambda node: _put(args, node))
         case plan.Drop(paths):
-            return changed(frame, lambda node: _drop(frozenset(paths), node))
+            return changed(relation, lambda node: _drop(frozenset(paths), node))
         case plan.Rename(args):
-            return changed(frame, lambda node: _rename(args, node))
+            return changed(relation, lambda node: _rename(args, node))
     raise NotColumnar(type(op).__name__)
 
 
-def filtered(frame: Frame, expr: plan.Expr) -> Frame:
+def filtered(relation: Relation, expr: plan.Expr) -> Relation:
     """The rows that a filter lets pass."""
-    return passing(frame, [truth(expr, case.node) for case in frame.cases])
+    return passing(relation, [truth(expr, case.node) for case in relation.cases])
 
 
-def changed(frame: Frame, change: Callable[[Node], Outcomes]) -> Frame:
+def changed(relation: Relation, change: Callable[[Node], Outcomes]) -> Relation:
     """Each row by what a function makes of it; what becomes quiet is dropped."""
     cases: list[Case] = []
     dropped: list[Cond] = []
-    for case in frame.cases:
+    for case in relation.cases:
         for outcome in change(case.node):
             when = both(case.when, outcome.when)
             if is_known_error(outcome.node, QUIET) if isinstance(outcome.node, Const) else False:
@@ -67,7 +67,7 @@ def changed(frame: Frame, change: Callable[[Node], Outcomes]) -> Frame:
                 cases.append(Case(when, outcome.node, case.columns))
     if len(cases) > MOST_CASES:
         raise NotColumnar("too many cases")
-    return replace(frame, cases=tuple(cases)).having(negated(either(*dropped)))
+    return replace(relation, cases=tuple(cases)).having(negated(either(*dropped)))
 
 
 # ---- fields of records
@@ -177,6 +177,6 @@ def _rename(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
 # ---- projection
 
 
-def projected(frame: Frame, paths: Sequence[plan.Path]) -> Frame:
+def projected(relation: Relation, paths: Sequence[plan.Path]) -> Relation:
     """Records of just the fields at some paths, which is all that is looked at from here on."""
-    return replace(frame, cases=tuple(replace(c, node=narrowed(c.node, paths)) for c in frame.cases))
+    return replace(relation, cases=tuple(replace(c, node=narrowed(c.node, paths)) for c in relation.cases))

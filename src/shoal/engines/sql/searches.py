@@ -31,7 +31,7 @@ class Find:
     in_name: Callable[[str], bool] | None
     in_value: Callable[[Value], bool]
     """In a value that is known."""
-    wanted: Value | None = None
+    literal: Value | None = None
     """What other values than strings are compared with."""
 
 
@@ -136,7 +136,7 @@ def _in_leaf(node: Leaf, find: Find, depth: int = 0) -> Cond:
         case t.Primitive():
             if under is t.STRING:
                 return find.in_string(node.sql)
-            return False if find.wanted is None else compare_literal("==", node, find.wanted)
+            return False if find.literal is None else compare_literal("==", node, find.literal)
         case t.Error():
             return _in_leaf(Leaf(under.inner, node.sql), find, depth)
         case t.Record():

@@ -15,8 +15,8 @@ from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, Sql, both, negated
 from shoal.engines.sql.expressions import value
 from shoal.engines.sql.flat_tables import Columns
-from shoal.engines.sql.frames import Case, Frame, Item, Order, merged_column
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, is_known_error
+from shoal.engines.sql.relations import Case, Item, Order, Relation, merged_column
 from shoal.engines.sql.types import physical
 from shoal.lang import plan
 from shoal.model import types as t
@@ -169,36 +169,37 @@ ITEMS_WHEN_SPLIT = 3
 """Of each key, whatever it is."""
 
 
-def sort_order(op: plan.Sort, frames: Sequence[Frame], is_split: bool = False) -> tuple[Order, ...]:
-    """What the rows of each frame are sorted by.
+def sort_order(op: plan.Sort, relations: Sequence[Relation], is_split: bool = False) -> tuple[Order, ...]:
+    """What the rows of each relation are sorted by.
 
     Where the work is split, others have rows of other types, and what they sort by has to be comparable with this.
     """
     if not op.keys:
         raise NotColumnar("a sort that looks at the data for what to sort by")
-    by_frame: list[list[Item]] = [[] for _ in frames]
+    by_relation: list[list[Item]] = [[] for _ in relations]
     for key in op.keys:
         is_descending = (key.order == "desc") != op.reverse
-        orders = key_order(key.expr, frames, is_descending, op.nulls_first, is_split)
-        for items, order in zip(by_frame, orders, strict=True):
+        orders = key_order(key.expr, relations, is_descending, op.nulls_first, is_split)
+        for items, order in zip(by_relation, orders, strict=True):
             items.extend(order)
-    return tuple(tuple(items) for items in by_frame)
+    return tuple(tuple(items) for items in by_relation)
 
 
 def key_order(
-    expr: plan.Expr, frames: Sequence[Frame], is_descending: bool, nulls_first: bool, is_split: bool = False
+    expr: plan.Expr, relations: Sequence[Relation], is_descending: bool, nulls_first: bool, is_split: bool = False
 ) -> tuple[Order, ...]:
     """The items of one key. A missing key counts as null."""
-    by_frame = [
-        [f for case in frame.cases for o in value(expr, case.node) for f in _row_keys(case, o)] for frame in frames
+    by_relation = [
+        [f for case in relation.cases for o in value(expr, case.node) for f in _row_keys(case, o)]
+        for relation in relations
     ]
-    kind = _kind({f.key.type.under for row_keys in by_frame for f in row_keys if not is_null(f.key)})
+    kind = _kind({f.key.type.under for row_keys in by_relation for f in row_keys if not is_null(f.key)})
     if kind is not None:
-        return tuple(_items(row_keys, kind, is_descending, nulls_first, is_split) for row_keys in by_frame)
+        return tuple(_items(row_keys, kind, is_descending, nulls_first, is_split) for row_keys in by_relation)
     if is_split:
         raise NotColumnar("keys of several types where the work is split")
-    keys = keys_of((f for row_keys in by_frame for f in row_keys), is_descending, nulls_first)
-    return tuple(tuple(Item(sql, is_descending) for _, sql in keys.columns(row_keys)) for row_keys in by_frame)
+    keys = keys_of((f for row_keys in by_relation for f in row_keys), is_descending, nulls_first)
+    return tuple(tuple(Item(sql, is_descending) for _, sql in keys.columns(row_keys)) for row_keys in by_relation)
 
 
 def _row_keys(case: Case, outcome: Outcome) -> Iterator[RowKey]:

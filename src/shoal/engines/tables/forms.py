@@ -31,7 +31,7 @@ class TableForm:
     shapes: tuple[t.Type, ...]
     style: Style
     names: frozenset[str] | None = None
-    """The columns that are wanted, in lower case; None if all."""
+    """The columns to read, in lower case; None for all."""
     layout: Layout = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

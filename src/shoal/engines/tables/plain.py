@@ -101,7 +101,7 @@ def to_plain(typ: t.Type, column: pa.Array, style: Style) -> pa.Array:
     """A column in the physical form of a type, in its plain type."""
     if is_plain(typ, style):
         return column
-    wanted = plain_type(typ, style)
+    target_type = plain_type(typ, style)
     if column.offset:
         column = pa.concat_arrays([column])
     typ = typ.under
@@ -111,13 +111,13 @@ def to_plain(typ: t.Type, column: pa.Array, style: Style) -> pa.Array:
         case t.Primitive() if typ in _TEXTS:
             return _texts(typ, column, lambda data: format_value(Value(typ, data)))
         case t.Primitive():
-            return column.cast(wanted)
+            return column.cast(target_type)
         case t.Record():
             fields = [to_plain(f.type, c, style) for f, c in zip(typ.fields, column.flatten(), strict=True)]
-            return pa.StructArray.from_arrays(fields, fields=list(wanted), mask=_nulls(column))
+            return pa.StructArray.from_arrays(fields, fields=list(target_type), mask=_nulls(column))
         case t.Array() | t.Set():
             values = to_plain(typ.elem, column.values, style)
-            return pa.ListArray.from_arrays(column.offsets, values, type=wanted, mask=_nulls(column))
+            return pa.ListArray.from_arrays(column.offsets, values, type=target_type, mask=_nulls(column))
         case t.Map() if _has_plain_keys(typ):
             return _maps(typ, column, style)
         case t.Enum():

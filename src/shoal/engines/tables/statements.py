@@ -22,7 +22,7 @@ from shoal.errors import InvalidInput, Unsupported
 Constant: TypeAlias = int | float | str
 DIALECT = "duckdb"
 _FUNCTIONS = (exp.GenerateSeries, exp.Unnest, exp.Explode)
-"""What may stand in the place of a table, and reads none."""
+"""What may stand where a table stands, and reads none."""
 _CHANGING = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Copy, exp.Command)
 _REFUSED = frozenset(("reflect", "java_method", "try_reflect", "current_setting", "write_log"))
 """Functions of Spark that call any code of Java, and of DuckDB that tell of the machine or write to its log."""
@@ -49,9 +49,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A place in a statement where a table is named."""
+    """A table reference in a statement."""
 
-    place: int
+    index: int
     """Its number among the tables of the tree."""
     name: str
     is_quoted: bool
@@ -91,7 +91,7 @@ class Statement:
         tree = self._tree.copy()
         tables = list(tree.find_all(exp.Table))
         for use, name in zip(self.uses, names, strict=True):
-            node = tables[use.place]
+            node = tables[use.index]
             if not node.alias and not isinstance(node.parent, exp.Describe):
                 node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
             node.set("this", exp.to_identifier(name, quoted=True))
@@ -181,7 +181,7 @@ def _uses(tree: exp.Expr) -> Iterator[Use]:
 
 
 def _is_common(node: exp.Expr, name: str) -> bool:
-    """Whether a name is one that WITH gives at this place."""
+    """Whether a name is one that WITH defines here."""
     inside: exp.Expr = node
     above = node.parent
     while above is not None:
@@ -195,7 +195,7 @@ def _is_common(node: exp.Expr, name: str) -> bool:
                     return True
                 if is_itself:
                     break
-        # A step over the WITH itself, so that it is known from which of its tables one came.
+        # A step over the WITH itself, to learn from which of its tables one came.
         if not isinstance(above, exp.With):
             inside = above
         above = above.parent

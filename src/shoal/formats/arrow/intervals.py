@@ -26,7 +26,7 @@ def has_intervals(typ: pa.DataType) -> bool:
 
 
 def stored(typ: pa.DataType) -> pa.DataType:
-    """The type with integers in the place of these intervals."""
+    """The type with integers instead of these intervals."""
     if typ.id in _STORED:
         return _STORED[typ.id]
     if not has_intervals(typ):

@@ -139,7 +139,7 @@ class Writer(RecordWriter):
             raise pa.ArrowInvalid(f"unsupported type: {format_type(typ)}")
 
     def close(self) -> None:
-        """Write what is held back and the footer. No records make a file without columns."""
+        """Write what is buffered and the footer. Without records the file has no columns."""
         if self.is_empty():
             self.start(pa.schema([]))
         super().close()

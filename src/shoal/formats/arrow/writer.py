@@ -63,7 +63,7 @@ class RecordWriter:
             self._flush()
 
     def close(self) -> None:
-        """Write what is held back and the end of the stream; no records make no stream."""
+        """Write what is buffered and the end of the stream; without records there is no stream."""
         if self._rows:
             self._flush()
         if self._stream is not None:
@@ -254,7 +254,7 @@ def _union_members(typ: t.Union) -> list[pa.DataType]:
 
 
 def _column(typ: t.Type, data: Sequence[Data]) -> pa.Array:
-    """A column of these data, with integers in the place of intervals."""
+    """A column of these data, with integers instead of intervals."""
     whole = exchange_type(typ)
     name = typ.name if isinstance(typ, t.Named) else ""
     under = typ.under

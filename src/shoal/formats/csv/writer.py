@@ -37,7 +37,7 @@ class Writer:
         self._line(["" if d is None else text(d) for text, d in zip(self._texts, cells, strict=True)])
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Nothing is buffered."""
 
     def _enter(self, value: Value) -> None:
         """Prepare for rows of this value's type; the first one gives the header."""

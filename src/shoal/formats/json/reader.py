@@ -1,7 +1,7 @@
 """JSON values one by one: exact, and the fallback of the columnar path for what that cannot express.
 
 Integers stay integers (`1`) and floats floats (`1.0`); an integer beyond int64 becomes a float64.
-Of repeated keys the last value counts, at the place of the first. Nulls have the type null, except
+Of repeated keys the last value counts, where the first one stood. Nulls have the type null, except
 in an array with elements of another type.
 """
 

@@ -44,7 +44,7 @@ _PARSED = {**{name: name for name in _SCALARS}, "OBJECT": "JSON", "ARRAY": ["JSO
 
 
 class BadText(Exception):
-    """Some text of the column is not JSON; `row` is its place, once someone has looked for it."""
+    """Some text of the column is not JSON; `row` is its number, once it was looked for."""
 
     def __init__(self, row: int = -1) -> None:
         super().__init__(f"no JSON in row {row}")

@@ -45,7 +45,7 @@ class Writer:
         self._out.write(text.encode() + b"\n")
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Nothing is buffered."""
 
 
 def to_json(value: Value) -> str:

@@ -37,7 +37,7 @@ _MAX_SECTION = 2**32 - 1
 
 
 class Writer:
-    """Writes values as VNG. They are held back until an object is full."""
+    """Writes values as VNG. They are buffered until an object is full."""
 
     def __init__(self, out: Sink, options: WriteOptions) -> None:
         self._out = out

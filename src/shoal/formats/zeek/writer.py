@@ -40,7 +40,7 @@ class Writer:
         self._out.write(f"{self._preamble()}{head}{line}\n".encode())
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Nothing is buffered."""
 
     def _enter(self, value: Value) -> str:
         """Prepare for records of this value's type; the directives it needs, if its columns are new."""

@@ -39,7 +39,7 @@ class Writer:
         self._out.write(_dump({"type": typ, "value": self._value(value.type, value.data)}) + b"\n")
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Nothing is buffered."""
 
     def _type(self, typ: t.Type) -> Json:
         """A type as JSON: spelled out the first time, its id after that."""

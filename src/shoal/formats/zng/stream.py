@@ -189,7 +189,7 @@ def _decompress(payload: bytes, limit: int) -> bytes:
 
 
 class Writer:
-    """Writes one stream. Values are held back until a frame is full."""
+    """Writes one stream. Values are buffered until a frame is full."""
 
     def __init__(self, out: Sink, options: WriteOptions = WriteOptions()) -> None:
         self._out = out
@@ -233,7 +233,7 @@ class Writer:
         self.end_stream()
 
     def flush(self) -> None:
-        """Write what is held back."""
+        """Write what is buffered."""
         if self._typedefs:
             self._frame(TYPES, b"".join(self._typedefs))
             self._typedefs = []

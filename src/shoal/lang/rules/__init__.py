@@ -1,1 +1,1 @@
-"""Rewrites of a plan, one file each; `shoal.lang.optimize` lists them in order."""
+"""Rewrites of a plan, one file each; `shoal.lang.compile` lists them in order."""

@@ -26,7 +26,7 @@ def order_joins(program: plan.Program) -> plan.Program:
 
 
 def order_of(before: plan.Seq, leg: plan.Seq, key: plan.Expr) -> plan.Order | None:
-    """The direction in which a leg is known to be sorted by a key, nulls last; None if it is not known."""
+    """The direction in which a leg is sorted by a key, nulls last; None if that is not certain."""
     for op in reversed((*before, *leg)):
         match op:
             case plan.Pass() | plan.Filter() | plan.Head() | plan.Tail() | plan.Uniq(count=False):

@@ -49,9 +49,9 @@ class _Reducer:
     def __init__(self) -> None:
         self._amounts: list[Any] = [None, None, None]
         self._kinds: list[t.Primitive | None] = [None, None, None]
-        """The widest kind seen at each place."""
+        """The widest kind seen in each slot."""
         self._ready: t.Primitive | None = None
-        """The last type seen, once there is an amount at its place: numbers of just this type need no further look."""
+        """The last type seen, once there is an amount in its slot: numbers of just this type need no further look."""
         self._place = 0
 
     def consume(self, value: Value) -> None:
@@ -60,8 +60,8 @@ class _Reducer:
         if kind is None:
             return
         slot = _PLACES[kind]
-        held = self._kinds[slot]
-        if held is None or kind.id > held.id:
+        widest = self._kinds[slot]
+        if widest is None or kind.id > widest.id:
             self._kinds[slot] = kind
         if data is not None:
             amount = self._amounts[slot]

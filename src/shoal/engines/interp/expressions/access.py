@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.engines.interp.caches import Cache
-from shoal.engines.interp.environment import Env, Eval
+from shoal.engines.interp.environment import Cache, Env, Eval
 from shoal.model import types as t
 from shoal.model.cast import cast_primitive
 from shoal.model.values import MISSING, Value, is_error, is_missing, string, structured_error, text_error

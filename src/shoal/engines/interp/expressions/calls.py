@@ -10,7 +10,7 @@ from shoal.engines.interp.aggregates.contract import Aggregate, Limits, feed
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.construct import bounded
 from shoal.engines.interp.expressions.logic import is_true
-from shoal.engines.interp.unroll import unroll
+from shoal.engines.interp.reshape import unroll
 from shoal.model import types as t
 from shoal.model import values
 from shoal.model.extent import MAX_PARTS

@@ -6,10 +6,9 @@ import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from shoal.engines.interp.caches import Cache
-from shoal.engines.interp.environment import Env, Eval
+from shoal.engines.interp.environment import Cache, Env, Eval
 from shoal.engines.interp.expressions.access import SLOW, find, walk
-from shoal.engines.interp.parts import parts
+from shoal.engines.interp.reshape import parts
 from shoal.model import types as t
 from shoal.model.values import FALSE, MISSING, TRUE, Value, is_error
 from shoal.model.zcode import Data
@@ -111,10 +110,10 @@ def literal_test(op: str, literal: Value, typ: t.Type) -> Test | None:
     return lambda data: data is not None and holds(data, constant)
 
 
-def _same_type(op: str, wanted: t.Type) -> Test | None:
+def _same_type(op: str, expected: t.Type) -> Test | None:
     if op == "!=":
-        return lambda data: data is not wanted
-    return (lambda data: data is wanted) if op in ("==", "<=", ">=") else None
+        return lambda data: data is not expected
+    return (lambda data: data is expected) if op in ("==", "<=", ">=") else None
 
 
 def _union_test(op: str, literal: Value, typ: t.Union) -> Test:

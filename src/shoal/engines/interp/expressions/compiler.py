@@ -16,7 +16,7 @@ from shoal.lang.walk import calls_itself, has_aggregate
 from shoal.model.values import Value
 
 MAX_COPIES = 1000
-"""How often bodies of functions are compiled: those that count, once for each place they are called from."""
+"""How often bodies of functions are compiled: those that count, once for each call site."""
 _COMPARISONS = frozenset(compare.OPERATORS)
 
 
@@ -122,7 +122,7 @@ class ExpressionCompiler:
         return calls.running(self._slots, state, self.optional(expr.expr), self.optional(expr.where))
 
     def _body(self, index: int) -> list[Eval]:
-        """The body of a function. One that counts has its own state at each place it is called from."""
+        """The body of a function. One that counts has its own state at each call site."""
         if index in self._bodies:
             return self._bodies[index]
         self._copies += 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.engines.interp.caches import Cache
-from shoal.engines.interp.environment import Env, Eval
+from shoal.engines.interp.environment import Cache, Env, Eval
 from shoal.model import types as t
 from shoal.model import values
 from shoal.model.extent import MAX_PARTS, check_parts

@@ -9,8 +9,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import TypeAlias
 
-from shoal.engines.interp.caches import Cache
-from shoal.engines.interp.environment import Env, Eval
+from shoal.engines.interp.environment import Cache, Env, Eval
 from shoal.engines.interp.expressions.compare import Test, is_comparable, literal_test
 from shoal.engines.interp.functions.searching import dotted_names, is_within
 from shoal.lang.regexps import compile_regexp
@@ -68,14 +67,14 @@ def searcher(expr: Eval, finder: Finder) -> Eval:
     return test
 
 
-def contains_text(wanted: str) -> TextTest:
+def contains_text(term: str) -> TextTest:
     """Whether a text contains another, in upper or lower case."""
-    if not wanted.isascii():
-        return lambda text: is_within(wanted, text)
-    folded = wanted.lower()
+    if not term.isascii():
+        return lambda text: is_within(term, text)
+    folded = term.lower()
 
     def test(text: str) -> bool:
-        return folded in text.lower() if text.isascii() else is_within(wanted, text)
+        return folded in text.lower() if text.isascii() else is_within(term, text)
 
     return test
 

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from shoal.engines.interp.functions.arguments import failure, quoted
-from shoal.engines.interp.parts import parts
+from shoal.engines.interp.reshape import parts
 from shoal.errors import InvalidInput
 from shoal.model import types as t
 from shoal.model.literals import make_net

@@ -10,7 +10,7 @@ import re2
 
 from shoal.engines.interp.functions.arguments import failure, first_non_string
 from shoal.engines.interp.functions.strings import STRINGS
-from shoal.engines.interp.parts import parts
+from shoal.engines.interp.reshape import parts
 from shoal.engines.stopping import NEVER, Stop
 from shoal.errors import InvalidInput
 from shoal.lang.regexps import Regexp, compile_regexp

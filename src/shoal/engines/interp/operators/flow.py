@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.engines.interp.expressions.logic import is_true
-from shoal.engines.interp.operators.held import Queue
 from shoal.engines.interp.operators.simple import close
+from shoal.engines.interp.spill import SpillingQueue
 from shoal.model import types as t
 from shoal.model.values import Value, is_missing
 from shoal.model.zcode import encode
@@ -25,7 +25,7 @@ class Legs:
     def __init__(self, stream: Iterator[Value], bodies: Sequence[Stream], route: Route, env: Env) -> None:
         self._stream = stream
         self._route = route
-        self._queues = [Queue(env.run.workspace, env.run.memory.sort) for _ in bodies]
+        self._queues = [SpillingQueue(env.run.workspace, env.run.memory.sort) for _ in bodies]
         self._is_open = [True] * len(bodies)
         self.streams = [self._guard(i, body(self._feed(i), env)) for i, body in enumerate(bodies)]
 

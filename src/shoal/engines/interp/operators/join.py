@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from shoal.engines.interp.environment import Env, Eval
-from shoal.engines.interp.operators.held import Held
 from shoal.engines.interp.operators.ordering import Order, sorted_stream
+from shoal.engines.interp.spill import SpillingList
 from shoal.model import types as t
 from shoal.model.values import Value, is_missing, structured_error
 
 _MANY = 1000
-"""Values of one key from which on they are held where they may go to disk."""
+"""The number of values of one key from which on they may go to disk."""
 
 
 class Side:
-    """One side of a join: how its key is found, and how it is known to be sorted by it."""
+    """One side of a join: how its key is computed, and the order that it has by this key."""
 
     def __init__(self, key: Eval, order: str | None) -> None:
         self.key = key
@@ -65,21 +65,21 @@ class Matches:
         self._next = next(self._pairs, None)
         self._order = Order([(key, descending)])
         self._key: Value | None = None
-        self._found: list[Value] | Held = []
+        self._found: list[Value] | SpillingList = []
         self._run = env.run
 
     def _compare(self, a: Value, b: Value) -> int:
         return self._order.compare_keys([a], [b])
 
-    def find(self, key: Value) -> list[Value] | Held:
+    def find(self, key: Value) -> list[Value] | SpillingList:
         """All values with this key; smaller keys are not asked for again."""
         if self._key is not None and self._compare(key, self._key) == 0:
             return self._found
         while self._next is not None and self._compare(key, self._next[0]) > 0:
             self._next = next(self._pairs, None)
-        if isinstance(self._found, Held):
+        if isinstance(self._found, SpillingList):
             self._found.remove()
-        rows: list[Value] | Held = []
+        rows: list[Value] | SpillingList = []
         while self._next is not None and self._compare(key, self._next[0]) == 0:
             if len(rows) == _MANY:
                 rows = self._held(rows)
@@ -88,9 +88,9 @@ class Matches:
         self._key, self._found = key, rows
         return rows
 
-    def _held(self, found: Iterable[Value]) -> Held:
+    def _held(self, found: Iterable[Value]) -> SpillingList:
         """Values where many more have room."""
-        buffer = Held(self._run.workspace, self._run.memory.sort)
+        buffer = SpillingList(self._run.workspace, self._run.memory.sort)
         for value in found:
             buffer.append(value)
         return buffer

@@ -154,7 +154,7 @@ def sorted_stream(keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first:
 
 
 def first_of_sort(count: int, keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first: bool) -> Stream:
-    """The first values of a sort, of which no more than a few times that many are ever held."""
+    """The first values of a sort, of which a few times that many are in memory at most."""
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         env = env.fresh()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from shoal.engines.interp.caches import Cache
-from shoal.engines.interp.environment import Env, Eval
+from shoal.engines.interp.environment import Cache, Env, Eval
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.errors import InvalidInput
 from shoal.lang.field_paths import check_assignments, check_record, check_rename

@@ -9,16 +9,15 @@ from itertools import islice
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.calls import Stream, lateral
 from shoal.engines.interp.expressions.logic import is_true
-from shoal.engines.interp.operators.held import Held, Queue
-from shoal.engines.interp.reshape import FuseState, ShapeState
+from shoal.engines.interp.reshape import FuseState, ShapeState, unroll
 from shoal.engines.interp.reshape import explode as explode_value
-from shoal.engines.interp.unroll import unroll
+from shoal.engines.interp.spill import SpillingList, SpillingQueue
 from shoal.model import types as t
 from shoal.model import values
 from shoal.model.values import TRUE, Value, is_error, is_missing, is_quiet
 
 _FEW = 1000
-"""Values that are held in memory whatever their size."""
+"""The number of values that stay in memory whatever their size."""
 
 
 def passed(stream: Iterator[Value], env: Env) -> Iterator[Value]:
@@ -79,7 +78,7 @@ def tail(count: int) -> Stream:
         yield from env.run.stop.checked(deque(stream, maxlen=count))
 
     def run_long(stream: Iterator[Value], env: Env) -> Iterator[Value]:
-        queue = Queue(env.run.workspace, env.run.memory.sort)
+        queue = SpillingQueue(env.run.workspace, env.run.memory.sort)
         for value in stream:
             queue.push(value)
             if len(queue) > count:
@@ -126,7 +125,7 @@ def shaped(stream: Iterator[Value], env: Env) -> Iterator[Value]:
 
 def reshaped(stream: Iterator[Value], env: Env, state: FuseState | ShapeState) -> Iterator[Value]:
     """All values are seen before the first one is changed."""
-    buffer = Held(env.run.workspace, env.run.memory.fuse)
+    buffer = SpillingList(env.run.workspace, env.run.memory.fuse)
     for value in stream:
         state.observe(value)
         buffer.append(value)

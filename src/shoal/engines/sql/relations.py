@@ -1,7 +1,7 @@
 """Rows on their way through a query: a source in SQL, and for each shape of row what its values are there.
 
-Operators on rows change the cases and add conditions; SQL is made of a frame when its rows are wanted. The columns of
-that SQL are flat: `$shape`, `c0`, `c1`, ... for the leaves of the layout, and `v0`, `v1`, ... for its structs; `o0`,
+Operators on rows change the cases and add conditions; SQL is made of a relation when its rows are needed. The columns
+of that SQL are flat: `$shape`, `c0`, `c1`, ... for the leaves of the layout, and `v0`, `v1`, ... for its structs; `o0`,
 `o1`, ... are what the rows are ordered by.
 """
 
@@ -48,7 +48,7 @@ Order: TypeAlias = tuple[Item, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Relation:
     """Rows of a source."""
 
     source: Sql
@@ -58,7 +58,7 @@ class Frame:
     order: Order = ()
     """The position of a row among all; empty if they are in no order."""
 
-    def having(self, condition: Cond) -> Frame:
+    def having(self, condition: Cond) -> Relation:
         """Those rows that meet a condition."""
         return replace(self, where=both(self.where, condition))
 
@@ -79,9 +79,9 @@ def ordered_by(query: exp.Select, order: Order) -> exp.Select:
     return query
 
 
-def scan_frame(source: Sql, layout: Layout, shapes: Sequence[int], with_nulls: bool, order: Order) -> Frame:
+def scan_relation(source: Sql, layout: Layout, shapes: Sequence[int], with_nulls: bool, order: Order) -> Relation:
     """The rows of a table in a layout, which has these of its shapes, and maybe records that are null themselves."""
-    return Frame(source, _scan_cases(layout, tuple(shapes), with_nulls), order=order)
+    return Relation(source, _scan_cases(layout, tuple(shapes), with_nulls), order=order)
 
 
 @lru_cache(maxsize=128)
@@ -118,7 +118,7 @@ def scan_node(shape: t.Type, form: Form, is_top: bool = True) -> Node:
 # ---- conditions by case
 
 
-def by_case(frame: Frame, conditions: Sequence[Cond]) -> Cond:
+def by_case(relation: Relation, conditions: Sequence[Cond]) -> Cond:
     """A condition that is another one for each case.
 
     It is taken apart into alternatives. One that is the same for all cases, or that can only be true for rows that
@@ -132,18 +132,18 @@ def by_case(frame: Frame, conditions: Sequence[Cond]) -> Cond:
             holders.setdefault(part, []).append(index)
     parts: list[Cond] = []
     for part, indexes in holders.items():
-        others = [frame.cases[i] for i in range(len(frame.cases)) if i not in set(indexes)]
+        others = [relation.cases[i] for i in range(len(relation.cases)) if i not in set(indexes)]
         if not others or (isinstance(part, exp.Expr) and _is_strict(part) and _is_foreign(part, others)):
             parts.append(part)
         else:
-            parts.append(both(any_of([frame.cases[i].when for i in indexes]), part))
+            parts.append(both(any_of([relation.cases[i].when for i in indexes]), part))
     return either(*parts)
 
 
-def passing(frame: Frame, verdicts: Sequence[Cond]) -> Frame:
+def passing(relation: Relation, verdicts: Sequence[Cond]) -> Relation:
     """The rows for which the verdict on their case is true."""
-    kept = tuple(case for case, verdict in zip(frame.cases, verdicts, strict=True) if verdict is not False)
-    return replace(frame, cases=kept).having(by_case(frame, verdicts))
+    kept = tuple(case for case, verdict in zip(relation.cases, verdicts, strict=True) if verdict is not False)
+    return replace(relation, cases=kept).having(by_case(relation, verdicts))
 
 
 def _alternatives(condition: Cond) -> list[Cond]:
@@ -259,7 +259,7 @@ def _shape_column(codes: list[tuple[Cond, Sql]]) -> Sql:
 
 
 def _shape_code(node: Node, code: int) -> Sql:
-    """The place of the shape; of a record that is null, the number that stands for that."""
+    """The index of the shape; of a record that is null, the number that stands for that."""
     if isinstance(node.type.under, t.Record):
         valid = is_valid(node)
         if valid is False:
