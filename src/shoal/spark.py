@@ -33,7 +33,7 @@ def views(spark: SparkSession, lake: Lake | str | PathLike[str], *, times: str =
 
     A timestamp of Spark has microseconds; `times="integers"` gives nanoseconds in integers instead.
     """
-    found = open_lake(lake) if isinstance(lake, str | PathLike) else lake
-    names = [pool.name for pool in found.pools()]
-    make_views(spark, found.uri, names, times)
+    opened = open_lake(lake) if isinstance(lake, str | PathLike) else lake
+    names = [pool.name for pool in opened.pools()]
+    make_views(spark, opened.uri, names, times)
     return names

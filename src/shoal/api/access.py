@@ -60,7 +60,7 @@ class AccessControl(Protocol):
         """All tokens, by name."""
 
     def create_token(self, name: str, subject: str | None = None, expires: float | None = None) -> NewToken:
-        """A new token, by which a subject (the name, unless given) is known, for so many seconds or for ever."""
+        """A new token of a subject (its name, unless given), which expires after some seconds or never."""
 
     def revoke_token(self, name: str) -> None:
         """Accept a token no longer."""
