@@ -26,8 +26,6 @@ class ShoalError(Exception):
     """Any failure that Shoal reports; its text is one line: what, where, and the way out."""
 
     kind = "error"
-    status: int | None = None
-    """The status of HTTP, if a service answered so."""
 
 
 class NotFound(ShoalError):

@@ -5,13 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from shoal.cli.flags import Flag, Parsed, parse, usage
-from shoal.errors import InvalidInput, ShoalError
+from shoal.errors import InvalidInput
+from shoal.lazy import lazy
 from shoal.version import VERSION
 
-REFUSED = 400
-"""The HTTP status of a request that makes no sense."""
+if TYPE_CHECKING:
+    from shoal.client import failures
+else:
+    failures = lazy("shoal.client.failures")
+
+_BAD_REQUEST = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +80,5 @@ def plural(count: int, noun: str) -> str:
 
 def print_error(error: Exception) -> None:
     """Print one line on standard error; it begins with the status code if a service refused the request."""
-    is_refused = isinstance(error, ShoalError) and error.status == REFUSED
-    print(f"status code {REFUSED}: {error}" if is_refused else f"{error}", file=sys.stderr)
+    is_refused = failures.status_of(error) == _BAD_REQUEST
+    print(f"status code {_BAD_REQUEST}: {error}" if is_refused else f"{error}", file=sys.stderr)

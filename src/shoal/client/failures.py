@@ -1,4 +1,4 @@
-"""Answers that tell of an error, as the very exception that the service raised."""
+"""Turns error responses back into the exceptions that the service raised."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from shoal.errors import (
 )
 
 HEADER = "Shoal-Error"
+_STATUS = "http_status"
 _BY_KIND: dict[str, type[ShoalError]] = {
-    found.kind: found for found in vars(errors).values() if isinstance(found, type) and issubclass(found, ShoalError)
+    error.kind: error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, ShoalError)
 }
 _BY_STATUS: dict[int, type[ShoalError]] = {
     400: InvalidInput, 401: Unauthenticated, 403: Forbidden, 404: NotFound, 409: Conflict, 413: TooLarge, 429: TooMany,
 }  # fmt: skip
-"""What a status means where no kind is told, as by what stands between the service and us."""
+"""Errors for responses without a kind, such as those of a proxy."""
 
 
 def error_of_kind(kind: str, text: str) -> ShoalError:
@@ -36,31 +37,35 @@ def error_of_kind(kind: str, text: str) -> ShoalError:
 
 
 def error_of(url: str, status: int, kind: str, body: bytes) -> ShoalError:
-    """The error that an answer tells of.
-
-    Its `status` says that it comes from a service, unless it is the program that is wrong: that it is anywhere.
-    """
-    told = _parse(body)
-    found = _error_of(url, status, kind, told)
-    found.status = None if "compilation_errors" in told else status
-    return found
+    """The error that a response reports. It carries the status, unless the program is at fault, service or not."""
+    details = _parse(body)
+    error = _error_of(url, status, kind, details)
+    if "compilation_errors" not in details:
+        vars(error)[_STATUS] = status
+    return error
 
 
-def _error_of(url: str, status: int, kind: str, told: dict[str, Any]) -> ShoalError:
-    text = told.get("error")
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status with which a service reported an error; None if the error comes from elsewhere."""
+    status: int | None = vars(error).get(_STATUS)
+    return status
+
+
+def _error_of(url: str, status: int, kind: str, details: dict[str, Any]) -> ShoalError:
+    text = details.get("error")
     if not isinstance(text, str):
         return _BY_STATUS.get(status, StorageFailure)(f"{url}: {_reason(status)} ({status})")
     if kind == OutcomeUnknown.kind:
-        return OutcomeUnknown(text, told.get("commit"))
+        return OutcomeUnknown(text, details.get("commit"))
     return error_of_kind(kind, text) if kind else _BY_STATUS.get(status, StorageFailure)(text)
 
 
 def _parse(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        details = json.loads(body)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return details if isinstance(details, dict) else {}
 
 
 def _reason(status: int) -> str:

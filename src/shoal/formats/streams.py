@@ -20,6 +20,12 @@ CHUNK = 1 << 18
 """How much is read at a time where the format does not say."""
 
 
+class Columnar:
+    """Values in columns. `Batch` derives from it, so that a batch can be recognised without loading Arrow."""
+
+    __slots__ = ()
+
+
 class Source(Protocol):
     """Bytes to read. Formats that need random access ask `seekable` first."""
 

@@ -1,7 +1,7 @@
-"""What a query may be asked of: files, bytes, tables, data frames, values. A str is a path, never data.
+"""Reads the inputs of a query: files, bytes, tables, data frames, values. A str is a path, never data.
 
-An item of a list is read like an input of its own if it holds values, such as a path or a table;
-any other is one value. Libraries are told by the names of their classes, so none has to be loaded.
+An item of a list is read like an input of its own if it contains values, such as a path or a table;
+any other is one value. Objects of other libraries are recognised by class name, so none has to be loaded.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import io
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from shoal.api.options import DEFAULT_READ, ReadOptions, Watch
 from shoal.errors import InvalidInput, NotFound
 from shoal.formats.detect import Piece, read_pieces, read_source
-from shoal.formats.streams import Source
+from shoal.formats.streams import Columnar, Source
 from shoal.frames.python_values import from_python
 from shoal.lazy import lazy
 from shoal.model.values import Value
@@ -23,6 +23,7 @@ from shoal.sources.inputs import STDIN, is_url
 from shoal.sources.reading import read_file, read_file_pieces
 
 if TYPE_CHECKING:
+    from shoal.formats.columns.batches import Batch
     from shoal.frames import arrow_tables, dataframes
 else:
     arrow_tables = lazy("shoal.frames.arrow_tables")
@@ -37,7 +38,7 @@ _FOREIGN: dict[tuple[str, str], Callable[[Any], Iterator[Value]]] = {
     ("polars", "DataFrame"): lambda item: dataframes.from_polars(item),
     ("polars", "LazyFrame"): lambda item: dataframes.from_lazy_polars(item),
 }
-"""Reads objects of a class of another library; told by its name, so that the library need not be loaded."""
+"""Readers for objects of other libraries, by package and class name, so that no library has to be loaded."""
 
 
 class Reading(NamedTuple):
@@ -46,36 +47,36 @@ class Reading(NamedTuple):
     format_name: str
     options: ReadOptions
     in_columns: bool = False
-    """Whether columns are wanted, where the format has a reader for that."""
+    """Whether to read columns where the format has a columnar reader."""
     watch: Watch | None = None
-    """Sees how far each file has been read."""
+    """Called with the position in each file, for progress."""
 
     def file(self, path: str) -> Iterator[Piece]:
-        """What is in a file."""
+        """Read a file."""
         return (read_file_pieces if self.in_columns else read_file)(path, self.format_name, self.options, self.watch)
 
     def source(self, source: Source) -> Iterator[Piece]:
-        """What is in an open file."""
+        """Read an open file."""
         return (read_pieces if self.in_columns else read_source)(source, self.format_name, self.options)
 
 
 def read_input_pieces(
     inputs: Any, format_name: str, options: ReadOptions = DEFAULT_READ, watch: Watch | None = None
 ) -> Iterator[Piece]:
-    """The values of any inputs, in columns where that is the faster way."""
-    chosen = replace(options, threads=os.cpu_count() or 1)
-    return _pieces(inputs, Reading(format_name, chosen, in_columns=True, watch=watch))
+    """The values of any inputs, in columns where that is faster."""
+    threaded = replace(options, threads=os.cpu_count() or 1)
+    return _pieces(inputs, Reading(format_name, threaded, in_columns=True, watch=watch))
 
 
 def read_inputs(inputs: Any, reading: Reading) -> Iterator[Value]:
-    """The values of any inputs. A path to no file is refused at once, what is in a file when it is read."""
+    """The values of any inputs. A missing file is refused at once, bad data when it is read."""
     return _pieces(inputs, reading)  # type: ignore[return-value] # columns were not asked for
 
 
 def _pieces(inputs: Any, reading: Reading) -> Iterator[Piece]:
-    found = _read(inputs, reading)
-    if found is not None:
-        return found
+    pieces = _read(inputs, reading)
+    if pieces is not None:
+        return pieces
     if isinstance(inputs, (Value, dict)):
         return iter((from_python(inputs),))
     if not isinstance(inputs, Iterable):
@@ -89,18 +90,18 @@ def _pieces(inputs: Any, reading: Reading) -> Iterator[Piece]:
 
 def _read_each(inputs: Iterable[Any], reading: Reading) -> Iterator[Piece]:
     for item in inputs:
-        if reading.in_columns and type(item).__name__ == "Batch":
-            yield item
+        if reading.in_columns and isinstance(item, Columnar):
+            yield cast("Batch", item)  # the one class that is
             continue
-        found = None if type(item) is dict or type(item) is Value else _read(item, reading)
-        if found is None:
+        pieces = None if type(item) is dict or type(item) is Value else _read(item, reading)
+        if pieces is None:
             yield from_python(item)
         else:
-            yield from found
+            yield from pieces
 
 
 def _read(item: Any, reading: Reading) -> Iterator[Piece] | None:
-    """The values that something holds; None if it is a value itself."""
+    """The values that an input contains; None if it is a value itself."""
     if isinstance(item, (str, os.PathLike)):
         return reading.file(checked_path(item))
     if isinstance(item, (bytes, bytearray, memoryview)):
@@ -115,13 +116,13 @@ def _read(item: Any, reading: Reading) -> Iterator[Piece] | None:
 
 
 def is_frame(data: Any) -> bool:
-    """Whether something is a DataFrame of Spark; told by its class, so that nothing has to be loaded."""
+    """Whether an object is a DataFrame of Spark, by class name, so that nothing has to be loaded."""
     return any(k.__module__.startswith("pyspark.sql.") and k.__name__ == "DataFrame" for k in type(data).__mro__)
 
 
-def checked_path(given: str | os.PathLike[str]) -> str:
-    """A path, if there is something to read."""
-    path = os.fsdecode(given)
+def checked_path(path_like: str | os.PathLike[str]) -> str:
+    """The path as a str; NotFound if there is nothing to read."""
+    path = os.fsdecode(path_like)
     if path == STDIN or is_url(path) or os.path.exists(path):
         return path
     shown = path if len(path) <= 100 and path.isprintable() else f"{path[:40]!r}..."
@@ -138,7 +139,7 @@ def _read_object(file: Any, reading: Reading) -> Iterator[Piece]:
 
 
 def read_named(name: str, source: Source, reading: Reading) -> Iterator[Piece]:
-    """The values of an open file; errors get its name, if it has one, in front."""
+    """The values of an open file; errors begin with its name, if it has one."""
     try:
         yield from reading.source(source)
     except InvalidInput as e:
@@ -146,7 +147,7 @@ def read_named(name: str, source: Source, reading: Reading) -> Iterator[Piece]:
 
 
 class _Pipe:
-    """Something that can be read, and no more."""
+    """An object with `read` and nothing else."""
 
     def __init__(self, raw: Any) -> None:
         self.read = raw.read

@@ -1,4 +1,4 @@
-"""The results of a query: computed as they are read, and read once unless they are held."""
+"""The results of a query: computed as they are read, and readable once unless `hold` keeps them."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Results:
         """How much was read so far: complete after the last value."""
 
     def on_spark(self, make: Callable[[str], DataFrame]) -> None:
-        """Let tasks of Spark compute them, where that is asked for; `make` is told how times are to be kept."""
+        """Let Spark compute them in `to_spark`; `make` takes its `times` option."""
         self._on_spark = make
 
-    def through(self, look: Callable[[Iterator[Value]], Iterator[Value]]) -> Self:
-        """The same results, of which each value passes something that looks at it."""
-        self._values = look(self._values)
+    def through(self, wrap: Callable[[Iterator[Value]], Iterator[Value]]) -> Self:
+        """Wrap the stream of values, for counting or limits; returns self."""
+        self._values = wrap(self._values)
         return self
 
     def __iter__(self) -> Iterator[Value]:
@@ -84,13 +84,13 @@ class Results:
 
     def one(self) -> Value:
         """The only value; raises InvalidInput if there is none, or more than one."""
-        found = list(islice(self, 2))
+        values = list(islice(self, 2))
         if self._held is None:
             self.close()
-        if len(found) != 1:
-            many = f"more than one value (the first: {format_value(found[0])})" if found else "no value"
+        if len(values) != 1:
+            many = f"more than one value (the first: {format_value(values[0])})" if values else "no value"
             raise InvalidInput(f"the query {self._program!r} was to give one value but gave {many}")
-        return found[0]
+        return values[0]
 
     def to_list(self) -> list[Any]:
         """Plain Python objects, of which `shoal.from_python` makes the very same values."""
@@ -111,7 +111,7 @@ class Results:
 
         Records of one shape have a column for each field and no others. If there are several shapes,
         they share the columns of their fields, and a column `$shape` has the exact type of each row.
-        Values that are no records are in a column `$value`. A type that Arrow does not have, such as
+        Values that are not records are in a column `$value`. A type that Arrow does not have, such as
         ip, is written as what comes near it, with the type in the metadata of the field.
         """
         return arrow_tables.to_table(list(self))
@@ -129,7 +129,7 @@ class Results:
         return dataframes.to_polars(list(self))
 
     def to_spark(self, *, times: str = "microseconds") -> DataFrame:
-        """A DataFrame of Spark, whose tasks compute the values when it is acted upon, and anew each time.
+        """A DataFrame of Spark, whose tasks compute the values at each action.
 
         Its columns are those of `docs/sql.md`. A timestamp of Spark has microseconds: a time with finer digits
         fails, unless `times="integers"` asks for nanoseconds in integers. Where the types of the values do not follow

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from shoal.errors import InvalidInput
 from shoal.formats.columns.physical import from_arrow, to_arrow
+from shoal.formats.streams import Columnar
 from shoal.model.types import Type
 from shoal.model.values import Value
 
@@ -36,7 +37,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Columnar):
     """A run of rows, grouped by shape."""
 
     parts: tuple[Part, ...]
