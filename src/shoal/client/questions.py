@@ -14,7 +14,7 @@ from shoal.frames.results import Results
 from shoal.lang.source import Part, Source
 from shoal.lazy import lazy
 from shoal.model.values import Value, record, string
-from shoal.planner.programs import read_text
+from shoal.planner.files import read_text
 
 if TYPE_CHECKING:
     from shoal.lang import parser

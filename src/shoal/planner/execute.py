@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shoal.access.view import Pools, author_of, check_plan, policy_of, pool_to_load
 from shoal.api.options import Memory, ReadOptions, Watch
@@ -19,6 +19,7 @@ from shoal.lang import plan
 from shoal.lang.compile import compile_source, stands_alone
 from shoal.lang.source import Part, Source
 from shoal.model import types as t
+from shoal.model.frozen import frozen
 from shoal.model.parse import parse_value
 from shoal.model.values import NULL, Value
 from shoal.planner import plan_cache
@@ -26,14 +27,14 @@ from shoal.planner.catalog import LakeCatalog, Views
 from shoal.planner.dispatch import Decision, Dispatched, dispatch
 from shoal.planner.engine_choice import named_engine
 from shoal.planner.file_query import emitter
-from shoal.planner.programs import read_part
+from shoal.planner.files import read_part
 from shoal.planner.scan_sources import OnRead, lake_opener
 from shoal.sources.policy import SourcePolicy
 
 _DEFAULTS = ReadOptions()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """A query and how to run it."""
 

@@ -17,8 +17,7 @@ from shoal.lang import plan
 from shoal.lang.compile import compile_source, reads_input, stands_alone
 from shoal.lang.source import Part, Source
 from shoal.model.values import NULL, Value
-from shoal.planner.programs import read_part
-from shoal.planner.scan_sources import scan_opener
+from shoal.planner.files import read_part, scan_opener
 
 
 def query(

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 from shoal.access.view import Pools
 from shoal.api.options import ReadOptions, Watch
-from shoal.errors import Unsupported
-from shoal.formats.detect import read_source
 from shoal.ids import Id, parse
 from shoal.lake.keys import KeyRange
 from shoal.lake.objects import DataObject
@@ -17,12 +15,12 @@ from shoal.lang import plan
 from shoal.model.fields import NO_ID
 from shoal.model.values import Value
 from shoal.planner.catalog import COMMIT_METAS, LAKE_METAS, POOL_METAS
+from shoal.planner.files import scan_opener
 from shoal.planner.prune import key_range
 from shoal.sources.policy import SourcePolicy
-from shoal.sources.reading import open_input, read_opened, read_request
 
 OnRead = Callable[[Id, KeyRange], None]
-"""Told which range of which pool a query reads."""
+"""Called with the pool and the range of keys that a query reads."""
 
 
 def lake_opener(
@@ -33,7 +31,7 @@ def lake_opener(
     watch: Watch | None = None,
     policy: SourcePolicy | None = None,
 ) -> Callable[[plan.Scan], Iterator[Value]]:
-    """Opens scans on behalf of a query."""
+    """Opens the sources of a query over a lake."""
     open_other = scan_opener(options, watch, policy)
 
     def open_scan(source: plan.Scan) -> Iterator[Value]:
@@ -59,7 +57,7 @@ def _scan(pool: Pool, commit: Id | None, keys: KeyRange, warn: Warn | None, watc
 
 
 class _OpenedObjects:
-    """Data objects on their way into a scan, and how many bytes those have that it has begun with."""
+    """Data objects on their way into a scan; `tell` is the size of those that it has opened."""
 
     def __init__(self, objects: Iterable[DataObject]) -> None:
         self._objects = objects
@@ -75,7 +73,7 @@ class _OpenedObjects:
 
 
 def commit_of(text: str) -> Id | None:
-    """The commit of an id in a plan; None is the empty beginning."""
+    """The commit id that a plan names; None for the empty root commit."""
     ident = parse(text)
     return None if ident == NO_ID else ident
 
@@ -88,20 +86,3 @@ def _open_meta(lake: Pools, source: plan.MetaScan) -> Iterator[Value]:
         keys = key_range(source.filter, pool.config.key.paths[0])
         return COMMIT_METAS[source.meta](pool, commit_of(source.commit), keys)
     return POOL_METAS[source.meta](pool)
-
-
-def scan_opener(
-    options: ReadOptions, watch: Watch | None = None, policy: SourcePolicy | None = None
-) -> Callable[[plan.Scan], Iterator[Value]]:
-    """Opens the sources that a program names itself; with a policy, those that it allows."""
-    open_file = open_input if policy is None else policy.file
-
-    def open_scan(scan: plan.Scan) -> Iterator[Value]:
-        match scan:
-            case plan.FileScan(path, format_name):
-                return read_opened(read_source, lambda: open_file(path), format_name, options, watch)
-            case plan.HttpScan(url, format_name, method, headers, body):
-                return read_request(url, format_name, options, method, headers, body.encode(), watch, policy)
-        raise Unsupported('"from pool" cannot be used without a lake')
-
-    return open_scan

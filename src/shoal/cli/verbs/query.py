@@ -23,7 +23,7 @@ from shoal.cli.query_flags import (
 from shoal.lang.parser import parse_source
 from shoal.lang.printer import print_program
 from shoal.lang.source import Part, Source
-from shoal.planner.programs import read_part
+from shoal.planner.files import read_part
 
 VERB = Verb(
     "query [flags] [QUERY]",

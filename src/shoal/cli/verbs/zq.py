@@ -31,8 +31,7 @@ from shoal.lang.parser import parse_source
 from shoal.lang.printer import print_program
 from shoal.lang.source import Part, ProgramError, Source
 from shoal.model.values import NULL, Value
-from shoal.planner.programs import read_part
-from shoal.planner.scan_sources import scan_opener
+from shoal.planner.files import read_part, scan_opener
 from shoal.sources.inputs import STDIN, is_url
 from shoal.sources.reading import read_files
 
