@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal, Protocol
+
+from shoal.model.node import frozen
 
 Verb = Literal["read", "write", "admin"]
 VERBS: tuple[Verb, ...] = ("read", "write", "admin")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grant:
     """What a subject may do to a pool."""
 
@@ -24,7 +26,7 @@ class Grant:
     ts: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Token:
     """A token, without its secret, which nobody has but whom it was given to."""
 
@@ -36,7 +38,7 @@ class Token:
     ts: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewToken:
     """A token and its secret, which is shown this once."""
 

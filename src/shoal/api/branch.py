@@ -16,12 +16,12 @@ from shoal.api.options import DEFAULT_READ, ReadOptions, Watch
 from shoal.api.requests import NO_NOTE, Executor, Need, Note, NoteArgs, Op, R, Request, in_body, in_query, verb
 from shoal.api.transaction import Begin, Isolation, Transaction, committed
 from shoal.errors import InvalidInput
-from shoal.model.node import node
+from shoal.model.node import frozen
 
 _ENGINE = "interp, duckdb, spark or auto"
 
 
-@node()
+@frozen
 class Load(Request[str]):
     """Commit data; the id of the commit."""
 

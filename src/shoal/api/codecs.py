@@ -14,7 +14,7 @@ from shoal.errors import StorageFailure
 from shoal.ids import Id, parse, to_text
 from shoal.model import types as t
 from shoal.model.fields import KSUID, NO_ID, get_or, id_value, named, time_value
-from shoal.model.node import node
+from shoal.model.node import frozen
 from shoal.model.values import NULL, Value, array, int64, record, string
 
 R = TypeVar("R")
@@ -208,7 +208,7 @@ def commit_response(commit: str | None, warnings: Iterable[str] = ()) -> Value:
 # ---- results
 
 
-@node()
+@frozen
 class Codec(Generic[R]):
     """How a result travels."""
 

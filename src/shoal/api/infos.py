@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from shoal.model.node import node
+from shoal.model.node import frozen
 from shoal.model.values import NULL, Value
 
 MAIN = "main"
 """The branch that every pool has."""
 
 
-@node()
+@frozen
 class PoolInfo:
     """A pool: its name and what never changes about it."""
 
@@ -31,7 +31,7 @@ class PoolInfo:
         return tuple(".".join(path) or "this" for path in self.paths)
 
 
-@node()
+@frozen
 class RefInfo:
     """A branch or a tag."""
 
@@ -42,7 +42,7 @@ class RefInfo:
     """When it was last set, in nanoseconds since 1970."""
 
 
-@node()
+@frozen
 class CommitInfo:
     """A commit as the log shows it."""
 
@@ -63,7 +63,7 @@ class CommitInfo:
         return datetime.fromtimestamp(self.ts / 1e9, UTC)
 
 
-@node()
+@frozen
 class ObjectInfo:
     """A data object."""
 
@@ -74,7 +74,7 @@ class ObjectInfo:
     size: int
 
 
-@node()
+@frozen
 class Diff:
     """The objects that one commit has and another has not."""
 
@@ -82,7 +82,7 @@ class Diff:
     removed: tuple[ObjectInfo, ...]
 
 
-@node()
+@frozen
 class Compaction:
     """The outcome for data objects that were to be compacted together."""
 
@@ -94,7 +94,7 @@ class Compaction:
     """Why."""
 
 
-@node()
+@frozen
 class Vacuumed:
     """What a vacuum removed, or would remove."""
 
@@ -106,7 +106,7 @@ class Vacuumed:
     """Of the data objects."""
 
 
-@node()
+@frozen
 class LakeStatus:
     """A lake: where it is and which format it has."""
 
@@ -117,7 +117,7 @@ class LakeStatus:
     pools: int
 
 
-@node()
+@frozen
 class ScanPlan:
     """How the scan of a pool, and what follows it, would be run."""
 
@@ -147,7 +147,7 @@ class ScanPlan:
         return f"{self.objects} of {self.total}{gone}"
 
 
-@node()
+@frozen
 class ReadPool:
     """A pool that a query reads."""
 
@@ -157,7 +157,7 @@ class ReadPool:
     """Whether the program has no source, and the pool is the one in use."""
 
 
-@node()
+@frozen
 class Channel:
     """A stream of results."""
 
@@ -168,7 +168,7 @@ class Channel:
     """The directions and fields that it is sorted by; None if that is not known."""
 
 
-@node()
+@frozen
 class Description:
     """What is known about the results of a query before it runs."""
 

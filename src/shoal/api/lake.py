@@ -11,7 +11,7 @@ from shoal.api.options import Memory, Watch
 from shoal.api.pool import DRY_RUN, GRACE, Pool
 from shoal.api.requests import Need, Op, R, Request, in_body, in_query, verb
 from shoal.api.results import Results
-from shoal.model.node import node
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 DEFAULT_KEY = "ts:desc"
@@ -34,7 +34,7 @@ class GetPool(Request[PoolInfo]):
     pool: str
 
 
-@node()
+@frozen
 class CreatePool(Request[PoolInfo]):
     """Create a pool and its branch `main`."""
 
@@ -71,7 +71,7 @@ class VacuumLake(Request[Vacuumed]):
     dry_run: bool = in_query("dryrun", DRY_RUN, "boolean")
 
 
-@node()
+@frozen
 class Query(Request[Results]):
     """Run a program over the lake."""
 
@@ -90,7 +90,7 @@ class Query(Request[Results]):
     """Sees the values that `output` sends to a channel other than `main`, with its name."""
 
 
-@node()
+@frozen
 class Sql(Request[Results]):
     """Run a SELECT statement over the pools of the lake."""
 
@@ -109,7 +109,7 @@ class Explain(Request[list[ScanPlan]]):
     includes: tuple[str, ...] = ()
 
 
-@node()
+@frozen
 class Describe(Request[Description]):
     """Show where the results of a query come from, and how they are arranged."""
 

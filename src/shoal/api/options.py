@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar
 
 from shoal.errors import InvalidInput
+from shoal.model.node import frozen
 
 MIB = 1 << 20
 _P = TypeVar("_P")
@@ -20,7 +21,7 @@ def _option(default: Any, param: str, about: str, *, at_most: int = 0) -> Any:
     return field(default=default, metadata={"param": param, "about": about, "at_most": at_most})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadOptions:
     """Options of a reader. Each reader uses those that concern it."""
 
@@ -73,7 +74,7 @@ def _type(default: Any) -> type:
 _EXPECTED: dict[type, str] = {bool: "T or F", int: "a number", str: "one character"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Memory:
     """How many bytes an operator may hold before it goes to disk; `aggregate` bounds one collected value."""
 

@@ -8,7 +8,7 @@ from shoal.api.branch import Branch
 from shoal.api.codecs import DIFF, IDS, NOTHING, REF, REFS, VACUUMED
 from shoal.api.infos import MAIN, Diff, PoolInfo, RefInfo, Vacuumed
 from shoal.api.requests import Executor, Need, Op, Request, in_body, in_query, verb
-from shoal.model.node import node
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 GRACE = "seconds that garbage stays"
@@ -77,7 +77,7 @@ class DiffObjects(Request[Diff]):
     values: bool = in_query("values", "T for values", "boolean")
 
 
-@node()
+@frozen
 class DiffValues(Request[Iterator[tuple[str, Value]]]):
     """The values that differ, in the order of the pool key, each with "-" or "+"."""
 

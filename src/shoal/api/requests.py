@@ -24,7 +24,7 @@ from enum import Enum
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar, dataclass_transform
 
 from shoal.api.codecs import Codec
-from shoal.model.node import node
+from shoal.model.node import frozen
 
 R = TypeVar("R")
 Method = Literal["GET", "POST", "PUT", "DELETE"]
@@ -46,7 +46,7 @@ class Need(Enum):
     GRANT = "administer the pool that the body names"
 
 
-@node()
+@frozen
 class Note:
     """Author, message and metadata of a commit."""
 
@@ -68,7 +68,7 @@ class NoteArgs(TypedDict, total=False):
 NO_NOTE = Note()
 
 
-@node()
+@frozen
 class Http(Generic[R]):
     """How a request travels."""
 
@@ -121,7 +121,7 @@ def verb(
     """Make a class a request type: frozen, and known to the service and the client."""
 
     def make(cls: type) -> Any:
-        request: Any = node()(cls)
+        request: Any = frozen(cls)
         operation = name or cls.__name__[0].lower() + cls.__name__[1:]
         request.http = Http(method, path, need, result, operation, event, outlives_pool)
         VERBS.append(request)
@@ -133,7 +133,7 @@ def verb(
 # ---- where fields travel
 
 
-@node()
+@frozen
 class Param:
     """A parameter in the query of a URL."""
 
@@ -142,7 +142,7 @@ class Param:
     schema: Literal["string", "number", "boolean"] = "string"
 
 
-@node()
+@frozen
 class BodyField:
     """A field of the record in the body."""
 

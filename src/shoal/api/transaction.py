@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, Unpack
 from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.api.requests import NO_NOTE, Note, NoteArgs, Op, Request
 from shoal.api.results import Results
-from shoal.model.node import node
+from shoal.model.node import frozen
 
 Isolation = Literal["snapshot", "serializable"]
 
@@ -74,7 +74,7 @@ class Transaction(ABC):
             self.abandon()
 
 
-@node()
+@frozen
 class Begin(Request[Transaction]):
     """Begin a transaction on the tip of a branch."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.cli.flags import Flag, Parsed, parse, usage
 from shoal.errors import InvalidInput
 from shoal.lazy import lazy
+from shoal.model.node import frozen
 from shoal.version import VERSION
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ else:
 _BAD_REQUEST = 400
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verb:
     """A command: how it is called and what it is for."""
 

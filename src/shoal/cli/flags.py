@@ -11,6 +11,7 @@ from typing import Any
 
 from shoal.errors import InvalidInput
 from shoal.model.literals import parse_duration
+from shoal.model.node import frozen
 
 _TRUE = {"1", "t", "T", "true", "TRUE", "True"}
 _FALSE = {"0", "f", "F", "false", "FALSE", "False"}
@@ -20,7 +21,7 @@ _UNITS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flag:
     """One flag. `kind` is bool, str, int or a key of `_CHECKED`; a default that is a list collects repetitions."""
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.cli.flags import Parsed
 from shoal.cli.lake_flags import variable
 from shoal.errors import InvalidInput, StorageFailure
+from shoal.model.node import frozen
 
 _FILE = ".shoal_head"
 _MAIN = "main"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Head:
     """A pool, and a branch, tag, commit or time in it."""
 

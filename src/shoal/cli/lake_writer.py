@@ -8,13 +8,13 @@ the actions of a commit come before it and are shown below it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from shoal.formats.streams import Sink, WriteOptions
 from shoal.ids import SIZE, to_text
 from shoal.model import types as t
 from shoal.model.literals import SECOND, format_time
+from shoal.model.node import frozen
 from shoal.model.text import Formatter, format_value
 from shoal.model.values import Value
 
@@ -24,7 +24,7 @@ _YELLOW, _RESET = "\x1b[33m", "\x1b[0m"
 _UNITS = (("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LakeOptions(WriteOptions):
     """Write options with what is in use."""
 

@@ -7,7 +7,6 @@ leaves as a partial result, and the form in SQL. The table is data: `engines.sql
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,6 +18,7 @@ from shoal.engines.interp.aggregates.numeric import MEAN, NUMBERS, Average, Max,
 from shoal.engines.interp.aggregates.packing import PACKED
 from shoal.lazy import lazy
 from shoal.model import types as t
+from shoal.model.node import frozen
 
 if TYPE_CHECKING:
     from shoal.engines.interp.aggregates import sketching
@@ -40,7 +40,7 @@ class Outcome(Enum):
     COUNT = "a count; 0 if nothing was fed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SqlFunction:
     """SQL computes the aggregate."""
 
@@ -59,7 +59,7 @@ class Kept(Enum):
 SqlForm: TypeAlias = SqlFunction | Kept
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AggregateSpec:
     """All that engines know of one aggregate."""
 

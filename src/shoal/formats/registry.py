@@ -7,13 +7,13 @@ detection tries the readers from the strictest to the most lenient.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.streams import NullWriter, Sink, Source, WriteOptions, Writer
 from shoal.lazy import lazy
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ Read = Callable[[Source, ReadOptions], Iterator[Value]]
 Write = Callable[[Sink, WriteOptions], Writer]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trial:
     """How detection finds out whether text is of a format: its reader has to accept the beginning."""
 
@@ -69,7 +69,7 @@ class Trial:
     """Whether text that no reader accepts was probably meant to be of this format."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lines:
     """A file is read in parts at the ends of lines."""
 
@@ -77,7 +77,7 @@ class Lines:
     """Whether the first line is needed to read any other."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Groups:
     """A file is read in parts of whole groups of rows."""
 
@@ -86,7 +86,7 @@ class Groups:
     read: Callable[[Source, ReadOptions, range], Iterator[Batch]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Format:
     """All there is to know about a format. `reader`, `writer` and `column_reader` load its code."""
 

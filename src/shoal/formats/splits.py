@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from shoal.api.options import ReadOptions
@@ -17,12 +16,13 @@ from shoal.formats.compression import unwrap
 from shoal.formats.detect import Piece, detect, read_pieces
 from shoal.formats.registry import Groups
 from shoal.formats.streams import Source
+from shoal.model.node import frozen
 
 _LONGEST_HEADER = 1 << 20
 _BLOCK = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Split:
     """A part of a file; without an end it is the whole file."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 from shoal.api.options import MAX_VALUE_SIZE
 from shoal.errors import InvalidInput
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 CHUNK = 1 << 18
@@ -54,7 +54,7 @@ class Sink(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WriteOptions:
     """What a caller chooses; each format looks at what concerns it."""
 

@@ -17,7 +17,6 @@ types of its parts. If it was changed and does not fit any more, its type is fou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import InvalidInput
@@ -25,11 +24,12 @@ from shoal.frames.python_scalars import NATURAL, SCALARS, numpy_scalar, scalar_o
 from shoal.model import types as t
 from shoal.model import values
 from shoal.model.literals import round_float
+from shoal.model.node import frozen
 from shoal.model.values import NULL, Value
 from shoal.model.zcode import Data, normal_map, normal_set
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Error:
     """A Zed error and what it wraps, as in `Error("missing")`."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from shoal.errors import AlreadyExists, InvalidInput, NotFound
 from shoal.ids import TEXT_SIZE, Id, parse, to_text
 from shoal.lake.journal import Changes, Entry, State
 from shoal.model.fields import NO_ID, get_data, get_id, id_value, named, time_value, uint64
 from shoal.model.literals import parse_time
+from shoal.model.node import frozen
 from shoal.model.values import Value, record, string
 
 MAIN = "main"
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[^\s@:'\"`|()\[\]{},;*?/\\]+(?:/[^\s@:'\"`|()\[\]{},;*?/\\]
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT.*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ref:
     """A branch or a tag."""
 
@@ -30,7 +30,7 @@ class Ref:
     """When it was last set, in nanoseconds since 1970."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VacuumMark:
     """The last vacuum: the entry that announced it, and the newest time of writing that any vacuum has taken."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import NotFound
@@ -20,6 +19,7 @@ from shoal.lake.objects import DataObject, format_object, in_order, parse_object
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.fields import get, get_data, get_id, get_or, id_value, named, uint64
+from shoal.model.node import frozen
 from shoal.model.order import compare_values
 from shoal.model.values import Value
 from shoal.storage.store import ObjectStore
@@ -28,7 +28,7 @@ PAGE = 32
 """How many items a page has on average; it is split at twice as many."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PageRef:
     """A page: where it is, how high above the objects, and what it covers."""
 

@@ -8,15 +8,15 @@ have died before the sync.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from shoal.errors import NotFound, OutcomeUnknown, StorageFailure
 from shoal.ids import Id, to_text
+from shoal.model.node import frozen
 from shoal.storage.backoff import backoff
 from shoal.storage.store import Created, ObjectStore
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Patience:
     """How long to go on when the store fails, in seconds, and how often when it contradicts itself."""
 

@@ -27,6 +27,7 @@ from shoal.lake.commits import Commit, Hints, Note
 from shoal.lake.history import History, knows
 from shoal.lake.journal import Entry, Group, Journal, State
 from shoal.lake.names import Names
+from shoal.model.node import frozen
 from shoal.storage.store import ObjectStore
 
 MOST = 64
@@ -40,7 +41,7 @@ Build = Callable[[Id | None], Patch]
 """From the tip of a branch to what to change there; called again if another writer was first."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """A commit that is to be made."""
 

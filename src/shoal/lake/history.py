@@ -9,7 +9,6 @@ import heapq
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 
 from shoal.errors import Conflict, NotFound, ShoalError
 from shoal.ids import Id, new, to_text
@@ -17,11 +16,12 @@ from shoal.lake.actions import Patch, describe, effect
 from shoal.lake.checkpoints import Checkpoints
 from shoal.lake.commits import Commit, Commits, Hints, Note
 from shoal.lake.snapshots import Snapshot, Snapshots
+from shoal.model.node import frozen
 
 _ONE, _OTHER, _STALE = 1, 2, 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class History:
     """What has been committed to a pool, whatever branches and tags point at now."""
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shoal.errors import AlreadyExists, CorruptData, InvalidInput, NotFound, ReadOnly, StorageFailure, Unsupported
 from shoal.ids import Id, new, to_text
@@ -20,6 +20,7 @@ from shoal.lake.requests import REQUESTS
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.fields import get_data, get_id, get_or, id_value, time_value, uint64
+from shoal.model.node import frozen
 from shoal.model.values import Value, record, string
 from shoal.storage.cache import CachedStore
 from shoal.storage.probe import check_creates
@@ -33,7 +34,7 @@ FEATURES: frozenset[str] = frozenset()
 _ROOT = "lake.zng"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LakeInfo:
     """What `lake.zng` says."""
 

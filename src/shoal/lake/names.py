@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from shoal.errors import InvalidInput, NotFound
 from shoal.ids import Id, to_text
@@ -16,10 +15,11 @@ from shoal.lake.branches import MAIN, Ref, Refs, VacuumMark
 from shoal.lake.history import History, knows
 from shoal.lake.journal import Changes, Entry, Journal, Plan, State
 from shoal.model.fields import NO_ID
+from shoal.model.node import frozen
 from shoal.storage.store import Listed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Names:
     """The branches and tags of a pool."""
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from shoal.errors import InvalidInput
 from shoal.ids import TEXT_SIZE, Id
 from shoal.lake.keys import SortKey
 from shoal.model import types as t
 from shoal.model.fields import get, get_data, get_id, id_value, named, time_value
+from shoal.model.node import frozen
 from shoal.model.values import Value, int64, string
 
 DEFAULT_OBJECT_SIZE = 500 << 20
 DEFAULT_SEEK_STRIDE = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PoolConfig:
     """What is fixed of a pool, but for its name."""
 

@@ -6,7 +6,6 @@ seen, and the record under the name of caller and key keeps it for later request
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha256
 
 from shoal.errors import Conflict, CorruptData, NotFound
@@ -15,6 +14,7 @@ from shoal.lake.claims import Patience, claim
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.fields import get_data, get_id, id_value, named
+from shoal.model.node import frozen
 from shoal.model.values import Value
 from shoal.storage.store import ObjectStore
 
@@ -22,7 +22,7 @@ REQUESTS = "requests"
 """The folder, in the root of a lake. A vacuum takes what is older than its grace period."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestRecord:
     """The operation that a key stands for, and a digest of the request."""
 
@@ -30,7 +30,7 @@ class RequestRecord:
     digest: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claimed:
     """The operation to do, and whether the same was asked before: then it may have been done."""
 

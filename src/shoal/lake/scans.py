@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from heapq import merge
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +15,7 @@ from shoal.lake.objects import DataObject, Form, Purged
 from shoal.lake.pools import Pool
 from shoal.lazy import lazy
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import NULL, Value
 from shoal.storage.store import ObjectStore
 
@@ -32,7 +32,7 @@ class Missing(CorruptData):
     """Data that is gone, and was not purged."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Partition:
     """Objects that overlap, and so have to be read together; those of the next partition come after them."""
 

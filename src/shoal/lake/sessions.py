@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from shoal.errors import Conflict, InvalidInput, ReadOnly
@@ -18,13 +18,14 @@ from shoal.lake.commits import Note
 from shoal.lake.committer import Change
 from shoal.lake.keys import KeyRange
 from shoal.lake.pools import Pool
+from shoal.model.node import frozen
 
 Isolation = Literal["snapshot", "serializable"]
 DEFAULT_SECONDS = 24 * 3600
 LONGEST_SECONDS = 7 * 24 * 3600
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Session:
     """What a transaction has done so far."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
 
 from shoal.errors import Conflict, CorruptData, InvalidInput, NotFound
 from shoal.ids import Id, new, parse, to_text
@@ -22,6 +21,7 @@ from shoal.lake.history import ancestors
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import data_keys
 from shoal.lake.pools import Pool
+from shoal.model.node import frozen
 from shoal.storage.store import Listed
 
 DEFAULT_GRACE = 7 * 24 * 3600.0
@@ -29,7 +29,7 @@ DEFAULT_GRACE = 7 * 24 * 3600.0
 _METADATA = ("commits", "checkpoints", "pages")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Garbage:
     """What a vacuum removes: data objects, and the metadata that goes with them."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import IO, Any, Protocol, TypeVar
 
 from shoal.errors import StorageFailure
+from shoal.model.node import frozen
 
 P = TypeVar("P")
 Q = TypeVar("Q")
@@ -38,7 +38,7 @@ class Shuffle(Protocol):
     ) -> Generator[R, None, None]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workers:
     """How work is run: in this process, or by tasks elsewhere."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
@@ -13,6 +12,7 @@ from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.rewriting import remove
 from shoal.lake.workers import Workers
+from shoal.model.node import frozen
 from shoal.sources.inputs import STDIN, is_url
 from shoal.sources.reading import open_input, read_file_split
 
@@ -20,7 +20,7 @@ SMALLEST, LARGEST = 16 << 20, 256 << 20
 """Bytes of a part."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Portion:
     """What a task loads: one part of a file, or some whole files."""
 
@@ -31,7 +31,7 @@ class Portion:
     """Of the file among those that are loaded, if it is one part of it: a file may be loaded twice."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loaded:
     """What a task has loaded."""
 

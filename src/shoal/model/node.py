@@ -1,14 +1,13 @@
-"""Nodes of trees: data classes that are made fast, since every command makes all of them before it does anything.
+"""Data classes that are quick to define: every command defines a few hundred of them before it does anything.
 
-`dataclass` writes and compiles six methods for a frozen class; for the many classes of our trees that was a third of
-the time of a cold command. Here one is compiled, and the others are the same for all. That nobody changes a node is
-left to the type checker.
+`dataclass(frozen=True)` writes and compiles six methods for each class, which was a third of the time of a cold start.
+Here only `__init__` is compiled; the other methods are shared by all classes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import FrozenInstanceError, dataclass, field, fields
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 
@@ -17,32 +16,54 @@ C = TypeVar("C")
 
 @dataclass_transform(frozen_default=True)
 def node(*, kw_only: bool = False) -> Callable[[type[C]], type[C]]:
-    """A class whose objects are equal if they are of it and their fields are equal."""
+    """A class of tree nodes, compared by value. Queries create many: only the type checker keeps them from changing."""
 
-    def make(cls: type[C]) -> type[C]:
-        plain: Any = dataclass(repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
-        names = [field.name for field in fields(plain)]
-        plain.__repr__ = _repr
-        plain.__eq__, plain.__hash__ = _comparison(attrgetter(*names) if names else _nothing)
-        return plain  # type: ignore[no-any-return]
+    def define(cls: type[C]) -> type[C]:
+        return _with_shared_methods(dataclass(repr=False, eq=False, slots=True, kw_only=kw_only)(cls))
 
-    return make
+    return define
 
 
-def _nothing(one: object) -> None:
-    """The fields of a node that has none."""
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def frozen(cls: type[C]) -> type[C]:
+    """A class of values, compared by value, whose fields can be set once: that is, in `__init__`."""
+    defined: Any = _with_shared_methods(dataclass(repr=False, eq=False, slots=True)(cls))
+    defined.__setattr__, defined.__delattr__ = _set_once, _refuse_to_delete
+    return defined  # type: ignore[no-any-return]
+
+
+def _with_shared_methods(cls: type[C]) -> type[C]:
+    defined: Any = cls
+    names = [each.name for each in fields(defined)]
+    defined.__repr__ = _repr
+    defined.__eq__, defined.__hash__ = _comparison(attrgetter(*names) if names else _no_fields)
+    return cls
+
+
+def _no_fields(value: object) -> None:
+    """Stands for the fields of an object that has none."""
 
 
 def _comparison(values: Callable[[Any], Any]) -> tuple[Callable[[Any, object], Any], Callable[[Any], int]]:
     def is_equal(self: Any, other: object) -> Any:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
-    def hashed(self: Any) -> int:
+    def hash_fields(self: Any) -> int:
         return hash(values(self))
 
-    return is_equal, hashed
+    return is_equal, hash_fields
 
 
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields(self))
+    shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
     return f"{self.__class__.__qualname__}({shown})"
+
+
+def _set_once(self: Any, name: str, value: Any) -> None:
+    if hasattr(self, name):
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)
+
+
+def _refuse_to_delete(self: Any, name: str) -> None:
+    raise FrozenInstanceError(f"cannot delete field {name!r}")

@@ -7,7 +7,6 @@ stay with the interpreter as well: it is loaded already, the other engines have 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.access.view import Pools
@@ -17,6 +16,7 @@ from shoal.lake.scans import Warn
 from shoal.lang import plan
 from shoal.lang.walk import rewrite_from_outside
 from shoal.lazy import lazy
+from shoal.model.node import frozen
 from shoal.planner.engine_choice import Engine, for_scan, takes_few
 from shoal.planner.legs import from_left_side, joined_scans, part_legs
 from shoal.planner.prune import Pruned, key_range, prune
@@ -32,7 +32,7 @@ else:
     scan_units = lazy("shoal.planner.scan_units")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """The engine of one pool scan, and why."""
 
@@ -52,7 +52,7 @@ class Decision:
         return () if self.plan is None else self.plan.explain()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dispatched:
     """A program in which physical plans stand for what other engines run. A value: it pickles."""
 
@@ -90,7 +90,7 @@ def dispatch(
     return Dispatched(rewritten, tuple(dispatcher.decisions))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Read:
     """A scan, its pool, and the objects that it has to read."""
 
@@ -99,7 +99,7 @@ class _Read:
     pruned: Pruned
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Candidate:
     """A scan and the operators after it, with a physical plan for them; None if the interpreter runs them."""
 

@@ -7,12 +7,12 @@ the one commit of a change is made in this process.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from shoal.errors import InvalidInput
 from shoal.lake.workers import HERE, Choose, Workers
 from shoal.lazy import lazy, load
+from shoal.model.node import frozen
 
 if TYPE_CHECKING:
     from shoal.engines.spark import jobs, shuffle
@@ -25,7 +25,7 @@ ENGINES: tuple[Engine, ...] = ("auto", "interp", "duckdb", "spark")
 _PYSPARK = ("pyspark", "py4j")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Thresholds:
     """Amounts of data at which another engine is worth its start."""
 

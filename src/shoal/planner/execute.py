@@ -19,7 +19,7 @@ from shoal.lang import plan
 from shoal.lang.compile import compile_source, stands_alone
 from shoal.lang.source import Part, Source
 from shoal.model import types as t
-from shoal.model.frozen import frozen
+from shoal.model.node import frozen
 from shoal.model.parse import parse_value
 from shoal.model.values import NULL, Value
 from shoal.planner import plan_cache

@@ -6,7 +6,6 @@ In SQL `"pool@commitish"` is the pool as it was there.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.access.view import Pools
@@ -19,6 +18,7 @@ from shoal.ids import Id
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Warn
 from shoal.lazy import lazy, load
+from shoal.model.node import frozen
 from shoal.model.values import Value
 from shoal.planner.engine_choice import for_statement
 from shoal.planner.execute import Question, compile_question, prepare, run_dispatched
@@ -66,7 +66,7 @@ def ask_sql(lake: Pools, text: str, engine: str | None, warn: Warn | None, stop:
     return Results(text, results_stopped_by(stop, values), statistics)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Read:
     """A use of a table in a statement, and what it reads."""
 

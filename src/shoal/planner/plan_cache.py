@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from shoal.access.view import Pools
+from shoal.model.node import frozen
 from shoal.planner.dispatch import Dispatched
 from shoal.planner.engine_choice import Engine
 
@@ -28,7 +28,7 @@ class Key(NamedTuple):
     engine: Engine
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Entry:
     """A plan, and the positions of journals that it is valid for: of the lake, by "", and of pools by their ids."""
 

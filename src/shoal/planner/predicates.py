@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.engines.interp.engine import evaluate, run_program
@@ -15,6 +14,7 @@ from shoal.lake.scans import scan_objects
 from shoal.lang import plan
 from shoal.lang.compile import compile_program
 from shoal.lazy import lazy
+from shoal.model.node import frozen
 from shoal.planner.engine_choice import is_small
 from shoal.planner.prune import key_range, prune
 
@@ -30,7 +30,7 @@ else:
     scan_units = lazy("shoal.planner.scan_units")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Predicate:
     """A compiled filter."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from shoal.lake.zones import FieldRange, may_match
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.literals import parse_ip
+from shoal.model.node import frozen
 from shoal.model.order import compare_values
 from shoal.model.values import Value
 
@@ -40,7 +40,7 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?)?Z
 Bounds = tuple[Value, Value]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pruned:
     """The objects that a scan has to read, and how many it need not."""
 

@@ -17,13 +17,13 @@ import socket
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from shoal.errors import Forbidden, NotFound, StorageFailure, TooLarge
 from shoal.lazy import lazy
+from shoal.model.node import frozen
 from shoal.sources.inputs import STDIN, Input
 from shoal.storage.locations import needing_obstore, public_name
 
@@ -45,7 +45,7 @@ _DEFAULT_LARGEST = 1 << 30
 _DEFAULT_SECONDS = 300.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourcePolicy:
     """What may be read. Sources are checked when a query is compiled, and again as they are opened."""
 

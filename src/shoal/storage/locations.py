@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from shoal.errors import InvalidInput, Unsupported
+from shoal.model.node import frozen
 
 CLOUDS = ("s3", "gs", "az")
 _BUCKET = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._-]*", re.ASCII)
@@ -16,7 +16,7 @@ _LONGEST_PREFIX = 120
 """A key has up to 900 bytes, and no cloud takes a name of more than 1024."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Location:
     """A bucket, or what begins with a prefix in it. Azure calls a bucket a container."""
 

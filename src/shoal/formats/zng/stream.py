@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import lz4.block
 
@@ -17,6 +16,7 @@ from shoal.errors import InvalidInput
 from shoal.formats.streams import CHUNK, Sink, Source, WriteOptions
 from shoal.formats.zng.types import ARRAY, ENUM, ERROR, MAP, NAMED, RECORD, SET, UNION, EndlessValue, TypeTable
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import Value
 from shoal.model.zcode import encode, read_name, read_uvarint, tagged, uvarint
 
@@ -29,7 +29,7 @@ _MAX_RATIO = 255
 MAX_FRAME = 256 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Control:
     """An application-defined message: 0 ZNG, 1 JSON, 2 ZSON, 3 text, 4 bytes.
 

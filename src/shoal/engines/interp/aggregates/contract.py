@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from shoal.engines.stopping import Stop
+from shoal.model.node import frozen
 from shoal.model.values import Value, is_missing
 
 DEFAULT_VALUE_BYTES = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """What one aggregate may hold."""
 
