@@ -71,7 +71,7 @@ def test_what_is_wrong_with_a_token_is_told_in_a_line(shell: Shell) -> None:
     assert "invalid token name" in shell.fail("tokens", "create", "a b")
     assert "a token is good for" in shell.fail("tokens", "create", "x", "-expires", "0s")
     for words in (["create"], ["create", "a", "b"], ["drop", "a"]):
-        assert shell.fail("tokens", *words).startswith("write: shoal tokens")
+        assert shell.fail("tokens", *words).startswith("invalid arguments (write: shoal tokens")
 
 
 def test_the_pool_behind_it_is_not_listed_but_has_a_log(shell: Shell) -> None:
@@ -97,7 +97,7 @@ def test_a_token_is_kept_for_a_service_where_nobody_else_reads_it(bare: Shell) -
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert [each.name for each in path.parent.iterdir()] == ["credentials.json"]
     assert bare.run("auth", "-lake", SERVICE, "logout") == f"{SERVICE}: token removed\n"
-    assert bare.run("auth", "-lake", SERVICE, "logout") == f"{SERVICE}: there was no token\n"
+    assert bare.run("auth", "-lake", SERVICE, "logout") == f"{SERVICE}: no token stored\n"
     assert "one" not in path.read_text()
 
 
@@ -126,14 +126,14 @@ def failure(shell: Shell, *argv: str) -> str:
 
 def test_what_cannot_be_done_is_told_in_a_line(bare: Shell) -> None:
     for word in ("login", "logout", "method", "store", "verify"):
-        assert "this lake is no service" in failure(bare, "auth", word)
-    assert "one of these must be given: login, logout" in failure(bare, "auth")
+        assert "not a service, so it needs no token" in failure(bare, "auth", word)
+    assert "no command given (one of: login, logout" in failure(bare, "auth")
     assert "unknown command 'x'" in failure(bare, "auth", "x")
     assert "no token given" in failure(bare, "auth", "-lake", SERVICE, "store")
     assert "this is no token" in failure(bare, "auth", "-lake", SERVICE, "store", "-access", "a b")
     assert "this is no token" in failure(bare, "auth", "-lake", SERVICE, "store", "-access", "-")
     assert "-access is for" in failure(bare, "auth", "-lake", SERVICE, "verify", "-access", "x")
-    assert f"{SERVICE}: there is no token" in failure(bare, "auth", "-lake", SERVICE, "verify")
+    assert f"{SERVICE}: no token stored" in failure(bare, "auth", "-lake", SERVICE, "verify")
     for word in ("login", "method"):
         assert f"{SERVICE}: connection refused (is there a service?" in failure(bare, "auth", "-lake", SERVICE, word)
 

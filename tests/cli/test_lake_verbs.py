@@ -310,7 +310,9 @@ def test_all_pools_can_be_vacuumed_at_once(shell: Shell) -> None:
         shell.run("branch", "-q", "-use", pool, "-d", "b1")
     (shell.directory / ".shoal_head").unlink()
     assert shell.run("vacuum", "-all", "-dryrun", "-grace", "0s") == "would vacuum 2 objects\n"
-    assert shell.fail("vacuum", "-all").startswith(f'will not vacuum data objects from "{shell.uri}" unasked')
+    assert shell.fail("vacuum", "-all").startswith(
+        f'will not vacuum data objects from "{shell.uri}" without confirmation'
+    )
     assert shell.run("vacuum", "-all", "-f", "-grace", "0s") == "vacuumed 2 objects\n"
 
 

@@ -22,11 +22,11 @@ NO_OBJECT = f"{UNKNOWN}: not found (no such data object here; see: shoal query '
 BAD_ID = "invalid id: 'xx' (27 letters and digits, or 0x and 40 hexadecimal digits)"
 COMMITISH = "(write pool, pool@branch, pool@commit or @branch)"
 NO_FILE = "nope.zson: file does not exist"
-UNASKED = "unasked, and there is no terminal to ask on (to do it unasked: -f)"
+UNCONFIRMED = "without confirmation, and there is no terminal to ask on (force with -f)"
 
 CASES = [
     # pools
-    (["init", "a", "b"], "too many arguments: 'b' is one too many"),
+    (["init", "a", "b"], "too many arguments: unexpected 'b'"),
     (["create"], "create requires one argument: the name of the pool"),
     (["create", "logs"], "logs: pool already exists"),
     (["create", "-orderby", "a b", "x"], "invalid pool key 'a b' (fields joined by dots, several keys by commas)"),
@@ -41,7 +41,7 @@ CASES = [
     (["rename", "nope", "x"], NO_POOL),
     (["rename", "logs", "other"], "other: pool already exists"),
     (["ls", "nope"], NO_POOL),
-    (["ls", "a", "b"], "too many arguments: 'b' is one too many"),
+    (["ls", "a", "b"], "too many arguments: unexpected 'b'"),
     (["ls", "-lake", ""], "no lake given (use -lake or set SHOAL_LAKE)"),
     (["ls", "-lake", "nope"], "file://{directory}/nope: lake does not exist (create it with: shoal init)"),
     (["info", "x"], "no arguments allowed (name a lake with -lake)"),
@@ -58,11 +58,11 @@ CASES = [
     (["branch", "-use", "logs@nope", "x"], NO_BRANCH),
     (["branch", "-use", "nope"], NO_POOL),
     (["branch", "-d", "nope"], NO_BRANCH),
-    (["branch", "-d"], "no branch named (write: shoal branch -d NAME)"),
+    (["branch", "-d"], "no branch given (write: shoal branch -d NAME)"),
     (["tag", "-use", "other", "v1"], "other: there is no commit to tag yet"),
     (["tag", "main"], '"main": branch already exists'),
     (["tag", "-d", "nope"], '"nope": tag not found'),
-    (["tag", "-d"], "no tag named (write: shoal tag -d NAME)"),
+    (["tag", "-d"], "no tag given (write: shoal tag -d NAME)"),
     # data
     (["load"], "load: at least one input file must be specified (- for stdin)"),
     (["load", "nope.zson"], NO_FILE),
@@ -78,7 +78,7 @@ CASES = [
     (["load", "-sortmem", "0", "good.zson"], "sortmem value must be greater than zero"),
     (["query", "-use", "nope", "count()"], NO_POOL),
     (["query", "-use", "@nope", "count()"], NO_BRANCH),
-    (["query", "from", "logs"], "too many arguments: 'logs' is one too many"),
+    (["query", "from", "logs"], "too many arguments: unexpected 'logs'"),
     (["query", "-I", "nope.zson"], NO_FILE),
     (["log", "x"], "no arguments allowed (name a branch with -use pool@branch)"),
     (["log", "-use", "nope"], NO_POOL),
@@ -100,14 +100,14 @@ CASES = [
     (["delete"], "no data object IDs specified (see: shoal query -f lake 'from HEAD:objects')"),
     (["delete", "xx"], BAD_ID),
     (["delete", UNKNOWN], NO_OBJECT),
-    (["delete", "-where", "a", "b"], "too many arguments: delete by ids or by -where, not both"),
+    (["delete", "-where", "a", "b"], "delete by ids or by -where, not both"),
     (["delete", "-where", "cut a"], "invalid delete where query: must be a single filter operation"),
     (["delete", "-where", "a==99"], "empty transaction"),
     (["compact"], "no data objects named (see: shoal query 'from POOL:objects')"),
     (["compact", "xx", "yy"], BAD_ID),
     (["compact", UNKNOWN, UNKNOWN], NO_OBJECT),
     (["compact", "{commit}"], "compact: two or more source objects required"),
-    (["diff"], "one or two commits must be given: shoal diff OLD [NEW]"),
+    (["diff"], "one or two commits must be given (write: shoal diff OLD [NEW])"),
     (["diff", "nope"], NO_BRANCH),
     (["diff", "-values", "main", UNKNOWN], NO_COMMIT),
     (
@@ -128,18 +128,18 @@ CASES = [
     (["manage", "x"], "no arguments allowed (name a pool with -pool)"),
     (["manage", "-pool", "nope"], NO_POOL),
     (["manage", "-config", "nope.zson"], NO_FILE),
-    (["manage", "-interval", "0s"], "the interval has to be positive (such as -interval 5m)"),
+    (["manage", "-interval", "0s"], "the interval must be positive (such as -interval 5m)"),
     (["manage", "-log.level", "x"], "invalid value 'x' for flag -log.level (one of: debug, info, warn, error)"),
     (["manage", "-log.filemode", "x"], "invalid value 'x' for flag -log.filemode (one of: append, truncate, rotate)"),
     (["manage", "-log.path", "folder/no/x"], "folder/no/x: no such file or directory"),
-    # unasked
-    (["drop", "logs"], f'will not delete pool "logs" {UNASKED}'),
-    (["vacuum"], f'will not vacuum data objects from "logs@main" {UNASKED}'),
-    (["vacate", "main"], f'will not remove the history of pool "logs" before {{commit}} {UNASKED}'),
-    (["purge", UNKNOWN], f'will not purge {UNKNOWN} from all history of pool "logs" {UNASKED}'),
+    # without confirmation
+    (["drop", "logs"], f'will not delete pool "logs" {UNCONFIRMED}'),
+    (["vacuum"], f'will not vacuum data objects from "logs@main" {UNCONFIRMED}'),
+    (["vacate", "main"], f'will not remove the history of pool "logs" before {{commit}} {UNCONFIRMED}'),
+    (["purge", UNKNOWN], f'will not purge {UNKNOWN} from all history of pool "logs" {UNCONFIRMED}'),
     # the command itself
-    (["nope"], "shoal: unknown command 'nope' (see shoal -help)"),
-    (["help", "nope"], "shoal: unknown command 'nope' (see shoal -help)"),
+    (["nope"], "shoal: unknown command 'nope' (see: shoal -help)"),
+    (["help", "nope"], "shoal: unknown command 'nope' (see: shoal -help)"),
     (["-nope"], "flag provided but not defined: -nope (see -help)"),
     (["ls", "-nope"], "flag provided but not defined: -nope (see -help)"),
     (["-lake"], "flag needs an argument: -lake"),
@@ -202,7 +202,7 @@ def test_a_location_that_is_set_to_nothing_is_refused(name: str, bare: Shell, mo
 def test_a_head_that_cannot_be_understood_tells_how_to_set_it(shell: Shell) -> None:
     head = shell.directory / ".shoal_head"
     head.write_text("nonsense")
-    assert shell.fail("log") == f"{head}: holds no pool@branch (set it anew with: shoal use)"
+    assert shell.fail("log") == f"{head}: not a valid pool@branch (reset it with: shoal use pool@branch)"
     head.unlink()
     head.mkdir()
     assert shell.fail("use", "logs") == f"{head}: is a directory"

@@ -43,8 +43,8 @@ def test_quoted_names_are_pools_as_they_were(logs: Shell) -> None:
     [
         (["select * from '/etc/passwd'"], "/etc/passwd: pool not found"),
         (["drop table logs"], "sql: only queries can be asked, not DROP (data is changed by other commands)"),
-        (["select", "1"], "sql: one statement is wanted, as one word (quote it)"),
-        ([], "sql: one statement is wanted, as one word (quote it)"),
+        (["select", "1"], "sql: give one statement as one argument (quote it)"),
+        ([], "sql: give one statement as one argument (quote it)"),
         (["-engine", "interp", "select 1"], "the interpreter does not speak SQL (-engine duckdb, spark or auto)"),
         (["-engine", "oracle", "select 1"], "unknown engine 'oracle' (one of auto, interp, duckdb, spark)"),
     ],

@@ -131,7 +131,7 @@ def test_files_beside_a_source_in_the_program_are_refused(program: str, tmp_path
         (["-I", "nowhere", "-"], "nowhere: file does not exist\n"),
         (["-z", "and()", "-"], "and: argument required\n"),
         (["-z", "-split", "/dev/null", "-"], "/dev/null: "),
-        (["-z", "-split", "a", "-o", "b/c", "-"], "with -split, -o is the beginning of file names"),
+        (["-z", "-split", "a", "-o", "b/c", "-"], "with -split, -o is the prefix of file names"),
         (["-pretty", "-3", "-"], "invalid value '-3' for flag -pretty"),
         (["-csv.delim", "ab", "-"], "invalid value 'ab' for flag -csv.delim"),
         (["-pretty", "x", "-"], "invalid value 'x' for flag -pretty"),
@@ -161,7 +161,7 @@ def test_the_input_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.zson").write_text("{a:1}\n")
     assert zq("-z", "-o", "a.zson", "a.zson", cwd=tmp_path)[0::2] == (
         1,
-        "a.zson: is the output, too (write to another file)\n",
+        "a.zson: input and output are the same file (write to another file)\n",
     )
     assert (tmp_path / "a.zson").read_text() == "{a:1}\n"
 

@@ -1,1 +1,1 @@
-"""The command `shoal`, one file a verb."""
+"""The command `shoal`, with one file per verb."""

@@ -1,4 +1,4 @@
-"""What all commands have in common: help, the version, words that are counted, lines that -q keeps back."""
+"""What all commands share: help, version, checks of the number of arguments, output that -q suppresses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BAD_REQUEST = 400
 
 @frozen
 class Verb:
-    """A command: how it is called and what it is for."""
+    """A command: its usage, summary, flags, notes and examples."""
 
     usage: str
     summary: str
@@ -31,14 +31,14 @@ class Verb:
     examples: tuple[str, ...] = ()
 
     def help(self) -> str:
-        """All that `-help` prints."""
+        """The text that `-help` prints."""
         parts = [f"shoal {self.usage}", self.summary + (f"\n{self.notes}" if self.notes else "")]
         if self.examples:
             parts.append("\n".join(("examples:", *(f"  {example}" for example in self.examples))))
         return "\n\n".join((*parts, usage(self.flags)))
 
     def execute(self, argv: Sequence[str], run: Callable[[Parsed], None]) -> None:
-        """Parse the words and run the command, or print its help or the version."""
+        """Parse the arguments and run the command, or print its help or the version."""
         args = parse(self.flags, argv)
         if args["version"]:
             print(version_line())
@@ -49,7 +49,7 @@ class Verb:
 
 
 def version_line() -> str:
-    """What `-version` prints."""
+    """The line that `-version` prints."""
     return f"Version: v{VERSION}"
 
 
@@ -60,16 +60,16 @@ def say(args: Parsed, line: str) -> None:
 
 
 def one_word(args: Parsed, otherwise: str) -> str:
-    """The only word; an error with this text if there is none, or more."""
+    """The only argument; InvalidInput with the text `otherwise` if there is none, or more than one."""
     if len(args.words) != 1:
         raise InvalidInput(otherwise)
     return args.words[0]
 
 
 def optional_word(args: Parsed) -> str | None:
-    """The only word, or None if there is none."""
+    """The only argument, or None if there is none."""
     if len(args.words) > 1:
-        raise InvalidInput(f"too many arguments: {' '.join(args.words[1:])!r} is one too many")
+        raise InvalidInput(f"too many arguments: unexpected {' '.join(args.words[1:])!r}")
     return args.words[0] if args.words else None
 
 

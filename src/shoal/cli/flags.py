@@ -1,6 +1,6 @@
-"""Flags in the manner of Go: `-f csv`, `-f=csv`, `--f csv`; a switch may be given a value, `-q=false`.
+"""Flags in the style of Go: `-f csv`, `-f=csv`, `--f csv`; a boolean flag takes a value after `=`, as in `-q=false`.
 
-Words that do not begin with a dash may stand between flags; `--` ends the flags.
+Flags and other arguments may be mixed; `--` ends the flags.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNITS = {
 
 @frozen
 class Flag:
-    """One flag. `kind` is bool, str, int or a key of `_CHECKED`; a default that is a list collects repetitions."""
+    """A flag. `kind` is bool, str, int or a key of `_PARSERS`. A flag whose default is a list may be repeated."""
 
     name: str
     kind: type | str
@@ -34,7 +34,7 @@ class Flag:
 
 @dataclass(slots=True)
 class Parsed:
-    """The values of all flags, by name, and the other words."""
+    """The values of all flags by name, the names of those given, and the other arguments."""
 
     values: dict[str, Any] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
@@ -45,8 +45,8 @@ class Parsed:
 
 
 def parse(flags: Sequence[Flag], argv: Sequence[str]) -> Parsed:
-    """Values of the flags in `argv`."""
-    known = {f.name: f for f in flags}
+    """Parse the arguments of a command."""
+    by_name = {f.name: f for f in flags}
     out = Parsed({f.name: list(f.default) if isinstance(f.default, list) else f.default for f in flags})
     rest = list(argv)
     while rest:
@@ -58,9 +58,9 @@ def parse(flags: Sequence[Flag], argv: Sequence[str]) -> Parsed:
             out.words.append(word)
             continue
         name, equals, text = _split(word)
-        if name not in known:
+        if name not in by_name:
             raise InvalidInput(f"flag provided but not defined: -{name} (see -help)")
-        flag = known[name]
+        flag = by_name[name]
         if flag.kind is bool:
             text = text if equals else "true"
         elif not equals:
@@ -77,12 +77,12 @@ def parse(flags: Sequence[Flag], argv: Sequence[str]) -> Parsed:
 
 
 def split_leading(flags: Sequence[Flag], argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The flags in front of the first word, with their values, and all that follows."""
-    known = {f.name: f for f in flags}
+    """Split off the flags before the first other argument, with their values."""
+    by_name = {f.name: f for f in flags}
     at = 0
     while at < len(argv) and _is_flag(argv[at]) and argv[at] != "--":
         name, equals, _ = _split(argv[at])
-        takes_next = name in known and known[name].kind is not bool and not equals
+        takes_next = name in by_name and by_name[name].kind is not bool and not equals
         at += 2 if takes_next else 1
     return list(argv[:at]), list(argv[at:])
 
@@ -92,30 +92,30 @@ def _is_flag(word: str) -> bool:
 
 
 def _split(word: str) -> tuple[str, str, str]:
-    """The name of a flag, whether an equal sign follows it, and the text after that."""
+    """The name of a flag, its equal sign if there is one, and the text after it."""
     return word.removeprefix("-").removeprefix("-").partition("=")
 
 
 def convert(flag: Flag, text: str) -> Any:
-    """The value of a flag from its text."""
+    """Parse the value of a flag."""
     try:
         if flag.kind is bool:
             return {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}[text]
-        if flag.kind in _CHECKED:
-            return _CHECKED[str(flag.kind)](text)
+        if flag.kind in _PARSERS:
+            return _PARSERS[str(flag.kind)](text)
         return flag.kind(text) if callable(flag.kind) else text
     except (ValueError, KeyError, InvalidInput):
         raise InvalidInput(f"invalid value {text!r} for flag -{flag.name}{_such_as(flag)}") from None
 
 
 def _such_as(flag: Flag) -> str:
-    """The way out, for kinds that are not plain."""
+    """An example of a valid value, for kinds that need one."""
     example = {"size": "500MiB", "duration": "1h30m"}.get(str(flag.kind))
     return f" (such as {example})" if example else ""
 
 
 def parse_size(text: str) -> int:
-    """Bytes of a text such as `500MiB` or `1GB`."""
+    """The number of bytes in a text such as `500MiB` or `1GB`."""
     digits = len(text) - len(text.lstrip("0123456789."))
     unit = text[digits:].strip().lower()
     if not digits or unit not in _UNITS:
@@ -139,17 +139,17 @@ def _parse_seconds(text: str) -> float:
     return parse_duration(text) / 1e9
 
 
-_CHECKED: dict[str, Callable[[str], Any]] = {
+_PARSERS: dict[str, Callable[[str], Any]] = {
     "size": parse_size,
     "count": _parse_count,
     "character": _parse_character,
     "duration": _parse_seconds,
 }
-"""A duration is written as in `1h30m` and kept in seconds."""
+"""A duration is written as `1h30m` and parsed to seconds."""
 
 
 def usage(flags: Sequence[Flag]) -> str:
-    """A line for each flag."""
+    """A help line for each flag."""
     rows = [(f"-{f.name} {_placeholder(f)}".rstrip(), f.help, f.default) for f in flags]
     width = max(len(r[0]) for r in rows)
     return "\n".join(f"  {left.ljust(width)}  {text}{_default(default)}" for left, text, default in rows)

@@ -1,4 +1,4 @@
-"""HEAD: the pool and branch that commands work on when -use does not say so, kept in the file `.shoal_head`."""
+"""HEAD: the pool and branch that commands work on unless -use names others, stored in the file `.shoal_head`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAIN = "main"
 
 @frozen
 class Head:
-    """A pool, and a branch, tag, commit or time in it."""
+    """A pool and a commitish: a branch, tag, commit or time in it."""
 
     pool: str
     commitish: str = _MAIN
@@ -26,21 +26,21 @@ class Head:
 
 
 def head_of(args: Parsed) -> Head:
-    """The pool and branch to work on."""
-    found = find_head(args)
-    if found is None:
+    """The pool and branch to work on; InvalidInput if there are none."""
+    head = find_head(args)
+    if head is None:
         raise InvalidInput("default pool and branch unset (name them with -use pool@branch, or once with: shoal use)")
-    return found
+    return head
 
 
 def find_head(args: Parsed) -> Head | None:
-    """The pool and branch to work on; None if neither a flag nor HEAD says so."""
-    given = args["use"] if args["p"] is None else args["p"]
-    return read_head() if given is None else parse_head(given)
+    """The pool and branch of -use or HEAD; None if neither is set."""
+    text = args["use"] if args["p"] is None else args["p"]
+    return read_head() if text is None else parse_head(text)
 
 
 def parse_head(text: str) -> Head:
-    """What `pool`, `pool@branch` or, with the pool that is in use, `@branch` stands for."""
+    """Parse `pool`, `pool@branch`, or `@branch` for a branch of the pool in use."""
     pool, at, commitish = text.partition("@")
     if "@" in commitish or (at and not commitish) or not text:
         raise InvalidInput(f"invalid commitish: {text!r} (write pool, pool@branch, pool@commit or @branch)")
@@ -53,29 +53,29 @@ def parse_head(text: str) -> Head:
 
 
 def read_head() -> Head | None:
-    """What is in use; None if nothing is."""
+    """The stored HEAD; None if there is none."""
     path = _path()
     try:
         text = path.read_text().strip()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as e:
-        raise StorageFailure(f"{path}: cannot be read: {e} (set it anew with: shoal use)") from None
+        raise StorageFailure(f"{path}: cannot be read: {e} (reset it with: shoal use pool@branch)") from None
     pool, at, commitish = text.partition("@")
     if not pool or not at or not commitish or not text.isprintable():
-        raise InvalidInput(f"{path}: holds no pool@branch (set it anew with: shoal use)")
+        raise InvalidInput(f"{path}: not a valid pool@branch (reset it with: shoal use pool@branch)")
     return Head(pool, commitish)
 
 
 def write_head(head: Head) -> None:
-    """Use a pool and branch from now on."""
+    """Store HEAD."""
     path = _path()
-    aside = path.with_name(f"{_FILE}.{os.getpid()}")
+    temporary = path.with_name(f"{_FILE}.{os.getpid()}")
     try:
-        aside.write_text(f"{head}\n")
-        aside.replace(path)
+        temporary.write_text(f"{head}\n")
+        temporary.replace(path)
     except OSError as e:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise StorageFailure(f"{path}: {(e.strerror or str(e)).lower()}") from None
 
 

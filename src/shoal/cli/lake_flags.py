@@ -1,4 +1,4 @@
-"""Flags of the commands on a lake: where it is, which pool and branch, and what is said of a commit."""
+"""Flags of the commands on a lake: its location, the pool and branch in use, the note of a commit."""
 
 from __future__ import annotations
 
@@ -14,42 +14,44 @@ LAKE_FLAGS = (
         "lake",
         str,
         None,
-        "where the lake is: a path, a URI of a store, or http(s):// of a service\n"
-        "(env: SHOAL_LAKE; default ~/.local/share/shoal, or if there is none, a service at localhost:9867)",
+        "location of the lake: a path, the URI of a store, or the http(s) URL of a service\n"
+        "(env: SHOAL_LAKE; default ~/.local/share/shoal, or if that does not exist, a service at localhost:9867)",
         "URI",
     ),
-    Flag("configdir", str, None, "directory of settings and credentials (default ~/.shoal)", "DIR"),
-    Flag("q", bool, False, "print no messages and no warnings"),
+    Flag("configdir", str, None, "directory for settings and credentials (default ~/.shoal)", "DIR"),
+    Flag("q", bool, False, "do not print messages and warnings"),
     Flag("version", bool, False, "print the version"),
     Flag("help", bool, False, "print this help"),
     Flag("h", bool, False, "print this help"),
 )
 """Accepted before the command as well as after it."""
 USE_FLAGS = (
-    Flag("use", str, None, "pool, pool@branch or pool@commit; @branch is one of the pool in use", "HEAD"),
-    Flag("p", str, None, "the same as -use", "HEAD"),
+    Flag(
+        "use", str, None, "pool, pool@branch or pool@commit to work on; @branch is a branch of the pool in use", "HEAD"
+    ),
+    Flag("p", str, None, "short for -use", "HEAD"),
 )
 COMMIT_FLAGS = (
     Flag("user", str, None, "author of the commit (env: SHOAL_USER; default user@machine)"),
     Flag("message", str, "", "message of the commit"),
-    Flag("meta", str, None, "a value in ZSON to keep with the commit", "ZSON"),
+    Flag("meta", str, None, "metadata of the commit, a value in ZSON", "ZSON"),
 )
 DEFAULT_SERVICE = "http://localhost:9867"
-FORCE_FLAG = Flag("f", bool, False, "do not ask")
+FORCE_FLAG = Flag("f", bool, False, "do not ask for confirmation")
 
 
 def variable(name: str) -> str | None:
-    """A variable of the environment, by what follows SHOAL_; the name that begins with ZED_ is the second choice."""
+    """The environment variable SHOAL_name, or else ZED_name."""
     return os.environ.get(f"SHOAL_{name}", os.environ.get(f"ZED_{name}"))
 
 
 def lake_location(args: Parsed, opens: bool = True) -> str:
-    """Where the lake is, by the flag, the environment, or the place for data of this user.
+    """The location of the lake: that of the flag, of the environment, or the default.
 
-    One that is to be opened may be behind the service of this machine, if there is none in that place.
+    With `opens`, if there is no lake at the default location, a service on this machine is used instead.
     """
-    given = args["lake"] if "lake" in args.given else variable("LAKE")
-    location = _default_location(opens) if given is None else given
+    setting = args["lake"] if "lake" in args.given else variable("LAKE")
+    location = _default_location(opens) if setting is None else setting
     if not location:
         raise InvalidInput("no lake given (use -lake or set SHOAL_LAKE)")
     return location
@@ -58,5 +60,5 @@ def lake_location(args: Parsed, opens: bool = True) -> str:
 def _default_location(opens: bool) -> str:
     data = os.environ.get("XDG_DATA_HOME")
     path = Path(data) / "shoal" if data else Path.home() / ".local" / "share" / "shoal"
-    is_there = (path / "lake.zng").exists()
-    return DEFAULT_SERVICE if opens and not is_there and answers(DEFAULT_SERVICE) else str(path)
+    has_lake = (path / "lake.zng").exists()
+    return DEFAULT_SERVICE if opens and not has_lake and answers(DEFAULT_SERVICE) else str(path)

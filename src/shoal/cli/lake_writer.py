@@ -1,8 +1,8 @@
-"""The output format `lake`: metadata as people read it. Each type of metadata record has a form of its own.
+"""The output format `lake`: metadata for people. Each type of metadata record has its own form.
 
-The named type of a value decides its form; a value whose fields do not match its name, and any other value, is
-written as ZSON. The log begins with the tips of branches, which are remembered and shown beside their commits;
-the actions of a commit come before it and are shown below it.
+The named type of a value decides its form. Any other value, and one whose fields do not match its type name, is
+written as ZSON. The log begins with the tips of branches: the writer keeps them and shows them beside their commits.
+The actions of a commit come before it and are shown below it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _UNITS = (("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
 
 @frozen
 class LakeOptions(WriteOptions):
-    """Write options with what is in use."""
+    """Write options with HEAD."""
 
     head: str = ""
-    """The branch, or the commit, that HEAD is at."""
+    """The branch or commit of HEAD, which is marked in the output."""
 
 
 class _OtherShape(Exception):
-    """A value has the name of a metadata record, but not its fields."""
+    """A value has the type name of a metadata record, but not its fields."""
 
 
 class Writer:
-    """Writes values for people."""
+    """Writes values in the format `lake`."""
 
     def __init__(self, out: Sink, options: WriteOptions = WriteOptions()) -> None:
         self._out = out
@@ -49,7 +49,7 @@ class Writer:
         self._actions: dict[str, list[str]] = {}
 
     def write(self, value: Value) -> None:
-        """Write a value, in lines of its own."""
+        """Write a value on its own lines."""
         show = KINDS.get(value.type.name) if isinstance(value.type, t.Named) else None
         try:
             text = self._zson(value) if show is None else show(self, value)
@@ -58,7 +58,7 @@ class Writer:
         self._out.write(text.encode())
 
     def close(self) -> None:
-        """Write the actions whose commits did not come."""
+        """Write the actions whose commits did not follow."""
         for lines in self._actions.values():
             self._out.write("".join(lines).encode())
         self._actions.clear()
@@ -75,7 +75,7 @@ class Writer:
         return f"{_data(value, 'name')} {_id(value, 'id')} key {keys} order {order}\n"
 
     def branch(self, value: Value) -> str:
-        """`logs@main commit 2Z...`, and which of them is in use."""
+        """`logs@main commit 2Z...`, with a mark at HEAD."""
         return self._ref(value, _get(value, "branch"))
 
     def tag(self, value: Value) -> str:
@@ -88,44 +88,44 @@ class Writer:
         return f"{_data(_get(value, 'pool'), 'name')}@{name} {self._painted(f'commit {commit}{mark}')}\n"
 
     def data_object(self, value: Value) -> str:
-        """A line with its size, and one with its keys."""
+        """One line with the size, one with the range of keys."""
         return _object(value)
 
     def partition(self, value: Value) -> str:
-        """A line with its keys, and its objects below."""
+        """One line with the range of keys, and the objects below."""
         return f"{_bounds(value)}\n" + "".join(_object(o, 2) for o in _elements(_get(value, "objects")))
 
     def change(self, value: Value) -> str:
-        """`+` or `-` and what came or went."""
+        """`+` or `-` and the object or value that was added or removed."""
         item = _get(value, "value")
         is_object = isinstance(item.type, t.Named) and item.type.name == "data.Object"
         return f"{_data(value, 'mark')} {_object(item) if is_object else self._zson(item)}"
 
     def tip(self, value: Value) -> str:
-        """Nothing yet: the commit will say that a branch is there."""
+        """Nothing yet: the branch is shown with its commit."""
         self._tips.setdefault(_id(value, "Commit"), []).append(_data(value, "Name"))
         return ""
 
     def tag_tip(self, value: Value) -> str:
-        """Nothing yet: the commit will say that it has a tag."""
+        """Nothing yet: the tag is shown with its commit."""
         self._tags.setdefault(_id(value, "Commit"), []).append(_data(value, "Name"))
         return ""
 
     def add(self, value: Value) -> str:
-        """Nothing yet: the commit will list what it added."""
+        """Nothing yet: the added object is listed below its commit."""
         o = _get(value, "object")
         line = f"{' ' * _INDENT}Add {_id(o, 'id')} {_size(o)}\n"
         self._actions.setdefault(_id(value, "commit"), []).append(line)
         return ""
 
     def delete(self, value: Value) -> str:
-        """Nothing yet: the commit will list what it deleted."""
+        """Nothing yet: the deleted object is listed below its commit."""
         line = f"{' ' * _INDENT}Delete {_id(value, 'id')}\n"
         self._actions.setdefault(_id(value, "commit"), []).append(line)
         return ""
 
     def commit(self, value: Value) -> str:
-        """Who made it, when, why, and what it did."""
+        """Id, author, date, message and actions of a commit."""
         ident = _id(value, "id")
         header = self._painted(f"commit {ident}{self._names(ident)}")
         date = format_time(_data(value, "date") // SECOND * SECOND)
@@ -135,7 +135,7 @@ class Writer:
         return f"{header}\nAuthor: {_data(value, 'author')}\nDate:   {date}\n\n{blocks}"
 
     def _names(self, ident: str) -> str:
-        """The branches that point at a commit, the one in use marked, and its tags."""
+        """The branches that point at a commit, with HEAD marked, and its tags."""
         names = [f"HEAD -> {name}" if name == self._head else name for name in self._tips.get(ident, ())]
         if not names and ident == self._head:
             names = ["HEAD"]
@@ -159,7 +159,7 @@ KINDS: dict[str, Callable[[Writer, Value], str]] = {
     "Add": Writer.add,
     "Delete": Writer.delete,
 }
-"""By the name of a type, what makes the text of its values."""
+"""Formatters by type name."""
 
 
 def _object(o: Value, indent: int = 0) -> str:
@@ -176,7 +176,7 @@ def _bounds(value: Value) -> str:
 
 
 def abbreviate(size: int) -> str:
-    """`1B`, `33.49KB`, `2MB`: below 10 KB every byte counts."""
+    """`1B`, `33.49KB`, `2MB`; exact below 10 KB."""
     for unit, amount in _UNITS:
         if size >= amount:
             return _in_unit(size, unit, amount)
@@ -191,30 +191,30 @@ def _in_unit(size: int, unit: str, amount: int) -> str:
 
 
 def _get(value: Value, name: str) -> Value:
-    found = value.field(name)
-    if found is None:
+    field = value.field(name)
+    if field is None:
         raise _OtherShape
-    return found
+    return field
 
 
-_KINDS_OF_DATA = {
+_DATA_TYPES = {
     "name": str, "Name": str, "author": str, "message": str, "order": str, "mark": str,
     "date": int, "count": int, "size": int,
 }  # fmt: skip
 
 
 def _data(value: Value, name: str) -> Any:
-    found = _get(value, name).data
-    if not isinstance(found, _KINDS_OF_DATA[name]):
+    data = _get(value, name).data
+    if not isinstance(data, _DATA_TYPES[name]):
         raise _OtherShape
-    return found
+    return data
 
 
 def _id(value: Value, name: str) -> str:
-    found = _get(value, name).data
-    if not isinstance(found, bytes) or len(found) != SIZE:
+    data = _get(value, name).data
+    if not isinstance(data, bytes) or len(data) != SIZE:
         raise _OtherShape
-    return to_text(found)
+    return to_text(data)
 
 
 def _paths(value: Value) -> str:
@@ -234,18 +234,18 @@ def _elements(value: Value) -> Iterator[Value]:
 # ---- text in lines
 
 _TOO_LONG = 100_000
-"""The cost of a line that is longer than the width, as a long word makes it."""
+"""The cost of a line that exceeds the width because of a long word."""
 
 
 def wrap_paragraphs(text: str, width: int, indent: str = "") -> str:
-    """Paragraphs, which blank lines separate, each wrapped and every line indented; no blank lines at the ends."""
+    """Wrap each paragraph and indent every line. Blank lines separate paragraphs and are dropped at both ends."""
     paragraphs = (wrap(paragraph.strip(), width) for paragraph in text.split("\n\n"))
     lines = "\n\n".join(paragraphs).strip("\n").split("\n")
     return "\n".join(f"{indent}{line}" if line else "" for line in lines)
 
 
 def wrap(text: str, width: int) -> str:
-    """One paragraph as lines; the sum of the squares of what they leave free is the least.
+    """Wrap one paragraph so that the sum of the squares of the free space at the line ends is minimal.
 
     >>> print(wrap("to be or not to be, that is the question", 16))
     to be or not to
@@ -264,7 +264,7 @@ def wrap(text: str, width: int) -> str:
 
 
 def _best_line(words: list[str], first: int, width: int, costs: list[int]) -> tuple[int, int]:
-    """What the text from a word on costs at least, and where its first line ends for that."""
+    """The least cost of the text from a word on, and the end of its first line at that cost."""
     best = None
     length = -1
     for end in range(first + 1, len(words) + 1):

@@ -1,4 +1,4 @@
-"""The command `shoal`: finds the verb and runs it. Each verb is a module of this package."""
+"""The command `shoal`: finds the verb and runs it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class VerbModule(Protocol):
 
 
 VERBS: dict[str, VerbModule] = lazy_modules("shoal.cli.verbs")
-"""The commands by name: the modules of `shoal.cli.verbs`, imported when they are used."""
+"""The modules of `shoal.cli.verbs` by command name, imported on first use."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command; returns the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _dispatch(words)
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_error(e)
         return 1
     except OSError as e:
-        # The reader of our output has closed it, or it cannot be written.
+        # The reader of our output has closed the pipe, or the output cannot be written.
         if not isinstance(e, BrokenPipeError):
             print_error(StorageFailure(f"{e.filename or 'output'}: {(e.strerror or str(e)).lower()}"))
         _drop_output()
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _drop_output() -> None:
-    """Keep Python from complaining when it flushes what could not be written."""
+    """Redirect stdout to the null device, so that Python does not fail when it flushes at exit."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -67,7 +67,7 @@ def _dispatch(words: list[str]) -> int:
 
 def _run(verb: str, argv: list[str]) -> int:
     if verb not in VERBS:
-        raise InvalidInput(f"shoal: unknown command {verb!r} (see shoal -help)")
+        raise InvalidInput(f"shoal: unknown command {verb!r} (see: shoal -help)")
     module = VERBS[verb]
     module.VERB.execute(argv, module.run)
     return 0
@@ -81,5 +81,5 @@ def _usage() -> str:
         "shoal: a Git-like data lake for data of any shape\n\n"
         f"usage: shoal [flags] COMMAND [flags] [arguments]\n\n{verbs}\n\n"
         f"{usage(LAKE_FLAGS)}\n\n"
-        "`shoal COMMAND -help` shows the flags of a command, with examples."
+        "`shoal COMMAND -help` shows the flags of a command and examples."
     )

@@ -1,4 +1,4 @@
-"""Output flags and the writer they ask for: to a terminal, a file, or one file for each type."""
+"""Output flags, and the writer that they choose: to a terminal, to a file, or to one file per type."""
 
 from __future__ import annotations
 
@@ -24,28 +24,30 @@ else:
 
 registry.register(registry.Format("lake", writer=lambda: lake_writer.Writer))
 _FORMATS = ", ".join(registry.writable())
-_BY_PLACE = " (default zson on a terminal, else zng)"
+_DEFAULT_FORMAT = " (default zson on a terminal, else zng)"
 _OTHER_FLAGS = (
-    Flag("z", bool, False, "write ZSON, one line a value"),
+    Flag("z", bool, False, "write ZSON, one line per value"),
     Flag("Z", bool, False, "write ZSON, indented"),
-    Flag("j", bool, False, "write JSON, one line a value"),
+    Flag("j", bool, False, "write JSON, one line per value"),
     Flag("J", bool, False, "write JSON, indented"),
     Flag("B", bool, False, "allow binary output on a terminal"),
-    Flag("pretty", "count", 4, "columns of indentation of zson and json; 0 is one line a value"),
-    Flag("persist", str, None, "define named types that match this pattern once a stream", "RE"),
-    Flag("color", bool, True, "colours on a terminal"),
-    Flag("o", str, "", "write to this file; with -split, what file names begin with", "FILE"),
-    Flag("split", str, "", "write a file for each type into this directory", "DIR"),
+    Flag("pretty", "count", 4, "indentation of zson and json; 0 writes one line per value"),
+    Flag("persist", str, None, "define named types that match this pattern once per stream", "RE"),
+    Flag("color", bool, True, "use colors on a terminal"),
+    Flag("o", str, "", "write to this file; with -split, the prefix of file names", "FILE"),
+    Flag("split", str, "", "write one file per type into this directory", "DIR"),
     Flag("splitsize", "size", 0, "split into files of at least this size, not by type"),
-    Flag("unbuffered", bool, False, "write each value at once"),
+    Flag("unbuffered", bool, False, "write each value immediately"),
     Flag("zng.compress", bool, True, "compress ZNG frames"),
     Flag("zng.framethresh", "size", 512 * 1024, "size of a ZNG frame before compression"),
 )
 
 
 def output_flags(default: str = "") -> tuple[Flag, ...]:
-    """The flags that say how and where to write; a format that is the default even where no terminal is."""
-    format_flag = Flag("f", str, default, f"format of the output: {_FORMATS}{'' if default else _BY_PLACE}", "FMT")
+    """The output flags. `default` is the output format; without it, the format depends on the terminal."""
+    format_flag = Flag(
+        "f", str, default, f"format of the output: {_FORMATS}{'' if default else _DEFAULT_FORMAT}", "FMT"
+    )
     return (format_flag, *_OTHER_FLAGS)
 
 
@@ -53,7 +55,7 @@ OUTPUT_FLAGS = output_flags()
 
 
 def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
-    """Name of the format asked for and its indentation."""
+    """The name of the output format and its indentation."""
     is_zson, is_json = args["z"] or args["Z"], args["j"] or args["J"]
     if is_json and (is_zson or "f" in args.given):
         raise InvalidInput("cannot use -j or -J with -f, -z, or -Z")
@@ -68,13 +70,13 @@ def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
 
 @contextmanager
 def open_writer(args: Parsed, head: str = "") -> Iterator[Writer]:
-    """The writer that the flags ask for, which may mark what HEAD is. What was written before an error stays."""
+    """The writer that the flags choose; `head` is marked as HEAD. What was written before an error is kept."""
     if "/" in args["o"] and args["split"]:
-        raise InvalidInput("with -split, -o is the beginning of file names (name the directory with -split)")
+        raise InvalidInput("with -split, -o is the prefix of file names (name the directory with -split)")
     to_terminal = not args["o"] and not args["split"] and _stdout().isatty()
     name, pretty = output_format(args, to_terminal)
-    found = registry.by_name(name)
-    if to_terminal and found.is_binary and not args["B"]:
+    form = registry.by_name(name)
+    if to_terminal and form.is_binary and not args["B"]:
         raise InvalidInput(f"will not write {name} to a terminal (choose another format with -f, or force it with -B)")
     options = lake_writer.LakeOptions(
         pretty=pretty,
@@ -85,18 +87,18 @@ def open_writer(args: Parsed, head: str = "") -> Iterator[Writer]:
         head=head,
     )
     if args["split"]:
-        splitter = Splitter(Path(args["split"]), found, options, args["splitsize"], args["o"])
+        splitter = Splitter(Path(args["split"]), form, options, args["splitsize"], args["o"])
         try:
             yield splitter
         finally:
             splitter.close()
         return
     with _output_file(args["o"]) as file:
-        writer = _Counting(found.load_writer()(_Flushed(file) if args["unbuffered"] else file, options))
+        writer = _Counting(form.load_writer()(_Flushed(file) if args["unbuffered"] else file, options))
         try:
             yield writer
         finally:
-            # After an error, what came before it is an output; nothing is none, and an old file stays.
+            # After an error, keep the values before it; without any, leave an existing file as it is.
             if writer.count or sys.exc_info()[0] is None or not args["o"]:
                 writer.close()
                 file.flush()
@@ -104,7 +106,7 @@ def open_writer(args: Parsed, head: str = "") -> Iterator[Writer]:
 
 @contextmanager
 def _output_file(path: str) -> Iterator[BinaryIO]:
-    """Standard output; or a file, which takes its place only when it is complete."""
+    """Standard output, or a file that replaces the old one when it is complete."""
     if not path:
         yield _stdout()
         return
@@ -141,7 +143,7 @@ def _create(path: Path, name: Path | None = None) -> BinaryIO:
 
 
 class _Counting:
-    """A writer that knows how many values it took."""
+    """A writer that counts the values written to it."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -154,7 +156,7 @@ class _Counting:
 
 
 class _Flushed:
-    """A file that holds nothing back."""
+    """A file that is flushed after every write."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -165,7 +167,7 @@ class _Flushed:
 
 
 class _Counted:
-    """A file that knows how much was written to it."""
+    """A file that counts the bytes written to it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -177,17 +179,17 @@ class _Counted:
 
 
 class Splitter:
-    """Writes a file for each type, or with a size, one file after the other, each at least this large.
+    """Writes one file per type; with a size, consecutive files of at least this size.
 
-    Files of types are named after the `_path` of their first record and numbered as `zq` does. Names stay in the
-    directory, whatever a `_path` says.
+    Files of types are named after the `_path` of their first record and numbered as `zq` does. A `_path` cannot lead
+    out of the directory.
     """
 
     def __init__(
-        self, directory: Path, found: registry.Format, options: WriteOptions, size: int, prefix: str = ""
+        self, directory: Path, form: registry.Format, options: WriteOptions, size: int, prefix: str = ""
     ) -> None:
         self._directory = directory
-        self._format = found
+        self._format = form
         self._options = options
         self._size = size
         self._prefix = prefix
@@ -210,7 +212,7 @@ class Splitter:
             self._finish(typ)
 
     def close(self) -> None:
-        """End all files."""
+        """Close all files."""
         for typ in list(self._open):
             self._finish(typ)
 

@@ -1,7 +1,7 @@
-"""One line on a terminal that tells how far a long query has come. It is rewritten in place and gone at the end.
+"""A progress line for long commands. It is rewritten in place and erased at the end.
 
-Values are counted in blocks, by the position in the iterator alone: none is held back, and the clock is
-asked once a block. Blocks are small where values come slowly.
+Values are counted in blocks as they pass through an iterator: none is delayed, and the clock is read once per
+block. Blocks are small where values come slowly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _V = TypeVar("_V")
 
 
 class Progress:
-    """Watches inputs and shows how much of them was read; a context manager, in the end of which the line is erased."""
+    """Watches inputs and shows how much of them was read. A context manager that erases the line at the end."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = stream
-        """None shows nothing and costs nothing."""
+        """None: no progress line."""
         self._total = total
-        """Bytes to read; 0 if that is not known."""
+        """Bytes to read; 0 if unknown."""
         self._clock = clock
-        self._began = self._asked = clock()
+        self._began = self._last_read = clock()
         self._next = self._began + _AFTER
         self._values = self._bytes = 0
         self._files: list[Position] = []
@@ -76,7 +76,7 @@ class Progress:
         self._tasks = done, total
 
     def _take_sent(self, count: int) -> None:
-        """What is sent to a service is not read here."""
+        """Count bytes that were sent to a service."""
         self._sent += count
         now = self._clock()
         if now >= self._next:
@@ -87,7 +87,7 @@ class Progress:
         return f"{self._share(self._sent, 'sent')}, {now - self._began:.0f} s"
 
     def _tick(self, over: Event) -> None:
-        """Engines that read by themselves let no values pass: what they do is shown by the clock."""
+        """Show elapsed time and tasks by the clock, for engines that read files themselves."""
         while not over.wait(_EVERY):
             now = self._clock()
             if now >= self._began + _AFTER and not self._files and not self._values:
@@ -96,7 +96,7 @@ class Progress:
                 self._show(self._sent_line(now) if self._sent else f"{tasks}{now - self._began:.0f} s")
 
     def watch(self, file: Position, values: Iterator[_V], /) -> Iterator[_V]:
-        """The values of a file, counted as they pass."""
+        """The values of a file, counted as they pass through."""
         return values if self._stream is None else self._watch(file, values)
 
     def _watch(self, file: Position, values: Iterator[_V]) -> Iterator[_V]:
@@ -119,9 +119,9 @@ class Progress:
                 self._values += cast("Batch", value).length
 
     def _look(self, block: int) -> int:
-        """Show the line if it is time; how many values to pass until the next look."""
+        """Show the line if it is due; returns the number of values to pass before the next look."""
         now = self._clock()
-        took, self._asked = now - self._asked, now
+        took, self._last_read = now - self._last_read, now
         if now >= self._next:
             self._next = now + _EVERY
             self._show(self._line(now))
@@ -148,7 +148,7 @@ class Progress:
                 self._shown = len(line)
 
     def erase(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         with self._line_is_free:
             if self._shown and self._stream is not None:
                 self._stream.write(f"\r{' ' * self._shown}\r")
@@ -156,33 +156,33 @@ class Progress:
             self._shown = 0
 
     def end(self) -> None:
-        """Show nothing from here on."""
+        """Erase the line and show it no more."""
         self.erase()
         self._stream = None
 
     def above(self, show: Callable[_P, None]) -> Callable[_P, None]:
-        """`show` for what else is written to the terminal: the line makes way."""
+        """Wrap a function that writes to the terminal, so that it erases the line first."""
 
-        def shown(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        def erase_and_show(*args: _P.args, **kwargs: _P.kwargs) -> None:
             self.erase()
             show(*args, **kwargs)
 
-        return shown
+        return erase_and_show
 
 
 def open_progress(args: Parsed, paths: Iterable[str]) -> Progress:
-    """Progress of a command: shown where errors go to a terminal."""
-    is_wanted = not args["q"] and _is_terminal(sys.stderr)
-    return Progress(sys.stderr, total_size(paths)) if is_wanted else Progress(None)
+    """Progress of a command, shown if standard error is a terminal."""
+    is_shown = not args["q"] and _is_terminal(sys.stderr)
+    return Progress(sys.stderr, total_size(paths)) if is_shown else Progress(None)
 
 
 def shares_terminal(args: Parsed) -> bool:
-    """Whether results are printed where the line is: it is over with the first of them."""
+    """Whether results go to the terminal of the progress line, which then ends with the first of them."""
     return not args["o"] and not args["split"] and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)
 
 
 def ended_by_first(results: Iterator[Value], progress: Progress) -> Iterator[Value]:
-    """Results, the first of which ends the line."""
+    """Pass results on; the first one ends the progress line."""
     for value in results:
         progress.end()
         yield value
@@ -191,7 +191,7 @@ def ended_by_first(results: Iterator[Value], progress: Progress) -> Iterator[Val
 
 
 def total_size(paths: Iterable[str]) -> int:
-    """The size of files together; 0 unless all of them are files."""
+    """The total size of files; 0 unless all paths are files."""
     files = [Path(path) for path in paths]
     return sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else 0
 
@@ -201,7 +201,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def _width(stream: TextIO) -> int:
-    """Columns that a line may take: one that wraps could not be rewritten."""
+    """The width of a line. A line that wraps could not be rewritten."""
     try:
         return max(os.get_terminal_size(stream.fileno()).columns - 1, 0) or 79
     except OSError:

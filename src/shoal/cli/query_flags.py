@@ -1,8 +1,9 @@
-"""Flags of the commands that read files and run queries, and what they mean."""
+"""Flags of the commands that read files and run queries."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from shoal.api.options import MAX_VALUE_SIZE, Memory, ReadOptions, Statistics
 from shoal.cli.flags import Flag, Parsed
@@ -12,40 +13,52 @@ from shoal.model import types as t
 from shoal.model import values
 from shoal.model.text import format_value
 from shoal.model.values import Value
+from shoal.sources.inputs import STDIN, is_url
+from shoal.sources.reading import open_input
 
 INPUT_FLAGS = (
     Flag("i", str, "auto", f"format of the input: {', '.join(registry.readable())}", "FMT"),
     Flag("csv.delim", "character", None, "CSV field delimiter", "C"),
     Flag("zng.validate", bool, True, "validate ZNG input (always done; accepted for scripts)"),
     Flag("zng.threads", int, 0, "accepted for scripts"),
-    Flag("zng.readmax", "size", MAX_VALUE_SIZE, "longest value or frame to take in one piece"),
+    Flag("zng.readmax", "size", MAX_VALUE_SIZE, "largest value or frame to read"),
     Flag("zng.readsize", "size", 512 * 1024, "accepted for scripts"),
 )
 QUERY_FLAGS = (
-    Flag("I", str, [], "a file with query text to put in front; may be given several times", "FILE"),
-    Flag("s", bool, False, "print what was read to standard error at the end"),
-    Flag("C", bool, False, "print the query in canonical form and do not run it"),
+    Flag("I", str, [], "prepend the query text in this file; may be repeated", "FILE"),
+    Flag("s", bool, False, "print statistics to standard error at the end"),
+    Flag("C", bool, False, "print the query in canonical form without running it"),
 )
 ENGINE_FLAGS = (
-    Flag("engine", str, None, "who reads pools: interp, duckdb, spark or auto (by the bytes to read)", "NAME"),
+    Flag("engine", str, None, "engine that reads pools: interp, duckdb, spark or auto (by the bytes to read)", "NAME"),
 )
 WORK_FLAGS = (
-    Flag("engine", str, None, "spark to do the work in tasks, auto to do so if there is very much of it", "NAME"),
+    Flag("engine", str, None, "spark runs the work as Spark tasks; auto does so for very large inputs", "NAME"),
 )
 MEMORY_FLAGS = (
-    Flag("aggmem", "size", Memory().aggregate, "memory for one collected value, and for groups"),
-    Flag("sortmem", "size", Memory().sort, "memory for a sort before it goes to disk"),
-    Flag("fusemem", "size", Memory().fuse, "memory for fuse and shape before they go to disk"),
+    Flag("aggmem", "size", Memory().aggregate, "memory for groups and for one collected value"),
+    Flag("sortmem", "size", Memory().sort, "memory for a sort before it spills to disk"),
+    Flag("fusemem", "size", Memory().fuse, "memory for fuse and shape before they spill to disk"),
 )
 
 
 def read_options(args: Parsed) -> ReadOptions:
-    """How to read, from the flags."""
+    """Read options from the flags."""
     return ReadOptions(csv_delimiter=args["csv.delim"], max_value_size=args["zng.readmax"])
 
 
+def check_input(path: str, output: str = "", must_exist: bool = True) -> None:
+    """Fail before any output is written if an input cannot be read, or if it is the output file."""
+    if path == STDIN or is_url(path):
+        return
+    if must_exist and (Path(path).is_file() or not Path(path).exists()):
+        open_input(path)[1].close()
+    if output and Path(output).exists() and Path(output).samefile(path):
+        raise InvalidInput(f"{path}: input and output are the same file (write to another file)")
+
+
 def memory_of(args: Parsed) -> Memory:
-    """The limits of memory, from the flags."""
+    """Memory limits from the flags."""
     for name in ("sortmem", "aggmem", "fusemem"):
         if args[name] <= 0:
             raise InvalidInput(f"{name} value must be greater than zero")
@@ -53,22 +66,22 @@ def memory_of(args: Parsed) -> Memory:
 
 
 def statistics_value(statistics: Statistics) -> Value:
-    """What was read, as a record."""
+    """Statistics as a record."""
     names = ("bytes_read", "bytes_matched", "records_read", "records_matched")
     return values.record((name, Value(t.INT64, getattr(statistics, name))) for name in names)
 
 
 def print_statistics(args: Parsed, statistics: Statistics) -> None:
-    """What was read, on standard error, if -s asks for it."""
+    """Print statistics to standard error if -s is given."""
     if args["s"]:
         print_aside(statistics_value(statistics))
 
 
 def print_aside(value: Value) -> None:
-    """A value on standard error."""
+    """Print a value to standard error."""
     print(format_value(value), file=sys.stderr)
 
 
 def print_warning(text: str) -> None:
-    """A line on standard error."""
+    """Print a line to standard error."""
     print(text, file=sys.stderr)

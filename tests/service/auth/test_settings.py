@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from shoal.cli.auth_flags import AUTH_FLAGS, auth_settings
 from shoal.cli.flags import parse
+from shoal.cli.service_flags import AUTH_FLAGS, auth_settings
 from shoal.errors import InvalidInput
 from shoal.service.auth.settings import AuthSettings, is_loopback
 

@@ -1,1 +1,1 @@
-"""The commands of `shoal`: one module per verb, with its `VERB` and a function `run`. A file here is a command."""
+"""The verbs of `shoal`: each module here is a command, with its `VERB` and a function `run`."""

@@ -1,4 +1,4 @@
-"""`shoal auth`: the token that this user shows to a service."""
+"""`shoal auth`: manage the token that this user sends to a service."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from shoal.cli.access import credentials, require_service, service_access
 from shoal.cli.command import Verb, one_word, say
 from shoal.cli.flags import Flag, Parsed
+from shoal.cli.lake import require_service, service_access
 from shoal.cli.lake_flags import LAKE_FLAGS
-from shoal.client.credentials import find_token
+from shoal.client.credentials import Credentials, find_token
 from shoal.errors import InvalidInput
 
 VERB = Verb(
     "auth [flags] login | logout | method | store | verify",
-    "keep the token that proves to a service who you are",
+    "log in to a service: store, check or remove your token",
     (
-        Flag("access", str, None, "of store: the token; - reads it from standard input", "TOKEN"),
-        Flag("launchbrowser", bool, True, "accepted for scripts: no browser is opened"),
+        Flag("access", str, None, "token for `store`; - reads it from standard input", "TOKEN"),
+        Flag("launchbrowser", bool, True, "accepted for scripts; no browser is opened"),
         *LAKE_FLAGS,
     ),
-    "login tells how to get a token, store keeps one for the service that -lake names, logout forgets it; method\n"
-    "shows how the service finds out who asks, verify whom it takes you for. Tokens are kept in credentials.json in\n"
-    "-configdir.",
+    "  login   explain how to get a token\n"
+    "  store   store a token for the service that -lake names\n"
+    "  logout  remove the token\n"
+    "  method  show how the service authenticates its callers\n"
+    "  verify  show which user the service takes you for\n\n"
+    "Tokens are stored in credentials.json in -configdir.",
     (
         "shoal auth -lake https://lake.example.com login",
         "shoal tokens create ada | shoal auth -lake http://localhost:9867 store -access -",
@@ -35,7 +38,7 @@ VERB = Verb(
 
 def run(args: Parsed) -> None:
     """Run the command."""
-    word = one_word(args, f"one of these must be given: {', '.join(_ACTIONS)}")
+    word = one_word(args, f"no command given (one of: {', '.join(_ACTIONS)})")
     if word not in _ACTIONS:
         raise InvalidInput(f"shoal auth: unknown command {word!r} (one of: {', '.join(_ACTIONS)})")
     if "access" in args.given and word != "store":
@@ -48,7 +51,7 @@ def _login(args: Parsed) -> None:
     store = f"shoal auth -lake {url} store -access -"
     details = method.get("auth0") or method.get("jwt") or {}
     if method.get("kind") in ("", "none"):
-        print(f"{url} asks for no token.")
+        print(f"{url} does not require a token.")
     elif details:
         provider = details.get("domain") or details.get("issuer")
         print(f"Get an access token for the audience {details.get('audience')} from {provider}, then: {store}")
@@ -58,8 +61,8 @@ def _login(args: Parsed) -> None:
 
 def _logout(args: Parsed) -> None:
     url = require_service(args)
-    was_there = credentials(args).remove(url)
-    say(args, f"{url}: token removed" if was_there else f"{url}: there was no token")
+    had_token = Credentials(args["configdir"]).remove(url)
+    say(args, f"{url}: token removed" if had_token else f"{url}: no token stored")
 
 
 def _method(args: Parsed) -> None:
@@ -67,23 +70,23 @@ def _method(args: Parsed) -> None:
 
 
 def _store(args: Parsed) -> None:
-    url, given = require_service(args), args["access"]
-    if given is None:
+    url, access = require_service(args), args["access"]
+    if access is None:
         raise InvalidInput("no token given (write: shoal auth store -access TOKEN, or -access - to read it)")
-    token = sys.stdin.readline().strip() if given == "-" and sys.stdin is not None else given
-    credentials(args).store(url, token)
+    token = sys.stdin.readline().strip() if access == "-" and sys.stdin is not None else access
+    Credentials(args["configdir"]).store(url, token)
     say(args, f"{url}: token stored")
 
 
 def _verify(args: Parsed) -> None:
     url = require_service(args)
     if find_token(url, args["configdir"]) is None:
-        raise InvalidInput(f"{url}: there is no token (see: shoal auth login)")
+        raise InvalidInput(f"{url}: no token stored (see: shoal auth login)")
     _print(service_access(args).identity())
 
 
-def _print(found: Any) -> None:
-    print(json.dumps(found, indent=4, ensure_ascii=False))
+def _print(document: Any) -> None:
+    print(json.dumps(document, indent=4, ensure_ascii=False))
 
 
 _ACTIONS: dict[str, Callable[[Parsed], None]] = {

@@ -11,7 +11,7 @@ VERB = Verb(
     "cherry-pick [flags] COMMIT",
     "apply the changes of one commit to a branch, as a new commit",
     (*COMMIT_FLAGS, *USE_FLAGS, *LAKE_FLAGS),
-    "HEAD, or -use, is the branch that gets the changes. COMMIT may be on any branch: an id, a tag, or a branch,\n"
+    "The changes go to the branch of HEAD, or of -use. COMMIT may be on any branch: a commit id, a tag, or a branch,\n"
     "which stands for its last commit.",
     ("shoal cherry-pick 2Z8NPvEDsqN6ZWjNUWxv9PzxvzV", "shoal cherry-pick -use logs@release fix"),
 )

@@ -1,4 +1,4 @@
-"""`shoal compact`: rewrite data objects as sorted ones without overlaps."""
+"""`shoal compact`: merge data objects into sorted ones that do not overlap."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from shoal.cli.query_flags import WORK_FLAGS
 
 VERB = Verb(
     "compact [flags] ID ID...",
-    "rewrite data objects as sorted ones without overlaps",
+    "merge data objects into sorted ones that do not overlap",
     (Flag("vectors", bool, False, "accepted for scripts"), *WORK_FLAGS, *COMMIT_FLAGS, *USE_FLAGS, *LAKE_FLAGS),
-    "The id of a commit stands for the data objects that it added. Results of queries stay the same. `shoal manage`\n"
-    "chooses by itself what to compact.",
+    "A commit id stands for the data objects that the commit added. Query results stay the same. To let Shoal choose\n"
+    "what to compact, use `shoal manage`.",
     ("shoal compact 2Z8NPvEDsqN6ZWjNUWxv9PzxvzV 2Z8NPy8MkZlbTfXIBUSZJLNhuG5",),
 )
 

@@ -12,13 +12,20 @@ VERB = Verb(
     "create [flags] NAME",
     "create a pool",
     (
-        Flag("orderby", str, "ts:desc", "what the pool is sorted by, for good: key[,key...][:asc|:desc]", "KEYS"),
-        Flag("S", "size", None, "size of data objects (default 500MiB)"),
-        Flag("seekstride", "size", None, "size of the parts of data objects that can be read alone (default 64KiB)"),
-        Flag("use", bool, False, "use the new pool from now on"),
+        Flag(
+            "orderby", str, "ts:desc", "sort key of the pool, which cannot be changed: key[,key...][:asc|:desc]", "KEYS"
+        ),
+        Flag("S", "size", None, "target size of data objects (default 500MiB)"),
+        Flag(
+            "seekstride",
+            "size",
+            None,
+            "size of the smallest part of a data object that is read by itself (default 64KiB)",
+        ),
+        Flag("use", bool, False, "make the new pool the one in use"),
         *LAKE_FLAGS,
     ),
-    "The pool begins with an empty branch called main. A bare key is ascending.",
+    "The pool starts with an empty branch called main. A key without a direction is ascending.",
     ("shoal create -use logs", "shoal create -orderby host,ts:asc metrics"),
 )
 

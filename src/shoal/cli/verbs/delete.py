@@ -14,16 +14,16 @@ from shoal.errors import InvalidInput
 
 VERB = Verb(
     "delete [flags] ID... | -where FILTER",
-    "remove data from a branch: data objects, or records that a filter is true for",
+    "delete data objects, or the records that match a filter, from a branch",
     (
-        Flag("where", str, None, "remove the records that this filter is true for", "FILTER"),
+        Flag("where", str, None, "delete the records that match this filter", "FILTER"),
         *WORK_FLAGS,
         *COMMIT_FLAGS,
         *USE_FLAGS,
         *LAKE_FLAGS,
     ),
-    "The id of a commit stands for the data objects that it added. History keeps what was deleted: revert brings it\n"
-    "back, purge takes it away for good. With -where a second line tells how many records went.",
+    "A commit id stands for the data objects that the commit added. History keeps the data: revert brings it back,\n"
+    "purge removes it for good. With -where, prints how many records were deleted.",
     ("shoal delete 2Z8NPvEDsqN6ZWjNUWxv9PzxvzV", "shoal delete -where 'ts < 2024-01-01T00:00:00Z'"),
 )
 
@@ -32,7 +32,7 @@ def run(args: Parsed) -> None:
     """Run the command."""
     where = args["where"]
     if where is not None and args.words:
-        raise InvalidInput("too many arguments: delete by ids or by -where, not both")
+        raise InvalidInput("delete by ids or by -where, not both")
     if where is None and not args.words:
         raise InvalidInput("no data object IDs specified (see: shoal query -f lake 'from HEAD:objects')")
     note = read_note(args)
@@ -40,13 +40,13 @@ def run(args: Parsed) -> None:
     commit = pool.branch(branch).delete(args.words, where=where, engine=args["engine"], **note)
     say(args, f"{commit} delete committed")
     if where is not None and not args["q"]:
-        say(args, f"{plural(_records_gone(pool, commit), 'record')} deleted")
+        say(args, f"{plural(_deleted_records(pool, commit), 'record')} deleted")
 
 
-def _records_gone(pool: Pool, commit: str) -> int:
-    """How many records a commit has less than its parent, by the objects that came and went."""
-    (parent,) = (made.parent for made in islice(pool.log(commit), 1))
+def _deleted_records(pool: Pool, commit: str) -> int:
+    """How many records fewer a commit has than its parent, from the counts of added and removed objects."""
+    (parent,) = (info.parent for info in islice(pool.log(commit), 1))
     if parent is None:
         return 0
-    found = pool.diff(parent, commit)
-    return sum(o.count for o in found.removed) - sum(o.count for o in found.added)
+    diff = pool.diff(parent, commit)
+    return sum(o.count for o in diff.removed) - sum(o.count for o in diff.added)

@@ -1,4 +1,4 @@
-"""`shoal diff`: what came and went between two commits."""
+"""`shoal diff`: compare two commits."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from shoal.model.values import Value, int64, record, string
 
 VERB = Verb(
     "diff [flags] OLD [NEW]",
-    "tell what came and went between two commits: data objects, or with -values the records",
+    "show the data objects, or with -values the records, that differ between two commits",
     (
-        Flag("values", bool, False, "the records that differ instead of the data objects"),
+        Flag("values", bool, False, "show records instead of data objects"),
         *output_flags("lake"),
         *USE_FLAGS,
         *LAKE_FLAGS,
     ),
-    "OLD and NEW are branches, tags, ids of commits or times, with or without the pool in front. Unless NEW is given\n"
-    "it is HEAD, or -use. Records that were only rewritten, as by a compaction, do not differ.",
+    "OLD and NEW are branches, tags, commit ids or times, with or without a pool in front. NEW defaults to HEAD, or\n"
+    "to -use. Records that were only rewritten, such as by a compaction, do not differ.",
     ("shoal diff v1 main", "shoal diff -values logs@main logs@experiment"),
 )
 
@@ -38,15 +38,15 @@ def run(args: Parsed) -> None:
     """Run the command."""
     old, new = _sides(args)
     pool = open_lake(args).pool(new.pool)
-    found = _values(pool, old, new) if args["values"] else _objects(pool, old, new)
+    changes = _values(pool, old, new) if args["values"] else _objects(pool, old, new)
     with open_writer(args) as writer:
-        for mark, value in found:
+        for mark, value in changes:
             writer.write(_change(mark, value))
 
 
 def _sides(args: Parsed) -> tuple[Head, Head]:
     if len(args.words) not in (1, 2):
-        raise InvalidInput("one or two commits must be given: shoal diff OLD [NEW]")
+        raise InvalidInput("one or two commits must be given (write: shoal diff OLD [NEW])")
     new = _head(args, args.words[1]) if len(args.words) == 2 else head_of(args)
     old = _head(args, args.words[0])
     if old.pool != new.pool:
@@ -55,9 +55,9 @@ def _sides(args: Parsed) -> tuple[Head, Head]:
 
 
 def _head(args: Parsed, word: str) -> Head:
-    """A commitish, in the pool that it names or in the one that is in use."""
-    is_whole = "@" in word and not word.startswith("@")
-    return parse_head(word) if is_whole else Head(head_of(args).pool, word.removeprefix("@"))
+    """A commitish in the pool that it names, or in the pool in use."""
+    has_pool = "@" in word and not word.startswith("@")
+    return parse_head(word) if has_pool else Head(head_of(args).pool, word.removeprefix("@"))
 
 
 def _objects(pool: Pool, old: Head, new: Head) -> Iterator[tuple[str, Value]]:
@@ -71,16 +71,16 @@ def _values(pool: Pool, old: Head, new: Head) -> Iterator[tuple[str, Value]]:
 
 
 def _change(mark: str, value: Value) -> Value:
-    made = record([("mark", string(mark)), ("value", value)])
-    return Value(t.named("lake.Change", made.type), made.data)
+    change = record([("mark", string(mark)), ("value", value)])
+    return Value(t.named("lake.Change", change.type), change.data)
 
 
 def _object(o: ObjectInfo) -> Value:
-    made = record([
+    fields = record([
         ("id", Value(_KSUID, parse(o.id))),
         ("min", o.min),
         ("max", o.max),
         ("count", Value(t.UINT64, o.count)),
         ("size", int64(o.size)),
     ])  # fmt: skip
-    return Value(t.named("data.Object", made.type), made.data)
+    return Value(t.named("data.Object", fields.type), fields.data)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from shoal.cli.command import Verb, one_word, say
-from shoal.cli.confirm import confirm
 from shoal.cli.flags import Parsed
-from shoal.cli.lake import open_lake
+from shoal.cli.lake import confirm, open_lake
 from shoal.cli.lake_flags import FORCE_FLAG, LAKE_FLAGS
 
 VERB = Verb(
     "drop [flags] POOL",
-    "remove a pool with all that is in it",
+    "delete a pool and everything in it",
     (FORCE_FLAG, *LAKE_FLAGS),
-    "The data is gone at once, with all branches and all of history.",
+    "Deletes the data, all branches and all history at once. This cannot be undone.",
     ("shoal drop logs",),
 )
 

@@ -1,4 +1,4 @@
-"""`shoal explain`: how a query would be run."""
+"""`shoal explain`: show how a query would run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from shoal.errors import InvalidInput
 
 VERB = Verb(
     "explain [flags] QUERY",
-    "show what a query would read, what it need not, and which engine runs what",
+    "show what a query would read, and which engine would run it",
     (*ENGINE_FLAGS, *(flag for flag in QUERY_FLAGS if flag.name == "I"), *USE_FLAGS, *LAKE_FLAGS),
-    "Nothing is run. For each pool: the data objects that have to be read, of how many, and why the others need not;\n"
-    "the engine; what it is told; and the operators that the interpreter does.",
+    "Does not run the query. Shows for each pool how many data objects would be read and why the others would be\n"
+    "skipped, the engine, its SQL, and the operators that are left to the interpreter.",
     ("shoal explain 'from logs | status == 500 | count() by host'",),
 )
 
@@ -31,7 +31,7 @@ def run(args: Parsed) -> None:
         program or "", head=None if head is None else str(head), includes=args["I"], engine=args["engine"]
     )
     if not plans:
-        print("no pool is read")
+        print("the query reads no pool")
     for plan in plans:
         print("\n".join(_lines(plan)))
 

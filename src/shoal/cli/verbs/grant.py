@@ -1,22 +1,22 @@
-"""`shoal grant`: let somebody do something, or tell who may do what."""
+"""`shoal grant`: grant rights to a pool, or list grants."""
 
 from __future__ import annotations
 
 from shoal.access.records import show_grant
-from shoal.cli.access import open_access
 from shoal.cli.command import Verb, say
 from shoal.cli.flags import Parsed
+from shoal.cli.lake import open_access
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.output import open_writer, output_flags
 from shoal.errors import InvalidInput
 
 VERB = Verb(
     "grant [flags] [SUBJECT read|write|admin POOL|'*']",
-    "let somebody read, write or administer a pool, or list who may",
+    "grant the right to read, write or administer a pool, or list all grants",
     (*output_flags("table"), *LAKE_FLAGS),
-    "A subject is what a token proves: the name of a token of the lake, or the `sub` of one of an identity provider.\n"
-    "Each verb includes those before it. '*' is all pools, and the lake: admin on it creates pools and tokens. Grants\n"
-    "are looked at by a service that asks for tokens; whoever reaches the store of a lake may do everything.",
+    "SUBJECT is a user: the subject of a token of the lake, or the `sub` claim of a token of an identity provider.\n"
+    "write includes read, and admin includes write. '*' is all pools and the lake itself: admin on '*' creates pools\n"
+    "and tokens. A service that requires tokens enforces grants; direct access to the store is not limited by them.",
     ("shoal grant", "shoal grant ada write logs", "shoal grant root admin '*'"),
 )
 
@@ -24,14 +24,14 @@ VERB = Verb(
 def run(args: Parsed) -> None:
     """Run the command."""
     if not args.words:
-        found = open_access(args).grants()
+        grants = open_access(args).grants()
         with open_writer(args) as writer:
-            for each in found:
-                writer.write(show_grant(each))
+            for grant in grants:
+                writer.write(show_grant(grant))
         return
     subject, verb, pool = grant_words(args, "grant")
-    made = open_access(args).grant(subject, pool, verb)
-    say(args, f"granted {made.verb} on {made.pool} to {made.subject}")
+    granted = open_access(args).grant(subject, pool, verb)
+    say(args, f"granted {granted.verb} on {granted.pool} to {granted.subject}")
 
 
 def grant_words(args: Parsed, command: str) -> tuple[str, str, str]:

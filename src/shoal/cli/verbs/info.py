@@ -1,4 +1,4 @@
-"""`shoal info`: what a lake says of itself."""
+"""`shoal info`: show the location, id and format of a lake."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shoal.model.values import Value, int64, record, string
 
 VERB = Verb(
     "info [flags]",
-    "tell where the lake is, its id, its format and how many pools it has",
+    "show the location, id and format of the lake, and how many pools it has",
     (*output_flags("zson"), *LAKE_FLAGS),
     examples=("shoal info",),
 )

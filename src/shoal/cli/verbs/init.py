@@ -11,8 +11,8 @@ VERB = Verb(
     "init [flags] [PATH]",
     "create a lake",
     LAKE_FLAGS,
-    "Without a path the lake is created where -lake or SHOAL_LAKE says, else in ~/.local/share/shoal. A service\n"
-    "creates none: it serves one that is there.",
+    "Without a path, creates the lake at -lake or SHOAL_LAKE, or else in ~/.local/share/shoal. A lake cannot be\n"
+    "created through a service.",
     ("shoal init logs-lake", "SHOAL_LAKE=s3://bucket/lake shoal init"),
 )
 

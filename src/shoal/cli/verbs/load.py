@@ -1,21 +1,22 @@
-"""`shoal load`: bring data into a branch, as one commit."""
+"""`shoal load`: load data into a branch, as one commit."""
 
 from __future__ import annotations
 
 from shoal.cli.command import Verb, say
 from shoal.cli.flags import Flag, Parsed
-from shoal.cli.inputs import check_input
 from shoal.cli.lake import open_branch, read_note
 from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
 from shoal.cli.progress import open_progress
-from shoal.cli.query_flags import INPUT_FLAGS, MEMORY_FLAGS, WORK_FLAGS, memory_of, read_options
+from shoal.cli.query_flags import INPUT_FLAGS, MEMORY_FLAGS, WORK_FLAGS, check_input, memory_of, read_options
 from shoal.errors import InvalidInput
 
 VERB = Verb(
     "load [flags] FILE...",
     "load files of any format into a branch, as one commit",
     (
-        Flag("id", str, None, "an id for this load: repeated with it, the load happens once", "ID"),
+        Flag(
+            "id", str, None, "id of this load, for retries: a load that is repeated with the same id happens once", "ID"
+        ),
         *WORK_FLAGS,
         *INPUT_FLAGS,
         *COMMIT_FLAGS,
@@ -23,8 +24,8 @@ VERB = Verb(
         *LAKE_FLAGS,
         *MEMORY_FLAGS,
     ),
-    "A file may be a path, `-` for standard input, or an http, https or s3 URL. If one of them cannot be read,\n"
-    "nothing is loaded. With `-engine spark`, large files are read in parts, by tasks.",
+    "FILE is a path, `-` for standard input, or an http, https or s3 URL. If one of them cannot be read, nothing is\n"
+    "loaded. With `-engine spark`, Spark tasks read parts of large files in parallel.",
     ("shoal load access.json errors.csv.gz", "generate | shoal load -use logs@live -message 'by hand' -"),
 )
 

@@ -1,4 +1,4 @@
-"""`shoal log`: the commits of a branch."""
+"""`shoal log`: list the commits of a branch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from shoal.api.pool import Pool
 from shoal.cli.command import Verb
 from shoal.cli.flags import Parsed
 from shoal.cli.head import head_of
-from shoal.cli.lake import open_lake
+from shoal.cli.lake import open_lake, write_meta
 from shoal.cli.lake_flags import LAKE_FLAGS, USE_FLAGS
-from shoal.cli.meta_query import write_meta
 from shoal.cli.output import output_flags, output_format
 from shoal.errors import InvalidInput
 from shoal.ids import parse
@@ -19,9 +18,9 @@ from shoal.model.values import Value, record, string
 
 VERB = Verb(
     "log [flags]",
-    "tell the commits of a branch, newest first",
+    "list the commits of a branch, newest first",
     (*output_flags("lake"), *USE_FLAGS, *LAKE_FLAGS),
-    "In other formats than lake the branches come first, each with its newest commit.",
+    "Formats other than lake list the branches first, each with its newest commit.",
     ("shoal log", "shoal log -use logs@experiment -f zson"),
 )
 
@@ -34,14 +33,14 @@ def run(args: Parsed) -> None:
     lake = open_lake(args)
     pool = lake.pool(head.pool)
     pool.resolve(head.commitish)
-    # In other formats they would be values that the log does not have.
+    # Only the format lake shows tags; elsewhere they would be extra values in the log.
     tips = _tips(pool) if output_format(args, terminal=False)[0] == "lake" else ()
     write_meta(args, lake, "from HEAD:log", head, mark=head.commitish, before=tips)
 
 
 def _tips(pool: Pool) -> Iterator[Value]:
-    """Which commits have tags, as the format lake is told."""
+    """The tags of commits, as records for the format lake."""
     for tag in pool.tags():
         if tag.commit is not None:
-            made = record([("Name", string(tag.name)), ("Commit", Value(t.BYTES, parse(tag.commit)))])
-            yield Value(t.named("lake.TagTip", made.type), made.data)
+            tip = record([("Name", string(tag.name)), ("Commit", Value(t.BYTES, parse(tag.commit)))])
+            yield Value(t.named("lake.TagTip", tip.type), tip.data)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from shoal.cli.command import Verb, optional_word
 from shoal.cli.flags import Parsed
 from shoal.cli.head import Head
-from shoal.cli.lake import open_lake
+from shoal.cli.lake import open_lake, write_meta
 from shoal.cli.lake_flags import LAKE_FLAGS
-from shoal.cli.meta_query import write_meta
 from shoal.cli.output import output_flags
 
 VERB = Verb(

@@ -1,4 +1,4 @@
-"""`shoal manage`: compact what a policy names, once or for ever."""
+"""`shoal manage`: compact pools by a policy, once or at intervals."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from shoal.cli.flags import Flag, Parsed
 from shoal.cli.head import parse_head
 from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS
-from shoal.cli.log_flags import LOG_FLAGS, open_log
 from shoal.cli.query_flags import WORK_FLAGS
+from shoal.cli.service_flags import LOG_FLAGS, open_log
 from shoal.errors import InvalidInput, NotFound, StorageFailure
 from shoal.local.manage import Policy, PoolPolicy, manage, monitor, parse_policy
 
 VERB = Verb(
     "manage [flags]",
-    "compact what is worth it, once or again and again",
+    "compact the pools that need it, once or at intervals",
     (
-        Flag("config", str, None, "a policy in YAML", "FILE"),
-        Flag("pool", str, [], "a pool, or pool@branch; may be given several times (default all pools)", "POOL"),
-        Flag("interval", "duration", None, "time between two rounds of -monitor (default 1m)"),
-        Flag("monitor", bool, False, "go on until interrupted"),
+        Flag("config", str, None, "read the policy from this YAML file", "FILE"),
+        Flag("pool", str, [], "pool or pool@branch to manage; may be repeated (default all pools)", "POOL"),
+        Flag("interval", "duration", None, "time between rounds of -monitor (default 1m)"),
+        Flag("monitor", bool, False, "run until interrupted"),
         Flag("vectors", bool, False, "accepted for scripts"),
         *WORK_FLAGS,
         *LOG_FLAGS,
         *LAKE_FLAGS,
     ),
-    "Objects that overlap are compacted, and small ones that lie beside each other. A policy looks like this, all\n"
-    "of it optional; flags override it:\n\n"
+    "Compacts data objects that overlap, and small ones that are next to each other. A policy looks like this; all of\n"
+    "it is optional, and flags override it:\n\n"
     "  interval: 5m\n"
     "  engine: spark\n"
     "  pools:\n"
@@ -61,7 +61,7 @@ def run(args: Parsed) -> None:
 
 @contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """Set by the first signal to end, which lets the work at hand come to an end; a second one does not."""
+    """An event that the first SIGINT or SIGTERM sets, so that current work can finish. A second one ends it at once."""
     over = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -84,18 +84,18 @@ def _signals() -> Iterator[threading.Event]:
 def _policy(args: Parsed) -> Policy:
     policy = Policy() if args["config"] is None else _read_policy(args["config"])
     if args["pool"]:
-        policy = replace(policy, pools=tuple(_chosen(policy, word) for word in dict.fromkeys(args["pool"])))
+        policy = replace(policy, pools=tuple(_pool_policy(policy, word) for word in dict.fromkeys(args["pool"])))
     if args["interval"] is not None:
         policy = replace(policy, interval=args["interval"])
     if args["engine"] is not None:
         policy = replace(policy, engine=args["engine"])
     if policy.interval <= 0:
-        raise InvalidInput("the interval has to be positive (such as -interval 5m)")
+        raise InvalidInput("the interval must be positive (such as -interval 5m)")
     return policy
 
 
-def _chosen(policy: Policy, word: str) -> PoolPolicy:
-    """The pool of a flag, on the branch that the policy names for it unless the flag does."""
+def _pool_policy(policy: Policy, word: str) -> PoolPolicy:
+    """The policy for the pool in a flag. The branch is that of the flag, or else that of the policy."""
     head = parse_head(word)
     named = (each for each in policy.pools if each.pool == word)
     return next(named, PoolPolicy(head.pool, head.commitish))

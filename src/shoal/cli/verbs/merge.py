@@ -1,4 +1,4 @@
-"""`shoal merge`: bring the changes of a branch into another."""
+"""`shoal merge`: merge one branch into another."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from shoal.errors import InvalidInput
 
 VERB = Verb(
     "merge [flags] BRANCH",
-    "bring the changes of the branch in use into another, as one commit",
-    (Flag("f", bool, False, "merge main into another branch"), *COMMIT_FLAGS, *USE_FLAGS, *LAKE_FLAGS),
-    "HEAD, or -use, is the branch whose changes are taken; BRANCH is the one that gets them.",
+    "merge the branch in use into another branch, as one commit",
+    (Flag("f", bool, False, "allow merging main into another branch"), *COMMIT_FLAGS, *USE_FLAGS, *LAKE_FLAGS),
+    "Takes the changes from the branch of HEAD, or of -use, and commits them to BRANCH.",
     ("shoal merge main", "shoal merge -use logs@experiment main"),
 )
 

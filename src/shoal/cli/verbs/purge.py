@@ -1,20 +1,19 @@
-"""`shoal purge`: remove data from all of history."""
+"""`shoal purge`: remove data from all history."""
 
 from __future__ import annotations
 
 from shoal.cli.command import Verb, plural, say
-from shoal.cli.confirm import confirm
 from shoal.cli.flags import Parsed
-from shoal.cli.lake import open_pool
+from shoal.cli.lake import confirm, open_pool
 from shoal.cli.lake_flags import FORCE_FLAG, LAKE_FLAGS, USE_FLAGS
 from shoal.errors import InvalidInput
 
 VERB = Verb(
     "purge [flags] ID...",
-    "remove data objects from all of history",
+    "remove data objects from all history, for good",
     (FORCE_FLAG, *USE_FLAGS, *LAKE_FLAGS),
-    "The id of a commit stands for the data objects that it added. They must have been deleted from all branches.\n"
-    "Queries of old commits go on without them, with a warning.",
+    "A commit id stands for the data objects that the commit added. Delete them from all branches first. Queries of\n"
+    "old commits skip purged objects, with a warning.",
     ("shoal purge 2Z8NPvEDsqN6ZWjNUWxv9PzxvzV",),
 )
 

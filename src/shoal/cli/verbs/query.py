@@ -1,4 +1,4 @@
-"""`shoal query`: ask a lake."""
+"""`shoal query`: run a query over a lake."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VERB = Verb(
     "query [flags] [QUERY]",
     "run a query over the pools of a lake",
     (*OUTPUT_FLAGS, *QUERY_FLAGS, *ENGINE_FLAGS, *MEMORY_FLAGS, *USE_FLAGS, *LAKE_FLAGS),
-    "A query that begins with no source reads the pool and branch that HEAD, or -use, is at.",
+    "A query without a `from` reads the branch of HEAD, or of -use.",
     ("shoal query -f table 'count() by status'", "shoal query -z 'from logs@v1 | where status >= 500'"),
 )
 
@@ -43,10 +43,10 @@ def run(args: Parsed) -> None:
         parts = [*map(read_part, args["I"]), Part("", program or "")]
         print(print_program(parse_source(Source(parts))))
     else:
-        _answer(args, program or "")
+        _run_query(args, program or "")
 
 
-def _answer(args: Parsed, program: str) -> None:
+def _run_query(args: Parsed, program: str) -> None:
     memory = memory_of(args)
     head = find_head(args)
     with ExitStack() as stack:

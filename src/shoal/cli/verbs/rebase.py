@@ -1,4 +1,4 @@
-"""`shoal rebase`: replay the commits of a branch on another."""
+"""`shoal rebase`: replay the commits of a branch on the tip of another."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from shoal.cli.lake_flags import LAKE_FLAGS, USE_FLAGS
 
 VERB = Verb(
     "rebase [flags] BRANCH",
-    "replay the commits of the branch in use on the tip of another",
+    "replay the commits of the branch in use on the tip of another branch",
     (*USE_FLAGS, *LAKE_FLAGS),
-    "HEAD, or -use, is the branch that moves; BRANCH is the one that it is put on.",
+    "Moves the branch of HEAD, or of -use, onto BRANCH.",
     ("shoal rebase main",),
 )
 

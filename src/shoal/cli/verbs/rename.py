@@ -1,4 +1,4 @@
-"""`shoal rename`: give a pool another name."""
+"""`shoal rename`: rename a pool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.errors import InvalidInput
 
-VERB = Verb("rename [flags] OLD NEW", "give a pool another name", LAKE_FLAGS, examples=("shoal rename logs old-logs",))
+VERB = Verb("rename [flags] OLD NEW", "rename a pool", LAKE_FLAGS, examples=("shoal rename logs old-logs",))
 
 
 def run(args: Parsed) -> None:

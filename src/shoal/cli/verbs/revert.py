@@ -1,4 +1,4 @@
-"""`shoal revert`: take a commit back."""
+"""`shoal revert`: undo a commit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
 
 VERB = Verb(
     "revert [flags] COMMIT",
-    "take a commit back, by a new one that does the opposite",
+    "undo a commit by a new commit that does the opposite",
     (*COMMIT_FLAGS, *USE_FLAGS, *LAKE_FLAGS),
     examples=("shoal revert 2Z8NPvEDsqN6ZWjNUWxv9PzxvzV",),
 )
@@ -21,5 +21,5 @@ def run(args: Parsed) -> None:
     note = read_note(args)
     pool, branch = open_pool(args)
     commit = pool.resolve(commitish) or commitish
-    reverting = pool.branch(branch).revert(commit, **note)
-    say(args, f'"{branch}": {commit} reverted in {reverting}')
+    revert = pool.branch(branch).revert(commit, **note)
+    say(args, f'"{branch}": {commit} reverted in {revert}')

@@ -1,18 +1,18 @@
-"""`shoal revoke`: take back what was granted."""
+"""`shoal revoke`: revoke a grant."""
 
 from __future__ import annotations
 
-from shoal.cli.access import open_access
 from shoal.cli.command import Verb, say
 from shoal.cli.flags import Parsed
+from shoal.cli.lake import open_access
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.verbs.grant import grant_words
 
 VERB = Verb(
     "revoke [flags] SUBJECT read|write|admin POOL|'*'",
-    "take back what was granted",
+    "revoke a grant",
     LAKE_FLAGS,
-    "Services know within a second. What was granted to the same subject by another verb, or on '*', stays.",
+    "Takes effect on running services within a second. Grants of other verbs, or on '*', to the same subject stay.",
     ("shoal revoke ada write logs", "shoal revoke root admin '*'"),
 )
 

@@ -1,4 +1,4 @@
-"""`shoal serve`: a lake over HTTP."""
+"""`shoal serve`: serve a lake over HTTP."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.access.limits import Limits
-from shoal.cli.auth_flags import AUTH_FLAGS, auth_settings
 from shoal.cli.command import Verb
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.lake_flags import LAKE_FLAGS, lake_location
-from shoal.cli.log_flags import LOG_FLAGS, open_log
+from shoal.cli.service_flags import AUTH_FLAGS, LOG_FLAGS, auth_settings, open_log
 from shoal.errors import InvalidInput, NotFound, StorageFailure
 from shoal.lazy import lazy
 from shoal.local.lake import LocalLake, create_local, open_local, whole
@@ -27,29 +26,29 @@ VERB = Verb(
     "serve [flags]",
     "serve a lake over HTTP",
     (
-        Flag("l", str, "localhost:9867", "address and port to listen on; port 0 is any that is free", "ADDR:PORT"),
-        Flag("portfile", str, None, "a file to write the port to, once the service listens", "FILE"),
-        Flag("brimfd", int, None, "end when this file descriptor does", "N"),
-        Flag("cors.origin", str, [], "an origin whose pages may call the service; may be given several times", "O"),
-        Flag("defaultfmt", str, "zson", "format of answers to those who accept anything", "FORMAT"),
-        Flag("manage", "duration", None, "compact what is worth it, again and again after this time"),
-        Flag("spark", bool, False, "start Spark along with the service, not with the first query that needs it"),
-        Flag("groupcommit", bool, True, "let loads to one branch that come together share one write to its journal"),
-        Flag("rootcontentfile", str, None, "a file to show at /", "FILE"),
-        Flag("tls.cert", str, None, "a certificate, or chain of them, in PEM: the service speaks https", "FILE"),
-        Flag("tls.key", str, None, "the key of the certificate", "FILE"),
-        Flag("limit.body", "size", 100 << 30, "most bytes of a body"),
-        Flag("limit.time", "duration", 300.0, "longest time of a query; 0s is any"),
-        Flag("limit.rows", "count", 0, "most values that a query gives; 0 is any number"),
-        Flag("limit.memory", "size", 2 << 30, "memory of a query, beyond which it goes to disk or ends"),
-        Flag("limit.queries", "count", 32, "queries that run at a time"),
-        Flag("limit.caller", "count", 16, "queries of one caller that run at a time"),
+        Flag("l", str, "localhost:9867", "address and port to listen on; port 0 picks a free one", "ADDR:PORT"),
+        Flag("portfile", str, None, "write the port to this file once the service listens", "FILE"),
+        Flag("brimfd", int, None, "exit when this file descriptor is closed", "N"),
+        Flag("cors.origin", str, [], "origin whose web pages may call the service; may be repeated", "O"),
+        Flag("defaultfmt", str, "zson", "response format for requests that accept any format", "FORMAT"),
+        Flag("manage", "duration", None, "compact all pools at this interval"),
+        Flag("spark", bool, False, "start Spark with the service instead of with the first query that needs it"),
+        Flag("groupcommit", bool, True, "let concurrent loads to one branch share one journal write"),
+        Flag("rootcontentfile", str, None, "file to serve at /", "FILE"),
+        Flag("tls.cert", str, None, "PEM certificate or chain; turns on https", "FILE"),
+        Flag("tls.key", str, None, "private key of the certificate", "FILE"),
+        Flag("limit.body", "size", 100 << 30, "largest request body"),
+        Flag("limit.time", "duration", 300.0, "time limit of a query; 0s is no limit"),
+        Flag("limit.rows", "count", 0, "largest number of values that a query returns; 0 is no limit"),
+        Flag("limit.memory", "size", 2 << 30, "memory limit of a query, above which it spills to disk or fails"),
+        Flag("limit.queries", "count", 32, "largest number of concurrent queries"),
+        Flag("limit.caller", "count", 16, "largest number of concurrent queries per caller"),
         *AUTH_FLAGS,
         *LOG_FLAGS,
         *LAKE_FLAGS,
     ),
-    "A lake that is not there yet is created. `shoal -lake http://localhost:9867 ls` and all other commands work\n"
-    "through the service; docs/service.md has its API.",
+    "Creates the lake if it does not exist. All commands work through the service, for example:\n"
+    "shoal -lake http://localhost:9867 ls. See docs/service.md for the API.",
     ("shoal serve", "shoal serve -lake s3://bucket/lake -l :9867 -auth.enabled -tls.cert a.pem -tls.key a.key"),
 )
 
@@ -65,7 +64,7 @@ def run(args: Parsed) -> None:
         at_once=max(1, args["limit.queries"]),
         per_caller=max(1, args["limit.caller"]),
     )
-    chosen = settings.Settings(
+    config = settings.Settings(
         default_format=media.default_format(args["defaultfmt"]),
         origins=tuple(args["cors.origin"]),
         root_content=_read(args["rootcontentfile"]),
@@ -73,9 +72,9 @@ def run(args: Parsed) -> None:
         limits=limits,
     )
     if (args["tls.cert"] is None) != (args["tls.key"] is None):
-        raise InvalidInput("-tls.cert and -tls.key come together")
+        raise InvalidInput("-tls.cert and -tls.key must be given together")
     with open_log(args) as log:
-        how = server.Listening(
+        listening = server.Listening(
             host,
             port,
             None if args["portfile"] is None else Path(args["portfile"]),
@@ -87,7 +86,7 @@ def run(args: Parsed) -> None:
         )
         lake = _open(lake_location(args))
         whole(lake).groups_loads = args["groupcommit"]
-        server.serve(state.Service(lake, chosen, auth, log), how)
+        server.serve(state.Service(lake, config, auth, log), listening)
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -100,7 +99,9 @@ def parse_address(text: str) -> tuple[str, int]:
 
 def _open(location: str) -> LocalLake:
     if location.startswith(("http://", "https://")):
-        raise InvalidInput(f"{location}: a service cannot serve another service (name a path or the URI of a store)")
+        raise InvalidInput(
+            f"{location}: a service cannot serve another service (give -lake a path or the URI of a store)"
+        )
     try:
         return open_local(location)
     except NotFound:

@@ -1,4 +1,4 @@
-"""`shoal sql`: ask a lake in SQL."""
+"""`shoal sql`: run a SQL query over a lake."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from shoal.cli.query_flags import print_warning
 
 VERB = Verb(
     "sql [flags] STATEMENT",
-    "run a query in SQL over the pools of a lake",
+    "run a SQL query over the pools of a lake",
     (
         *OUTPUT_FLAGS,
-        Flag("engine", str, None, "who runs it: duckdb, spark or auto (by the bytes to read)", "NAME"),
+        Flag("engine", str, None, "engine: duckdb, spark or auto (by the bytes to read)", "NAME"),
         *LAKE_FLAGS,
     ),
-    'Each pool is a table by its name; "logs@main" is one at a branch, a tag, a commit or a time.\n'
-    "SQL is that of DuckDB, translated for Spark. Only queries are run, and they read nothing but pools.\n"
-    "`describe POOL` lists the columns and their types.",
+    'Each pool is a table; "logs@v1" is the pool at a branch, tag, commit or time. The dialect is that of DuckDB, and\n'
+    "is translated for Spark. Only SELECT statements run, and they read only pools. `describe POOL` lists the columns\n"
+    "and their types.",
     (
         "shoal sql -f table 'select host, count(*) from logs where status >= 500 group by host'",
         "shoal sql -z 'select count(*) from \"logs@v1\"'",
@@ -31,7 +31,7 @@ VERB = Verb(
 
 def run(args: Parsed) -> None:
     """Run the command."""
-    statement = one_word(args, "sql: one statement is wanted, as one word (quote it)")
+    statement = one_word(args, "sql: give one statement as one argument (quote it)")
     with ExitStack() as stack:
         warn = None if args["q"] else print_warning
         results = stack.enter_context(open_lake(args).sql(statement, engine=args["engine"], on_warning=warn))

@@ -1,4 +1,4 @@
-"""`shoal use`: choose the pool and branch that commands work on."""
+"""`shoal use`: set or show the pool and branch that commands work on."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from shoal.errors import InvalidInput
 
 VERB = Verb(
     "use [flags] [[POOL][@BRANCH]]",
-    "choose the pool and branch that commands work on, or tell which they are",
+    "set the pool and branch that commands work on (HEAD), or show them",
     LAKE_FLAGS,
-    "A pool alone means its branch main, @BRANCH one of the pool that is in use. In place of a branch there may be a\n"
-    "tag, the id of a commit or a time, and then nothing can be loaded. The choice is kept in .shoal_head in the\n"
-    "directory SHOAL_HEAD_DIR, else at home; -use overrides it for one command.",
+    "POOL alone stands for its branch main, and @BRANCH for a branch of the pool in use. A tag, a commit id or a time\n"
+    "can replace the branch, but then nothing can be loaded. HEAD is stored in .shoal_head in SHOAL_HEAD_DIR, or else\n"
+    "in the home directory; -use overrides it for one command.",
     ("shoal use logs", "shoal use @experiment"),
 )
 
@@ -25,7 +25,7 @@ def run(args: Parsed) -> None:
     """Run the command."""
     word = optional_word(args)
     if word is None:
-        _tell(args)
+        _show(args)
         return
     head = parse_head(word)
     open_lake(args).pool(head.pool).resolve(head.commitish)
@@ -33,7 +33,7 @@ def run(args: Parsed) -> None:
     say(args, f'Switched to branch "{head.commitish}" on pool "{head.pool}"')
 
 
-def _tell(args: Parsed) -> None:
+def _show(args: Parsed) -> None:
     head = read_head()
     if head is None:
         raise InvalidInput("default pool and branch unset")

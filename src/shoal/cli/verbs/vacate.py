@@ -1,18 +1,17 @@
-"""`shoal vacate`: let history begin later."""
+"""`shoal vacate`: cut off old history."""
 
 from __future__ import annotations
 
 from shoal.cli.command import Verb, one_word, say
-from shoal.cli.confirm import confirm
 from shoal.cli.flags import Parsed
-from shoal.cli.lake import open_pool
+from shoal.cli.lake import confirm, open_pool
 from shoal.cli.lake_flags import FORCE_FLAG, LAKE_FLAGS, USE_FLAGS
 
 VERB = Verb(
     "vacate [flags] COMMIT",
-    "let the history of a pool begin with a commit",
+    "remove the history of a pool before a commit",
     (FORCE_FLAG, *USE_FLAGS, *LAKE_FLAGS),
-    "Commits before it can no longer be read; the next vacuum removes them, with the data that only they had.",
+    "Earlier commits can no longer be read. The next vacuum deletes them, with the data that only they refer to.",
     ("shoal vacate -use logs 2Z8NPvEDsqN6ZWjNUWxv9PzxvzV",),
 )
 

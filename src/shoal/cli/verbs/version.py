@@ -1,4 +1,4 @@
-"""`shoal version`: which Shoal this is."""
+"""`shoal version`: print the version."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from shoal.api.options import Memory
 from shoal.cli.command import Verb
 from shoal.cli.flags import Flag, Parsed
-from shoal.cli.inputs import check_input
 from shoal.cli.output import OUTPUT_FLAGS, open_writer
 from shoal.cli.progress import Progress, ended_by_first, open_progress, shares_terminal
 from shoal.cli.query_flags import (
     INPUT_FLAGS,
     MEMORY_FLAGS,
     QUERY_FLAGS,
+    check_input,
     memory_of,
     print_aside,
     print_statistics,
@@ -44,7 +44,7 @@ FLAGS = (
         "e",
         bool,
         True,
-        "stop on an input error; with -e=false warn of a file that cannot be opened or recognized, and skip it",
+        "stop on an input error; -e=false skips a file that cannot be opened or recognized, with a warning",
     ),
     Flag("q", bool, False, "do not print warnings"),
     Flag("version", bool, False, "print the version"),
@@ -57,8 +57,8 @@ VERB = Verb(
     "zq [flags] [query] file...",
     "run a query over files of any format",
     FLAGS,
-    "A file may be a path, `-` for standard input, or an http, https or s3 URL. If the first argument is a file,\n"
-    "the query is `*`. A lone argument is a query that begins with a source or a yield.",
+    "A file is a path, `-` for standard input, or an http, https or s3 URL. If the first argument is a file, the\n"
+    "query is `*`. A single argument is a query that begins with a source or with yield.",
     ("shoal zq -z 'count() by status' access.json", "curl -s host/data.csv | shoal zq -f table 'sort -r size' -"),
 )
 
@@ -69,16 +69,16 @@ def run(args: Parsed) -> None:
         print(VERB.help())
         return
     memory = memory_of(args)
-    source, paths, is_lone = _question(args)
+    source, paths, is_lone = _program(args)
     tree = _parse(source, is_lone)
     if args["C"]:
         print(print_program(tree))
     else:
-        _answer(source, tree, paths, is_lone, args, memory)
+        _run_query(source, tree, paths, is_lone, args, memory)
 
 
-def _question(args: Parsed) -> tuple[Source, list[str], bool]:
-    """The program, the files, and whether the program is all there is."""
+def _program(args: Parsed) -> tuple[Source, list[str], bool]:
+    """The program, the files, and whether the program is the only argument."""
     parts = [read_part(path) for path in args["I"]]
     words = list(args.words)
     if words and words[0] != STDIN and not is_url(words[0]) and not (words[0] and _is_file(words[0])):
@@ -89,7 +89,7 @@ def _question(args: Parsed) -> tuple[Source, list[str], bool]:
 
 
 def _is_file(word: str) -> bool:
-    """Whether something of this name is there; a query may be too long to be a name at all."""
+    """Whether a file of this name exists; a query may be too long for a file name."""
     try:
         return Path(word).exists()
     except (OSError, ValueError):
@@ -107,7 +107,7 @@ def _parse(source: Source, is_lone: bool) -> ast.Seq:
 
 
 def _lone_error(text: str, problem: str) -> InvalidInput:
-    """A lone argument is neither a file nor a query."""
+    """The error for a single argument that is neither a file nor a query."""
     name = f"{text[:20]}..." if len(text) > 20 else text
     return InvalidInput(
         "zq: could not invoke zq with a single argument because:\n"
@@ -116,7 +116,7 @@ def _lone_error(text: str, problem: str) -> InvalidInput:
     )
 
 
-def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args: Parsed, memory: Memory) -> None:
+def _run_query(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args: Parsed, memory: Memory) -> None:
     program = _compile(source, tree, is_lone)
     with ExitStack() as stack:
         for path in paths:
@@ -137,7 +137,7 @@ def _answer(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, args
 
 
 def _compile(source: Source, tree: ast.Seq, is_lone: bool) -> plan.Program:
-    """The plan. A query without files must bring its own input, or need none."""
+    """The plan. A query without files must name its input, or need none."""
     if not is_lone:
         return compile_tree(tree, source, evaluate)
     try:
@@ -161,6 +161,6 @@ def _inputs(program: plan.Program, paths: list[str], args: Parsed, progress: Pro
 
 
 def _emit(channel: str, value: Value) -> None:
-    """Values that leave the query by the side: those of `debug` are shown, others are for programs."""
+    """Print the values of `debug`; other side channels are for programs."""
     if channel == "debug":
         print_aside(value)
