@@ -76,10 +76,10 @@ def test_a_policy_names_pools_and_branches_and_flags_override_it(busy: Shell) ->
     "text, error",
     [
         ("pols: []", "the policy has an unknown field 'pols' (one of: interval, engine, vectors, pools)"),
-        ("- a", "the policy is no map of fields (one of: interval, engine, vectors, pools)"),
-        ("interval: 5", "the policy has a wrong value in its field 'interval': 5"),
+        ("- a", "the policy is not a map of fields (one of: interval, engine, vectors, pools)"),
+        ("interval: 5", "the policy has an invalid value in its field 'interval': 5"),
         ("interval: soon", "invalid duration: 'soon'"),
-        ("interval: 0s", "the interval of the policy has to be positive, not 0s (such as 5m)"),
+        ("interval: 0s", "the interval of the policy must be positive, not 0s (such as 5m)"),
         (
             "pools: [{pool: x, size: 1}]",
             "a pool of the policy has an unknown field 'size' (one of: pool, branch, vectors)",

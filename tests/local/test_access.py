@@ -94,7 +94,7 @@ def test_the_log_tells_what_happened(lake: LocalLake, access: LocalAccess) -> No
 def test_a_subject_is_any_name_that_can_be_printed(access: LocalAccess, subject: str) -> None:
     access.grant("other", "logs", "read")
     access.grant(subject, "logs", "read")
-    assert access.rights().has(subject, access.place("logs")[0], "read")
+    assert access.rights().has(subject, access.scope("logs")[0], "read")
     access.revoke(subject, "logs", "read")
     assert shown(access) == [("other", "read", "logs")]
 

@@ -107,6 +107,6 @@ def test_a_monitor_repeats_a_round_that_failed(lake: Lake, monkeypatch: pytest.M
     monkeypatch.setattr(lake, "pools", failing)
     monitor(lake, Policy(interval=7.0), log, wait)
     assert waits.count(7.0) == 2
-    assert log.messages()[:2] == ["monitoring", "round failed and will be repeated"]
+    assert log.messages()[:2] == ["monitoring", "round failed, will retry"]
     assert log.messages()[-1] == "monitoring ended"
     assert (count(lake, "a"), count(lake, "b")) == (1, 1)

@@ -42,7 +42,7 @@ def test_a_query_that_takes_too_long_ends(limited: Api) -> None:
 def test_a_query_that_gives_too_much_ends(limited: Api) -> None:
     status, kind, text = refusal(limited.call("POST", "/query", {"query": ENDLESS}))
     assert (status, kind) == (400, "stopped")
-    assert text.startswith("the query gives more than 1000 values")
+    assert text.startswith("the query returns more than 1000 values")
 
 
 def test_too_many_queries_of_one_caller_are_turned_away(limited: Api) -> None:

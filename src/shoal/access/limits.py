@@ -1,4 +1,4 @@
-"""Limits of what queries may take: each by itself, and how many of them run at a time."""
+"""Limits on queries: time, rows and memory of each, and how many run concurrently."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from shoal.model.values import Value
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one query may take; None is as much as it wants."""
+    """Limits of one query; None is no limit."""
 
     seconds: float | None = None
-    """From the question to the last value, whoever has to wait for whom."""
+    """From the request to the last value, time spent waiting for the reader included."""
     rows: int | None = None
-    """Values that come out."""
+    """Number of result values."""
     memory: int | None = None
-    """Bytes that engines hold for it. What sorts, groups and joins need beyond that goes to disk; the rest fails."""
+    """Bytes that engines use for it. Sorts, groups and joins that need more spill to disk; anything else fails."""
 
 
 def limited(limits: Limits, stop: Stop, ask: Callable[[], Results]) -> Results:
-    """The results of a question that is asked with this stop, within limits: beyond them, they end with Stopped."""
+    """Run a query within limits. `ask` starts it under `stop`; beyond a limit its results end with Stopped."""
     stop.memory = limits.memory
     timer = _timer(limits, stop)
     try:
@@ -41,25 +41,25 @@ def limited(limits: Limits, stop: Stop, ask: Callable[[], Results]) -> Results:
 
 def _timer(limits: Limits, stop: Stop) -> Timer:
     seconds = limits.seconds
-    made = Timer(seconds or 0, stop.stop, [Stopped(f"the query took longer than {seconds or 0:g}s ({REMEDY})")])
-    made.daemon = True
+    timer = Timer(seconds or 0, stop.stop, [Stopped(f"the query took longer than {seconds or 0:g}s ({REMEDY})")])
+    timer.daemon = True
     if seconds is not None:
-        made.start()
-    return made
+        timer.start()
+    return timer
 
 
 def _counted(values: Iterator[Value], limits: Limits, stop: Stop, timer: Timer) -> Iterator[Value]:
     try:
         for number, value in enumerate(stop.checked(values)):
             if number == limits.rows:
-                raise Stopped(f"the query gives more than {limits.rows} values ({REMEDY})")
+                raise Stopped(f"the query returns more than {limits.rows} values ({REMEDY})")
             yield value
     finally:
         timer.cancel()
 
 
 class Gate:
-    """Lets so many queries run at a time, in all and of one caller. Others wait a moment, and are then turned away."""
+    """Caps concurrent queries, in total and per caller. Others wait `patience` seconds, then fail with TooMany."""
 
     def __init__(self, at_once: int, per_caller: int, patience: float = 1.0) -> None:
         self._at_once, self._per_caller, self._patience = at_once, per_caller, patience
@@ -68,7 +68,7 @@ class Gate:
 
     @contextmanager
     def enter(self, caller: str) -> Iterator[None]:
-        """A place among those that run, for as long as this lasts. TooMany if none gets free."""
+        """Run a query while this context is open. TooMany if the limits are still reached after the wait."""
         with self._changed:
             until = time.monotonic() + self._patience
             while (full := self._why_full(caller)) is not None:
@@ -88,7 +88,7 @@ class Gate:
 
     def _why_full(self, caller: str) -> str | None:
         if self._running[caller] >= self._per_caller:
-            return f"{self._per_caller} queries of {caller} are running (wait for one of them, and try again)"
+            return f"{self._per_caller} queries of {caller} are running (wait for one to finish, then retry)"
         if self._running.total() >= self._at_once:
-            return f"{self._at_once} queries are running (try again later)"
+            return f"{self._at_once} queries are running (retry later)"
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from shoal.access.authors import default_author
+from shoal.access.records import default_author
 from shoal.errors import NotFound
 from shoal.ids import Id, to_text
 from shoal.lake.lake import Lake, LakeInfo

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shoal.access.authors import default_author
+from shoal.access.records import default_author
 from shoal.api.branch import FindDone
 from shoal.api.codecs import Reader
 from shoal.api.requests import Note, R, Request, body_of, params_of

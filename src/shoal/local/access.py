@@ -1,33 +1,35 @@
-"""Who may do what in a lake: grants and tokens, which are records in its pool `.access`.
+"""Grants and tokens of a lake, which are records in its pool `.access`.
 
-To grant is to load a record, to revoke is to delete it: the log of that pool tells who did it, and when.
+A grant is a record that is loaded, and revoking deletes it: the log of the pool shows who did it, and when.
 """
 
 from __future__ import annotations
 
 import random
-import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import RLock
 
-from shoal.access import tokens as token_secrets
-from shoal.access.authors import default_author
 from shoal.access.records import (
+    ACCESS,
     EVERYTHING,
     GrantRecord,
     Rights,
     TokenRecord,
     as_datetime,
+    default_author,
     fold,
     grant_value,
+    has_digest,
+    id_in_token,
+    is_reserved,
+    new_secret,
     require_subject,
     require_token_name,
     require_verb,
     token_value,
 )
-from shoal.access.reserved import ACCESS, is_reserved
 from shoal.api.access import VERBS, Grant, NewToken, Token
 from shoal.api.pool import Pool
 from shoal.api.transaction import Transaction
@@ -40,90 +42,88 @@ from shoal.local.lake import LocalLake
 from shoal.model.literals import quote
 
 FRESH = 1.0
-"""Seconds for which what was read is taken to be so still: for that long may a right outlive its end elsewhere."""
-LONGEST_SUBJECT = 255
+"""Seconds for which rights are cached. A right that another process revokes may last that much longer."""
 _TRIES = 50
 _MOST_OBJECTS = 64
-_TOKEN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 
 
 class LocalAccess:
-    """Access to a lake that is reached directly. Safe for threads; one for each lake is enough."""
+    """Grants and tokens of a lake in a store. Thread-safe; one per lake is enough."""
 
     def __init__(self, lake: LocalLake, fresh: float = FRESH) -> None:
         self._lake = lake
         self._fresh = fresh
         self._lock = RLock()
-        self._known: Rights | None = None
-        self._looked = 0.0
+        self._cached: Rights | None = None
+        self._cached_at = 0.0
 
-    # ---- what there is
+    # ---- reading
 
     def rights(self) -> Rights:
-        """All that was granted. Others' changes are seen within a second, own ones at once."""
+        """All grants and tokens. Changes by other processes show within a second, own ones at once."""
         with self._lock:
-            if self._known is None or time.monotonic() >= self._looked + self._fresh:
-                at = time.monotonic()
-                self._known = self._read(self._known)
-                self._looked = at
-            return self._known
+            if self._cached is None or time.monotonic() >= self._cached_at + self._fresh:
+                now = time.monotonic()
+                self._cached = self._read(self._cached)
+                self._cached_at = now
+            return self._cached
 
-    def _read(self, known: Rights | None) -> Rights:
+    def _read(self, cached: Rights | None) -> Rights:
         pool = self._find()
         if pool is None:
             return Rights()
         tip = pool.resolve()
-        if known is not None and (known.pool, known.tip) == (pool.id, tip):
-            return known
+        if cached is not None and (cached.pool, cached.tip) == (pool.id, tip):
+            return cached
         stored = self._lake.opened(pool.id)
         objects = stored.snapshot(stored.resolve(tip or "")).objects()
         return fold(pool.id, tip, scan_objects(stored, objects))
 
     def grants(self) -> list[Grant]:
         names = {EVERYTHING: EVERYTHING, **{to_text(c.id): c.name for c in self._lake.root.configs()}}
-        # The oldest of grants that are the same: only that one changed anything.
-        found = {(g.pool, g.subject, g.verb): g for g in sorted(self.rights().grants, key=lambda g: -g.ts)}
-        shown = [_grant(g, names[g.pool]) for g in found.values() if g.pool in names]
+        # Of equal grants show the oldest: only that one changed anything.
+        oldest = {(g.pool, g.subject, g.verb): g for g in sorted(self.rights().grants, key=lambda g: -g.ts)}
+        shown = [_grant(g, names[g.pool]) for g in oldest.values() if g.pool in names]
         return sorted(shown, key=lambda g: (g.pool, g.subject, VERBS.index(g.verb)))
 
     def tokens(self) -> list[Token]:
         return sorted(map(_token, self.rights().tokens), key=lambda token: token.name)
 
     def holder(self, secret: str) -> Token | None:
-        """The token that a secret proves to have, expired or not; None for one that is unknown or was revoked."""
-        kept = self.rights().by_id.get(token_secrets.id_in(secret))
-        is_proven = token_secrets.proves(secret, None if kept is None else kept.hash)
-        return _token(kept) if kept is not None and is_proven else None
+        """The token with this secret, expired or not; None if it is unknown or revoked."""
+        token = self.rights().by_id.get(id_in_token(secret))
+        is_valid = has_digest(secret, None if token is None else token.hash)
+        return _token(token) if token is not None and is_valid else None
 
     def pool_name(self, pool_id: str) -> str:
         """The name of a pool by its id."""
         return self._lake.pool(pool_id).name
 
-    def place(self, pool: str) -> tuple[str, str]:
-        """The id that grants keep for a pool that is given by its name or id, and its name; `*` is both for `*`."""
+    def scope(self, pool: str) -> tuple[str, str]:
+        """The id and the name of the pool that a grant is about, from its name or id; `*` has `*` for both."""
         if pool == EVERYTHING:
             return EVERYTHING, EVERYTHING
-        found = self._lake.pool(pool)
-        if is_reserved(found.name):
-            raise InvalidInput(f"{found.name}: it cannot be granted alone (whoever has admin on '*' may read it)")
-        return found.id, found.name
+        handle = self._lake.pool(pool)
+        if is_reserved(handle.name):
+            raise InvalidInput(f"{handle.name}: cannot be granted by itself (admin on '*' includes it)")
+        return handle.id, handle.name
 
     # ---- changes
 
     def grant(self, subject: str, pool: str, verb: str, by: str | None = None) -> Grant:
-        what, (place, name) = require_verb(verb), self.place(pool)
-        made = GrantRecord(require_subject(subject), place, what, by or default_author(), time.time_ns())
+        granted, (scope, name) = require_verb(verb), self.scope(pool)
+        grant = GrantRecord(require_subject(subject), scope, granted, by or default_author(), time.time_ns())
 
         def stage(tx: Transaction) -> None:
-            if not any(_same(each, made) for each in self._read(None).grants):
-                tx.load([grant_value(made)])
+            if not any(_same(other, grant) for other in self._read(None).grants):
+                tx.load([grant_value(grant)])
 
-        self._change(stage, made.by, f"grant {verb} on {name} to {subject}")
-        return _grant(made, name)
+        self._change(stage, grant.by, f"grant {verb} on {name} to {subject}")
+        return _grant(grant, name)
 
     def revoke(self, subject: str, pool: str, verb: str, by: str | None = None) -> None:
-        what, (place, name) = require_verb(verb), self.place(pool)
-        where = _all_of(kind="grant", subject=require_subject(subject), pool=place, verb=what)
+        revoked, (scope, name) = require_verb(verb), self.scope(pool)
+        where = _all_of(kind="grant", subject=require_subject(subject), pool=scope, verb=revoked)
 
         def stage(tx: Transaction) -> None:
             if not _has_match(tx, where):
@@ -135,18 +135,18 @@ class LocalAccess:
     def create_token(
         self, name: str, subject: str | None = None, expires: float | None = None, by: str | None = None
     ) -> NewToken:
-        secret, now = token_secrets.make(), time.time_ns()
+        secret, now = new_secret(), time.time_ns()
         until = None if expires is None else now + _lifetime(expires)
-        whose = require_subject(require_token_name(name) if subject is None else subject)
-        made = TokenRecord(require_token_name(name), secret.id, whose, secret.hash, until, by or default_author(), now)
+        user = require_subject(require_token_name(name) if subject is None else subject)
+        token = TokenRecord(require_token_name(name), secret.id, user, secret.hash, until, by or default_author(), now)
 
         def stage(tx: Transaction) -> None:
             if _has_match(tx, _all_of(kind="token", name=name)):
                 raise AlreadyExists(f"{name}: token already exists (revoke it with: shoal tokens revoke {name})")
-            tx.load([token_value(made)])
+            tx.load([token_value(token)])
 
-        self._change(stage, made.by, f"create token {name} for {whose}")
-        return NewToken(_token(made), secret.text)
+        self._change(stage, token.by, f"create token {name} for {user}")
+        return NewToken(_token(token), secret.text)
 
     def revoke_token(self, name: str, by: str | None = None) -> None:
         where = _all_of(kind="token", name=require_token_name(name))
@@ -159,31 +159,31 @@ class LocalAccess:
         self._change(stage, by or default_author(), f"revoke token {name}")
 
     def _change(self, stage: Callable[[Transaction], None], by: str, message: str) -> None:
-        """One commit, made again on what is there as long as others are first."""
+        """Commit what `stage` stages, with a retry on each conflict."""
         pool = self._find() or self._create()
         try:
-            for tried in range(1, _TRIES + 1):
+            for attempt in range(1, _TRIES + 1):
                 try:
                     with pool.transaction(isolation="serializable", author=by, message=message) as tx:
                         stage(tx)
                     break
                 except Conflict:
-                    if tried == _TRIES:
+                    if attempt == _TRIES:
                         raise
-                    time.sleep(random.uniform(0, 0.01 * tried))
+                    time.sleep(random.uniform(0, 0.01 * attempt))
         finally:
             with self._lock:
-                self._known = None
-        self._tidy(pool, by)
+                self._cached = None
+        self._compact(pool, by)
 
-    def _tidy(self, pool: Pool, by: str) -> None:
-        """Each change leaves a data object of its own: many are made one, so that reading them stays cheap."""
+    def _compact(self, pool: Pool, by: str) -> None:
+        """Each change adds a data object. Compact them when there are many, so that reading stays cheap."""
         ids = [o.id for o in pool.objects()]
         if len(ids) > _MOST_OBJECTS:
             try:
                 pool.compact(ids, author=by, engine="interp")
             except Conflict:
-                return  # whoever was first does it
+                return  # another process compacts them
 
     def _find(self) -> Pool | None:
         try:
@@ -193,22 +193,22 @@ class LocalAccess:
 
     def _create(self) -> Pool:
         config = PoolConfig(new(), ACCESS, parse_sort_key("subject"))
-        with suppress(AlreadyExists):  # another process may be first
+        with suppress(AlreadyExists):  # another process may have created it
             self._lake.root.create_pool(config)
         return self._lake.pool(ACCESS)
 
 
-# ---- what is asked for
+# ---- values
 
 
 def _lifetime(seconds: float) -> int:
     if not 0 < seconds <= 100 * 365 * 24 * 3600:
-        raise InvalidInput("a token is good for more than no time, and for at most a hundred years")
+        raise InvalidInput("the lifetime of a token must be positive and at most a hundred years")
     return int(seconds * 1e9)
 
 
 def _all_of(**fields: str) -> str:
-    """The filter for records with these texts."""
+    """A filter for records with these strings in these fields."""
     return " and ".join(f"{name} == {quote(text)}" for name, text in fields.items())
 
 
@@ -221,10 +221,10 @@ def _same(one: GrantRecord, other: GrantRecord) -> bool:
     return (one.subject, one.pool, one.verb) == (other.subject, other.pool, other.verb)
 
 
-def _grant(kept: GrantRecord, pool: str) -> Grant:
-    return Grant(kept.subject, pool, kept.pool, kept.verb, kept.by, as_datetime(kept.ts))
+def _grant(grant: GrantRecord, pool: str) -> Grant:
+    return Grant(grant.subject, pool, grant.pool, grant.verb, grant.by, as_datetime(grant.ts))
 
 
-def _token(kept: TokenRecord) -> Token:
-    expires = None if kept.expires is None else as_datetime(kept.expires)
-    return Token(kept.name, kept.subject, expires, kept.by, as_datetime(kept.ts))
+def _token(token: TokenRecord) -> Token:
+    expires = None if token.expires is None else as_datetime(token.expires)
+    return Token(token.name, token.subject, expires, token.by, as_datetime(token.ts))

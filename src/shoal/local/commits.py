@@ -1,4 +1,4 @@
-"""The verbs that put a commit onto a branch, but for loads: delete, compact, revert, merge, rebase."""
+"""The verbs that commit to a branch, except load: delete, compact, revert, cherry-pick, merge, rebase."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shoal.planner.predicates import parse_predicate
 
 @implements(Delete)
 def delete(lake: StoreExecutor, request: Delete) -> str:
-    """Remove data objects, or the records that a filter is true for."""
+    """Delete data objects, or the records that match a filter."""
     branch, note = request.branch, stored_note(request.note)
     if request.where is None:
         return _once(
@@ -31,7 +31,7 @@ def delete(lake: StoreExecutor, request: Delete) -> str:
 
 @implements(Compact)
 def compact(lake: StoreExecutor, request: Compact) -> str:
-    """Rewrite data objects as sorted ones without overlaps."""
+    """Merge data objects into sorted ones that do not overlap."""
     branch, note, by = request.branch, stored_note(request.note), choose_workers(request.engine)
     return _once(
         lake, request, lambda pool, op: rewriting.compact(pool, branch, object_ids(pool, request.ids), note, by, op)
@@ -47,7 +47,7 @@ def compact_runs(lake: StoreExecutor, request: CompactRuns) -> list[list[str]]:
 
 @implements(CompactAll)
 def compact_all(lake: StoreExecutor, request: CompactAll) -> Iterator[Compaction]:
-    """Compact what is worth it, each run by a commit of its own."""
+    """Compact every run of objects that is worth it, one commit per run."""
     pool = lake.writable(request.pool)
     base = pool.refs().branch(request.branch).commit
     note, by = stored_note(NO_NOTE), choose_workers(request.engine)
@@ -87,7 +87,7 @@ def cherry_pick(lake: StoreExecutor, request: CherryPick) -> str:
 
 @implements(Merge)
 def merge(lake: StoreExecutor, request: Merge) -> str:
-    """Bring the changes of another branch into this one."""
+    """Merge another branch into this one."""
     note = stored_note(request.note)
     return _once(lake, request, lambda pool, op: changes.merge(pool, request.child, request.branch, note, op))
 
@@ -103,13 +103,13 @@ CommitRequest = CherryPick | Compact | Delete | Merge | Revert
 
 
 def _once(lake: StoreExecutor, request: CommitRequest, act: Callable[[pools.Pool, Id | None], Id]) -> str:
-    """The commit that `act` makes, or that the same operation has made before."""
+    """The commit that `act` creates, or the one that the same operation created before."""
     pool, op = lake.writable(request.pool), operation(request.op)
     return to_text(pool.committer.once(op, request.branch, lambda: act(pool, op)))
 
 
 def object_ids(pool: pools.Pool, texts: Sequence[str]) -> list[Id]:
-    """The ids of objects; the id of a commit stands for those that it added."""
+    """Object ids; a commit id stands for the objects that the commit added."""
     out: list[Id] = []
     for text in texts:
         ident = parse(text)

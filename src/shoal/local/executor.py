@@ -1,11 +1,11 @@
-"""Carries requests out in a store. Each type of request has one implementation, in the modules of this package."""
+"""Executes requests on a store. Each request type has one implementation, in the modules of this package."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from shoal.access.authors import default_author
+from shoal.access.records import default_author
 from shoal.access.view import Pools
 from shoal.api.branch import Branch
 from shoal.api.lake import Lake
@@ -23,7 +23,7 @@ _IMPLEMENTATIONS: dict[type[Request[Any]], Callable[..., Any]] = {}
 
 
 def implements(request: type[Request[Any]]) -> Callable[[Act], Act]:
-    """Make a function the one that carries out a type of request: it is given the lake and the request."""
+    """Register a function of a lake and a request as the implementation of a request type."""
 
     def register(act: Act) -> Act:
         _IMPLEMENTATIONS[request] = act
@@ -33,16 +33,16 @@ def implements(request: type[Request[Any]]) -> Callable[[Act], Act]:
 
 
 def is_implemented(request: type[Request[Any]]) -> bool:
-    """Whether a module that implements a type of request has been loaded."""
+    """Whether the module that implements a request type has been loaded."""
     return request in _IMPLEMENTATIONS
 
 
 class StoreExecutor(Lake):
-    """Carries requests out in a store."""
+    """A lake in a store."""
 
     def __init__(self, root: Pools) -> None:
         self.root = root
-        """The lake in its store, or the part of it that a caller may see."""
+        """The lake in its store, or the view that a caller has of it."""
         self._pools: dict[str, pools.Pool] = {}
 
     @property
@@ -52,23 +52,23 @@ class StoreExecutor(Lake):
     def do(self, request: Request[R]) -> R:
         act = _IMPLEMENTATIONS.get(type(request))
         if act is None:
-            raise Unsupported(f"a lake in a store has no verb {type(request).__name__}")
+            raise Unsupported(f"a lake in a store does not implement {type(request).__name__}")
         result: R = act(self, request)
         return result
 
     def find(self, name: str) -> pools.Pool:
-        """A pool by its name or id, as the journal of the lake has it now."""
+        """A pool by its name or id, looked up in the journal of the lake."""
         return self.keep(self.root.pool(name))
 
     def keep(self, pool: pools.Pool) -> pools.Pool:
-        """Remember an open pool; the pool itself."""
+        """Cache an open pool; returns it."""
         if len(self._pools) >= _MOST_POOLS:
             self._pools.clear()
         self._pools[to_text(pool.config.id)] = pool
         return pool
 
     def opened(self, name: str) -> pools.Pool:
-        """A pool by its name or id; one that was opened before is not looked up again by its id."""
+        """A pool by its name or id, from the cache if it was opened before by this id."""
         return self._pools.get(name) or self.find(name)
 
     def writable(self, name: str, to_free: bool = False) -> pools.Pool:
@@ -78,7 +78,7 @@ class StoreExecutor(Lake):
 
 
 def whole(local: StoreExecutor) -> lake.Lake:
-    """All of a lake, of which nothing is hidden."""
+    """The lake in its store, without a view."""
     assert isinstance(local.root, lake.Lake)
     return local.root
 
@@ -89,11 +89,11 @@ def stored(handle: Branch) -> pools.Pool:
     return handle.lake.opened(handle.pool_id)
 
 
-# ---- from the types of requests to those of the lake
+# ---- from request types to those of the lake
 
 
 def operation(op: Op) -> Id | None:
-    """The id that the caller gave to an operation."""
+    """The operation id of a request."""
     text = op() if callable(op) else op
     return None if text is None else parse(text)
 
@@ -104,6 +104,6 @@ def text_of(ident: Id | None) -> str | None:
 
 
 def stored_note(note: Note) -> commits.Note:
-    """The note of a commit: the author is filled in, and Python objects become values."""
+    """The note of a commit, with a default author and Python objects converted to values."""
     author = default_author() if note.author is None else note.author
     return commits.Note(author, note.message, NULL if note.meta is None else from_python(note.meta))

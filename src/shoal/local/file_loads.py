@@ -1,4 +1,4 @@
-"""Files into data objects by tasks: large files in parts, small ones together."""
+"""Loads files by tasks: one task reads a split of a large file, or several small files."""
 
 from __future__ import annotations
 
@@ -17,58 +17,58 @@ from shoal.sources.inputs import STDIN, is_url
 from shoal.sources.reading import open_input, read_file_split
 
 SMALLEST, LARGEST = 16 << 20, 256 << 20
-"""Bytes of a part."""
+"""The bytes that one task reads."""
 
 
 @frozen
 class Portion:
-    """What a task loads: one part of a file, or some whole files."""
+    """The input of a task: one split of a file, or some whole files."""
 
     pool: Pool
     parts: tuple[tuple[str, Split], ...]
     options: ReadOptions
-    place: int = -1
-    """Of the file among those that are loaded, if it is one part of it: a file may be loaded twice."""
+    file_index: int = -1
+    """For one split of a file: the index of the file in the load, since a load may name a file twice."""
 
 
 @frozen
 class Loaded:
-    """What a task has loaded."""
+    """The output of a task."""
 
     objects: list[DataObject]
     unreadable: str | None = None
-    """Why a part of a file could not be read by itself."""
+    """The error if a split could not be read by itself."""
 
 
 def load_files(
     pool: Pool, paths: Sequence[str], format_name: str, options: ReadOptions, by: Workers
 ) -> list[DataObject]:
-    """The values of files as data objects that nobody sees yet. If that fails, none of them stay."""
+    """Write the values of files to objects without committing them. On failure, removes the objects."""
     portions = _portions(pool, paths, format_name, options, by.count)
-    made: list[DataObject] = []
+    written: list[DataObject] = []
     try:
-        again: set[int] = set()
+        retried: set[int] = set()
         by_file: dict[int, list[DataObject]] = {}
         for portion, loaded in zip(portions, by.run(load_portion, portions), strict=True):
-            by_file.setdefault(portion.place, []).extend(loaded.objects)
-            made.extend(loaded.objects)
+            by_file.setdefault(portion.file_index, []).extend(loaded.objects)
+            written.extend(loaded.objects)
             if loaded.unreadable is not None:
-                again.add(portion.place)
-        if again:
-            # A value lies across the edge of a part, or there is an error, of which the whole file tells the line.
-            whole = [Portion(pool, ((paths[place], Split(format_name)),), options) for place in sorted(again)]
-            remove(pool, [o for place in again for o in by_file[place]])
-            made = [o for place, objects in by_file.items() if place not in again for o in objects]
+                retried.add(portion.file_index)
+        if retried:
+            # A value crosses the boundary of a split, or the data is bad: reading the whole file gives the line number.
+            whole = [Portion(pool, ((paths[index], Split(format_name)),), options) for index in sorted(retried)]
+            remove(pool, [o for index in retried for o in by_file[index]])
+            written = [o for index, objects in by_file.items() if index not in retried for o in objects]
             for loaded in by.run(load_portion, whole):
-                made.extend(loaded.objects)
+                written.extend(loaded.objects)
     except BaseException:
-        remove(pool, made)
+        remove(pool, written)
         raise
-    return made
+    return written
 
 
 def load_portion(portion: Portion) -> list[Loaded]:
-    """What a task does."""
+    """Load one portion; runs in a task."""
     writer = portion.pool.writer()
     try:
         for path, part in portion.parts:
@@ -88,22 +88,22 @@ def load_portion(portion: Portion) -> list[Loaded]:
 def _portions(pool: Pool, paths: Sequence[str], format_name: str, options: ReadOptions, count: int) -> list[Portion]:
     sizes = {path: file_size(path) for path in paths}
     target = min(max(SMALLEST, sum(sizes.values()) // max(1, count)), LARGEST)
-    made: list[Portion] = []
+    portions: list[Portion] = []
     small: list[tuple[str, Split]] = []
-    held = 0
-    for place, path in enumerate(paths):
+    small_size = 0
+    for index, path in enumerate(paths):
         parts = _parts(path, format_name, options, target)
         if len(parts) > 1:
-            made.extend(Portion(pool, ((path, part),), options, place) for part in parts)
+            portions.extend(Portion(pool, ((path, part),), options, index) for part in parts)
             continue
-        if small and held + sizes[path] > target:
-            made.append(Portion(pool, tuple(small), options))
-            small, held = [], 0
+        if small and small_size + sizes[path] > target:
+            portions.append(Portion(pool, tuple(small), options))
+            small, small_size = [], 0
         small.append((path, parts[0]))
-        held += sizes[path]
+        small_size += sizes[path]
     if small:
-        made.append(Portion(pool, tuple(small), options))
-    return made
+        portions.append(Portion(pool, tuple(small), options))
+    return portions
 
 
 def _parts(path: str, format_name: str, options: ReadOptions, size: int) -> list[Split]:
@@ -117,7 +117,7 @@ def _parts(path: str, format_name: str, options: ReadOptions, size: int) -> list
 
 
 def file_size(path: str) -> int:
-    """Bytes of a file; what is not a file of this machine counts as none."""
+    """The size of a file in bytes; 0 for anything but a local file."""
     if path == STDIN or is_url(path):
         return 0
     try:
@@ -127,8 +127,8 @@ def file_size(path: str) -> int:
 
 
 def are_files(paths: object) -> bool:
-    """Whether something is a path, or a list of nothing but paths, that other processes can open as well."""
+    """Whether data is a path or a list of paths, all of which other processes can open."""
     listed = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     if not isinstance(listed, (list, tuple)) or not listed:
         return False
-    return all(isinstance(each, (str, os.PathLike)) and os.fspath(each) != STDIN for each in listed)
+    return all(isinstance(path, (str, os.PathLike)) and os.fspath(path) != STDIN for path in listed)

@@ -1,4 +1,4 @@
-"""The verbs that name commits and look at them: branches, tags, the log, data objects, differences."""
+"""The verbs on history: branches, tags, log, data objects, diff."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def create_tag(lake: StoreExecutor, request: CreateTag) -> RefInfo:
 
 
 def _ref_now(pool: Pool, name: str, commit: Id | None) -> RefInfo:
-    """A branch or tag that was created, now or by an earlier attempt; another writer may have dropped it since."""
+    """A branch or tag after its creation. If another writer has dropped it since, it is described from the request."""
     ref = pool.refs().named(name)
     return RefInfo(name, text_of(commit)) if ref is None else _ref_info(ref)
 
 
 def _named_commit(pool: Pool, commitish: str, op: Id | None) -> Id | None:
-    """The commit that gets a name. A repetition of what was done does not need it any more."""
+    """The commit to name; None if it is gone and this operation was done before."""
     try:
         return pool.resolve(commitish)
     except NotFound:
@@ -99,7 +99,7 @@ def resolve(lake: StoreExecutor, request: Resolve) -> str | None:
 
 @implements(FindDone)
 def find_done(lake: StoreExecutor, request: FindDone) -> str | None:
-    """The commit that an operation made on a branch."""
+    """The commit that an operation created on a branch."""
     after = None if request.after is None else int(request.after)
     return text_of(lake.opened(request.pool).committer.done(parse(request.id), request.branch, after))
 
@@ -131,9 +131,9 @@ def objects(lake: StoreExecutor, request: Objects) -> Iterator[ObjectInfo]:
 
 @implements(DiffObjects)
 def diff_objects(lake: StoreExecutor, request: DiffObjects) -> Diff:
-    """The data objects that one commitish has and another has not."""
+    """The data objects that differ between two commitishes."""
     if request.old is None or request.new is None:
-        raise InvalidInput("the parameters old and new have to name two commits")
+        raise InvalidInput("the parameters old and new are required (two commitishes)")
     pool = lake.opened(request.pool)
     patch = _patch(pool, request.old, request.new)
     return Diff(*(tuple(map(_object_info, _sorted(pool, side))) for side in (patch.adds, patch.deletes)))
@@ -141,7 +141,7 @@ def diff_objects(lake: StoreExecutor, request: DiffObjects) -> Diff:
 
 @implements(DiffValues)
 def diff_values(lake: StoreExecutor, request: DiffValues) -> Iterator[tuple[str, Value]]:
-    """The values that differ. Values on both sides, as after a compaction, cancel each other out."""
+    """The values that differ. Equal values on both sides, such as after a compaction, cancel out."""
     pool = lake.opened(request.pool)
     patch = _patch(pool, request.old, request.new)
     sides = [_marked(pool, "-", patch.deletes), _marked(pool, "+", patch.adds)]
@@ -165,19 +165,19 @@ def _sorted(pool: Pool, objects: Sequence[DataObject]) -> list[DataObject]:
 
 
 def _differences(items: Iterator[tuple[Any, str, Value]]) -> Iterator[tuple[str, Value]]:
-    """Of sorted values, those that are not as often on one side as on the other."""
+    """The sorted values whose counts differ between the two sides."""
     group: list[tuple[str, Value]] = []
     group_key: Any = None
     for key, mark, value in items:
         if group and group_key < key:
-            yield from _cancelled(group)
+            yield from _cancel_out(group)
             group = []
         group_key = key
         group.append((mark, value))
-    yield from _cancelled(group)
+    yield from _cancel_out(group)
 
 
-def _cancelled(group: list[tuple[str, Value]]) -> Iterator[tuple[str, Value]]:
+def _cancel_out(group: list[tuple[str, Value]]) -> Iterator[tuple[str, Value]]:
     counts: dict[Value, int] = {}
     for mark, value in group:
         counts[value] = counts.get(value, 0) + (1 if mark == "+" else -1)

@@ -1,4 +1,4 @@
-"""Lakes in stores that this process reaches, by their URI. Modules that implement verbs load when they are needed."""
+"""Opens lakes in stores by URI. The modules that implement verbs are loaded on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads: from what callers give, be it files, frames or values, to data objects and one commit."""
+"""Loads: writes files, frames or values to data objects and commits them."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def load(lake: StoreExecutor, request: Load) -> str:
 def write_data(
     pool: Pool, data: Any, format_name: str, engine: str | None, options: ReadOptions, watch: Watch | None = None
 ) -> list[DataObject]:
-    """Data as objects that nobody sees yet, written by Spark tasks where the engine or the size says so."""
+    """Write data to objects without committing them. Spark tasks do it if the engine or the size asks for that."""
     if is_frame(data):
         return _load_frame(pool, data)
     if not (are_files(data) and wants_spark(engine, sum(map(file_size, _paths(data))))):
         if engine == "spark":
-            raise InvalidInput("Spark loads files and DataFrames (leave the engine out for anything else)")
+            raise InvalidInput("Spark loads only files and DataFrames (omit the engine for anything else)")
         return pool.writer().write_all(read_input_pieces(data, format_name, options, watch))
     # A task may have another working directory.
     paths = [path if is_url(path) else os.path.abspath(checked_path(path)) for path in _paths(data)]
@@ -64,10 +64,10 @@ def _paths(data: Any) -> list[str]:
 
 
 def _load_frame(pool: Pool, frame: Any) -> list[DataObject]:
-    """The rows of a Spark DataFrame as data objects that nobody sees yet. If that fails, none of them stay."""
+    """Write the rows of a Spark DataFrame to objects without committing them. On failure, removes the objects."""
     return gathered(pool, jobs.run_over(frame, write_rows, pool))
 
 
 def write_rows(pool: Pool, batches: Iterator[Any]) -> list[list[DataObject]]:
-    """Runs in a task: writes the rows that the task has."""
+    """Write the rows of one Spark task; runs in the task."""
     return [pool.writer().write_all(piece for batch in batches for piece in arrow_reader.batches(batch))]

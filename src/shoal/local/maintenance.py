@@ -1,4 +1,4 @@
-"""The verbs that remove data for good: vacuum, vacate, purge."""
+"""The verbs that delete data for good: vacuum, vacate, purge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shoal.storage.store import sweep
 
 @implements(VacuumPool)
 def vacuum_pool(lake: StoreExecutor, request: VacuumPool) -> Vacuumed:
-    """Remove what nothing reaches."""
+    """Delete the unreachable objects of a pool."""
     pool = lake.writable(request.pool, to_free=True)
     seconds = _grace(request.grace)
     garbage = vacuum.find_garbage(pool, seconds) if request.dry_run else vacuum.collect(pool, seconds)
@@ -24,7 +24,7 @@ def vacuum_pool(lake: StoreExecutor, request: VacuumPool) -> Vacuumed:
 
 @implements(VacuumLake)
 def vacuum_lake(lake: StoreExecutor, request: VacuumLake) -> Vacuumed:
-    """Vacuum all pools, and remove what crashes left outside of them."""
+    """Vacuum all pools, and delete leftovers of crashes outside of them."""
     seconds = _grace(request.grace)
     pools = [
         vacuum_pool(lake, VacuumPool(to_text(config.id), seconds, request.dry_run)) for config in lake.root.configs()
@@ -33,8 +33,8 @@ def vacuum_lake(lake: StoreExecutor, request: VacuumLake) -> Vacuumed:
     if not request.dry_run:
         lake.root.remove(leftovers)
         sweep(lake.root.store, seconds)
-    size = sum(each.size for each in pools) + sum(listed.size for listed in leftovers)
-    return Vacuumed(sum(each.objects for each in pools), size)
+    size = sum(vacuumed.size for vacuumed in pools) + sum(listed.size for listed in leftovers)
+    return Vacuumed(sum(vacuumed.objects for vacuumed in pools), size)
 
 
 def _grace(seconds: float | None) -> float:
@@ -43,13 +43,13 @@ def _grace(seconds: float | None) -> float:
 
 @implements(Vacate)
 def vacate(lake: StoreExecutor, request: Vacate) -> None:
-    """Let history begin with a commit."""
+    """Cut off the history before a commit."""
     pool = lake.writable(request.pool)
     vacuum.vacate(pool, require_commit(pool, request.commit))
 
 
 @implements(Purge)
 def purge(lake: StoreExecutor, request: Purge) -> list[str]:
-    """Remove data objects from all of history."""
+    """Remove data objects from all history."""
     pool = lake.writable(request.pool, to_free=True)
     return [to_text(ident) for ident in vacuum.purge(pool, [parse(text) for text in request.ids])]

@@ -1,6 +1,6 @@
-"""Looking after a lake: what a policy names is compacted, once or again and again until told to stop.
+"""Compacts pools by a policy, once or at intervals.
 
-What a compaction makes is not chosen again, so that a lake that nobody writes to comes to rest.
+A compaction does not choose the objects that an earlier one wrote, so that an idle lake comes to rest.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from shoal.errors import InvalidInput, ShoalError
 from shoal.model.literals import parse_duration
 
 DEFAULT_INTERVAL = 60.0
-"""Seconds between two rounds."""
+"""Seconds between rounds."""
 _MAIN = "main"
 Level = Literal["debug", "info", "warn", "error"]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolPolicy:
-    """A pool to look after, by its name or id, and which of its branches."""
+    """A pool to manage, by name or id, and the branch."""
 
     pool: str
     branch: str = _MAIN
@@ -30,31 +30,31 @@ class PoolPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What to look after; without any pools named it is the branch main of all of them."""
+    """What to manage. Without pools, it is the branch main of every pool."""
 
     pools: tuple[PoolPolicy, ...] = ()
     interval: float = DEFAULT_INTERVAL
     engine: str | None = None
-    """Where the work is done; None is the engine of the environment, or whichever is faster."""
+    """The engine; None is that of the environment, or else the faster one."""
 
 
 class Log(Protocol):
-    """Takes what happens."""
+    """Writes log entries."""
 
     def __call__(self, level: Level, message: str, **fields: str | int) -> None:
-        """One line."""
+        """Write one entry."""
 
 
 # ---- policies
 
 
 def parse_policy(data: Any) -> Policy:
-    """The policy in the plain data of a YAML or JSON file: `interval`, `engine`; `pools` with `pool` and `branch`."""
+    """Parse the data of a YAML or JSON file: `interval`, `engine`, and `pools` with `pool` and `branch`."""
     if data is None:
         return Policy()
     fields = _fields(data, "the policy", {"interval": str, "engine": str, "vectors": bool, "pools": list})
     pools = tuple(_parse_pool(item) for item in fields.get("pools") or ())
-    names = [each.pool for each in pools]
+    names = [policy.pool for policy in pools]
     for name in names:
         if names.count(name) > 1:
             raise InvalidInput(f"the policy names pool {name!r} twice")
@@ -68,21 +68,21 @@ def _parse_pool(data: Any) -> PoolPolicy:
     return PoolPolicy(fields["pool"], fields.get("branch") or _MAIN)
 
 
-def _fields(data: Any, what: str, known: Mapping[str, type]) -> dict[str, Any]:
+def _fields(data: Any, what: str, types: Mapping[str, type]) -> dict[str, Any]:
     if not isinstance(data, dict):
-        raise InvalidInput(f"{what} is no map of fields (one of: {', '.join(known)})")
+        raise InvalidInput(f"{what} is not a map of fields (one of: {', '.join(types)})")
     for name, value in data.items():
-        if name not in known:
-            raise InvalidInput(f"{what} has an unknown field {name!r} (one of: {', '.join(known)})")
-        if value is not None and not isinstance(value, known[name]):
-            raise InvalidInput(f"{what} has a wrong value in its field {name!r}: {value!r}")
+        if name not in types:
+            raise InvalidInput(f"{what} has an unknown field {name!r} (one of: {', '.join(types)})")
+        if value is not None and not isinstance(value, types[name]):
+            raise InvalidInput(f"{what} has an invalid value in its field {name!r}: {value!r}")
     return data
 
 
 def _parse_interval(text: str | None) -> float:
     seconds = DEFAULT_INTERVAL if text is None else parse_duration(text) / 1e9
     if seconds <= 0:
-        raise InvalidInput(f"the interval of the policy has to be positive, not {text} (such as 5m)")
+        raise InvalidInput(f"the interval of the policy must be positive, not {text} (such as 5m)")
     return seconds
 
 
@@ -90,8 +90,8 @@ def _parse_interval(text: str | None) -> float:
 
 
 def manage(lake: Lake, policy: Policy, log: Log, is_over: Callable[[], bool] = lambda: False) -> None:
-    """One round. A pool that fails does not keep the others from their turn; the first failure is raised at the end."""
-    pools = [(lake.pool(each.pool), each.branch) for each in _chosen(lake, policy)]
+    """Run one round over all pools. A failure does not stop the round; the first one is raised at the end."""
+    pools = [(lake.pool(entry.pool), entry.branch) for entry in _pool_policies(lake, policy)]
     failures: list[ShoalError] = []
     for pool, branch in pools:
         try:
@@ -104,33 +104,33 @@ def manage(lake: Lake, policy: Policy, log: Log, is_over: Callable[[], bool] = l
 
 
 def monitor(lake: Lake, policy: Policy, log: Log, wait: Callable[[float], bool]) -> None:
-    """Round after round, until `wait`, which is given the seconds between two, says that it is over."""
+    """Run rounds until `wait`, which is called with the interval in seconds, returns True."""
     log("info", "monitoring", interval=f"{policy.interval:g}s")
     while True:
         try:
             manage(lake, policy, log, lambda: wait(0.0))
         except ShoalError as e:
-            log("error", "round failed and will be repeated", error=str(e))
+            log("error", "round failed, will retry", error=str(e))
         if wait(policy.interval):
             log("info", "monitoring ended")
             return
 
 
-def _chosen(lake: Lake, policy: Policy) -> tuple[PoolPolicy, ...]:
+def _pool_policies(lake: Lake, policy: Policy) -> tuple[PoolPolicy, ...]:
     return policy.pools or tuple(PoolPolicy(pool.id) for pool in lake.pools())
 
 
 def _compact(pool: Pool, branch: str, engine: str | None, log: Log, is_over: Callable[[], bool]) -> None:
-    place = {"name": pool.name, "id": pool.id, "branch": branch}
-    log("info", "updating pool", **place)
-    found = compacted = 0
+    labels = {"name": pool.name, "id": pool.id, "branch": branch}
+    log("info", "updating pool", **labels)
+    runs = compacted = 0
     for done in () if is_over() else pool.branch(branch).compact_all(engine=engine):
         if done.commit is None:
-            log("warn", "left for the next round", **place, error=done.error)
+            log("warn", "left for the next round", **labels, error=done.error)
         else:
-            found += 1
+            runs += 1
             compacted += done.objects
-            log("debug", "compacted", **place, commit=done.commit, objects_compacted=done.objects)
+            log("debug", "compacted", **labels, commit=done.commit, objects_compacted=done.objects)
         if is_over():
             break
-    log("info", "compaction completed", **place, runs_found=found, objects_compacted=compacted)
+    log("info", "compaction completed", **labels, runs_found=runs, objects_compacted=compacted)

@@ -1,10 +1,10 @@
-"""The verbs that concern the lake as a whole: its status, and which pools it has."""
+"""The verbs on the lake as a whole: its status and its pools."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
-from shoal.access.reserved import require_unreserved, shown_pools
+from shoal.access.records import require_unreserved, shown_pools
 from shoal.api.infos import LakeStatus, PoolInfo
 from shoal.api.lake import CreatePool, DropPool, GetPool, GetStatus, ListPools, RenamePool
 from shoal.errors import InvalidInput, NotFound
@@ -16,16 +16,16 @@ from shoal.local.executor import StoreExecutor, implements, operation
 
 @implements(GetStatus)
 def status(lake: StoreExecutor, request: GetStatus) -> LakeStatus:
-    """Where the lake is and which format it has."""
+    """Location and format of the lake."""
     info = lake.root.info
-    pools = len(shown_pools(lake.root))
+    pools = len(shown_pools(lake.root.configs()))
     return LakeStatus(lake.uri, to_text(info.id), info.version, tuple(sorted(info.features)), pools)
 
 
 @implements(ListPools)
 def list_pools(lake: StoreExecutor, request: ListPools) -> list[PoolInfo]:
     """All pools, by name."""
-    return [pool_info(config) for config in shown_pools(lake.root)]
+    return [pool_info(config) for config in shown_pools(lake.root.configs())]
 
 
 @implements(GetPool)
@@ -44,21 +44,21 @@ def create_pool(lake: StoreExecutor, request: CreatePool) -> PoolInfo:
 
 @implements(RenamePool)
 def rename_pool(lake: StoreExecutor, request: RenamePool) -> PoolInfo:
-    """Give a pool another name."""
+    """Rename a pool."""
     require_unreserved(request.name)
-    with suppress(NotFound):  # a repetition: it has its new name already
+    with suppress(NotFound):  # a retry: the pool has its new name already
         require_unreserved(lake.find(request.pool).config.name)
     return pool_info(lake.root.rename_pool(request.pool, request.name, operation(request.op)))
 
 
 @implements(DropPool)
 def drop_pool(lake: StoreExecutor, request: DropPool) -> PoolInfo:
-    """Remove a pool with all that is in it."""
+    """Delete a pool and everything in it."""
     return pool_info(lake.root.drop_pool(request.pool, operation(request.op)))
 
 
 def new_config(request: CreatePool) -> PoolConfig:
-    """The configuration of a new pool; InvalidInput if it makes no sense."""
+    """The configuration of a new pool; InvalidInput if it is not valid."""
     size, stride = request.object_size, request.seek_stride
     config = PoolConfig(
         new(),
@@ -71,7 +71,7 @@ def new_config(request: CreatePool) -> PoolConfig:
 
 
 def pool_info(config: PoolConfig) -> PoolInfo:
-    """A configuration as results have it."""
+    """A pool configuration as a result type."""
     key = config.key
     return PoolInfo(
         config.name, to_text(config.id), key.paths, key.order, config.object_size, config.seek_stride, config.ts

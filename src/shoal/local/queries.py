@@ -1,4 +1,4 @@
-"""The verbs that read: queries, SQL, and what is known about a query before it runs."""
+"""The verbs that read: query, sql, explain and describe."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def run_sql(lake: StoreExecutor, request: Sql) -> Results:
 
 @implements(Describe)
 def describe_query(lake: StoreExecutor, request: Describe) -> Description:
-    """Where results come from, and how they are arranged."""
+    """The pools that a query reads, and how its results are arranged."""
     return describe(lake.root, Question(request.program, _head(request.head)))
 
 
 @implements(Explain)
 def explain_query(lake: StoreExecutor, request: Explain) -> list[ScanPlan]:
-    """What would be read of each pool, and which engine would do what."""
+    """How a query would read each pool, and which engine would run it."""
     question = Question(request.program, _head(request.head), request.includes, engine=request.engine)
     return [
         ScanPlan(

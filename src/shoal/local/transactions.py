@@ -1,4 +1,4 @@
-"""Transactions on a lake that is reached directly."""
+"""Transactions on a lake in a store."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def begin(lake: StoreExecutor, request: Begin) -> LocalTransaction:
 
 
 class LocalTransaction(Transaction):
-    """A session on a branch, with what it takes to write."""
+    """A session on a branch, with the pool to write to."""
 
     def __init__(self, lake: Pools, pool: Pool, session: Session) -> None:
         self._lake = lake
         self._pool = pool
         self.session = session
         self.is_done = False
-        self._seen: tuple[Patch, Id | None] | None = None
-        self._turn = Lock()
-        """A query that is being read notes what it reads, while something else may be staged."""
+        self._view_cache: tuple[Patch, Id | None] | None = None
+        self._lock = Lock()
+        """Guards the session: a query in progress records the ranges it reads while changes are staged."""
         self._steps: set[str] = set()
-        """The operations that were staged: a repetition stages nothing."""
+        """The ids of the operations that were staged; a retry stages nothing."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._lake.store.uri, to_text(self._pool.config.id), self.session)
@@ -91,7 +91,7 @@ class LocalTransaction(Transaction):
         self._step(op, rewriting.without(self._pool, view, predicate))
 
     def _step(self, op: Op, patch: Patch) -> None:
-        """Stage changes, unless this operation has staged them before."""
+        """Stage changes, unless this operation has staged them already."""
         ident = op() if callable(op) else op
         if ident in self._steps:
             return
@@ -106,11 +106,11 @@ class LocalTransaction(Transaction):
         return ask(self._lake, Question(program, head, views=views, on_read=self._on_read))
 
     def take_over(self, *others: Self) -> None:
-        with self._turn:
+        with self._lock:
             self.session = sessions.take_over(self.session, [other.session for other in others])
 
     def end(self, note: Note = NO_NOTE, *, if_changed: bool = False) -> str | None:
-        self._require_undone()
+        self._require_active()
         if if_changed and self.is_empty:
             self.abandon()
             return None
@@ -120,7 +120,7 @@ class LocalTransaction(Transaction):
         return to_text(commit)
 
     def abandon(self) -> None:
-        self._require_undone()
+        self._require_active()
         self.is_done = True
         self.session = sessions.emptied(self.session)
 
@@ -129,25 +129,25 @@ class LocalTransaction(Transaction):
         """Whether nothing is staged."""
         return self.session.staged == NOTHING
 
-    def _require_undone(self) -> None:
+    def _require_active(self) -> None:
         if self.is_done:
             raise InvalidInput(f"transaction {self.id} has ended (begin a new one)")
 
     def _stage(self, patch: Patch) -> None:
-        self._require_undone()
-        with self._turn:
+        self._require_active()
+        with self._lock:
             self.session = sessions.stage(self.session, patch)
 
     def _view(self) -> Id | None:
-        """A commit with what the transaction sees; made anew only after a change."""
-        if self._seen is None or self._seen[0] != self.session.staged:
-            self._seen = self.session.staged, sessions.view(self._pool, self.session)
-        return self._seen[1]
+        """A commit with the state that the transaction sees, cached until the next change."""
+        if self._view_cache is None or self._view_cache[0] != self.session.staged:
+            self._view_cache = self.session.staged, sessions.view(self._pool, self.session)
+        return self._view_cache[1]
 
-    def _on_read(self, pool: Id, wanted: KeyRange) -> None:
+    def _on_read(self, pool: Id, keys: KeyRange) -> None:
         if pool == self._pool.config.id:
-            with self._turn:
-                self.session = sessions.note_read(self.session, wanted)
+            with self._lock:
+                self.session = sessions.note_read(self.session, keys)
 
 
 def _restore(uri: str, pool: str, session: Session) -> LocalTransaction:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from shoal.access.reserved import shown_pools
+from shoal.access.records import shown_pools
 from shoal.access.view import Pools
 from shoal.ids import Id, to_text
 from shoal.lake import branches
@@ -42,7 +42,7 @@ class LakeCatalog:
         """Where the journals stood before they were asked: of the lake, and of pools by their ids."""
 
     def pools(self) -> Sequence[PoolInfo]:
-        return [_info(config) for config in shown_pools(self._lake)]
+        return [_info(config) for config in shown_pools(self._lake.configs())]
 
     def pool(self, name: str) -> PoolInfo:
         return _info(self._lake.pool(name).config)
@@ -81,11 +81,11 @@ CommitMeta = Callable[[Pool, Id | None, KeyRange], Iterator[Value]]
 
 
 def _pools(lake: Pools) -> Iterator[Value]:
-    return map(show_config, shown_pools(lake))
+    return map(show_config, shown_pools(lake.configs()))
 
 
 def _all_branches(lake: Pools) -> Iterator[Value]:
-    for config in shown_pools(lake):
+    for config in shown_pools(lake.configs()):
         yield from _branches(lake.pool(config.name))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from shoal.access.tokens import is_token
+from shoal.access.records import is_token
 from shoal.errors import Unauthenticated
 from shoal.local.access import LocalAccess
 from shoal.service.auth.identity import ANYONE, Identity

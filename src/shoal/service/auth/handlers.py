@@ -74,7 +74,7 @@ def revoke_token(access: Access, identity: Identity, name: str) -> None:
 
 def _require_admin(access: Access, identity: Identity, pool: str) -> str:
     """The id of a pool that somebody is an admin of, or `*`: what is granted is what was looked at, come what may."""
-    pool_id, _ = access.store.place(pool)
+    pool_id, _ = access.store.scope(pool)
     access.require(identity, _pool_id(pool_id), "admin", asked=pool)
     return pool_id
 
