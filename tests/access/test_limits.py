@@ -73,7 +73,9 @@ def test_a_query_gives_no_more_values_than_it_may(lake: LocalLake, engine: str) 
     assert len(asked(lake, "from p | head 5", engine, Limits(rows=5))) == 5
     with pytest.raises(Stopped) as caught:
         asked(lake, "from p", engine, Limits(rows=5))
-    assert str(caught.value) == "the query returns more than 5 values (limit of the service; narrow it, or ask for less)"
+    assert (
+        str(caught.value) == "the query returns more than 5 values (limit of the service; narrow it, or ask for less)"
+    )
 
 
 SPILLING = [

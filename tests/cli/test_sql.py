@@ -55,5 +55,5 @@ def test_what_is_wrong_is_one_line(argv: list[str], message: str, logs: Shell) -
 
 def test_help_tells_what_tables_there_are(bare: Shell) -> None:
     text = bare.run("sql", "-help")
-    assert '"logs@main" is one at a branch, a tag, a commit or a time' in text
+    assert '"logs@v1" is the pool at a branch, tag, commit or time' in text
     assert "-engine" in text

@@ -23,8 +23,7 @@ from shoal.model.fields import get_data, get_id, get_or, id_value, time_value, u
 from shoal.model.node import frozen
 from shoal.model.values import Value, record, string
 from shoal.storage.cache import CachedStore
-from shoal.storage.probe import check_creates
-from shoal.storage.store import Listed, ObjectStore
+from shoal.storage.store import Listed, ObjectStore, check_creates
 from shoal.storage.uris import open_store
 
 MAGIC = "SHOAL LAKE"

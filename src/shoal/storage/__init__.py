@@ -1,1 +1,1 @@
-"""The object store seam: where a lake's objects lie."""
+"""Object stores: memory, local directories and clouds, behind one protocol."""

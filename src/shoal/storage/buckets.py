@@ -1,6 +1,6 @@
-"""Buckets of S3, Google Cloud and Azure: settings from the environment alone, and errors in our words.
+"""Opens buckets of S3, Google Cloud and Azure with settings from the environment, and translates errors.
 
-Without keys nothing is sent: the library would go and ask the metadata service of a cloud for some.
+Without credentials no request is sent: the library would ask the metadata service of a cloud for some.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # the library has these for type checkers only
 Bucket = S3Store | GCSStore | AzureStore
 
 _ENDPOINT = re.compile(r"https?://[\w.:\[\]-]+(/[\w./%~-]*)?", re.ASCII)
-"""What is no URL makes the library panic."""
+"""Endpoints that the library accepts: it panics on anything that is not a URL."""
 _STATUS = re.compile(r"status code: (\d{3}) ([^:\n]*)")
 _CUT_OFF = re.compile(r"\bkind: (?:Interrupted|Timeout)\b")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
@@ -37,25 +37,25 @@ _CAUSES = (
     ("IncompleteMessage", "connection lost"),
     ("UnexpectedEof", "connection lost"),
 )
-"""The library tells the cause only in its long text."""
+"""Causes of errors, which the library reports only in a long text."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """What the environment says about one cloud."""
+    """The environment variables of one cloud."""
 
     endpoints: tuple[str, ...]
-    """The first of these that is set."""
+    """Variables with the endpoint; the first that is set counts."""
     public: str
-    """Set to true, requests are not signed."""
+    """The variable that turns off signing."""
     keys: tuple[tuple[str, ...], ...]
-    """Ways to give credentials: all variables of one way have to be set."""
+    """Alternative sets of variables with credentials; one set must be complete."""
     advice: str
 
 
 _SERVICES = {
     "s3": _Service(
-        # the one in the middle is what the Zed tools look at
+        # the second one is what the Zed tools use
         ("AWS_ENDPOINT_URL_S3", "AWS_S3_ENDPOINT", "AWS_ENDPOINT_URL"),
         "AWS_SKIP_SIGNATURE",
         (("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),),
@@ -93,7 +93,7 @@ _SERVICES = {
 
 
 def open_bucket(scheme: str, bucket: str, where: str, client: ClientConfig, retry: RetryConfig) -> Bucket:
-    """A handle to a bucket, which errors call `where`. Nothing is sent yet, not even to see if it is there."""
+    """Open a bucket; errors name it `where`. No request is sent, so a missing bucket is not noticed yet."""
     service = _SERVICES[scheme]
     endpoint = next((os.environ[name] for name in service.endpoints if os.environ.get(name)), None)
     is_public = os.environ.get(service.public, "").lower() in ("true", "1")
@@ -104,8 +104,8 @@ def open_bucket(scheme: str, bucket: str, where: str, client: ClientConfig, retr
             case "s3":
                 config: S3Config = {
                     "skip_signature": is_public,
-                    "conditional_put": "etag",  # whatever AWS_CONDITIONAL_PUT says: creates are nothing without it
-                    "disable_bulk_delete": True,  # the bulk call is made even for one object, and many stores lack it
+                    "conditional_put": "etag",  # regardless of AWS_CONDITIONAL_PUT: creates depend on it
+                    "disable_bulk_delete": True,  # used even for one object, and many stores lack it
                 }
                 if endpoint is not None:
                     config["endpoint"] = endpoint
@@ -119,17 +119,17 @@ def open_bucket(scheme: str, bucket: str, where: str, client: ClientConfig, retr
 def _check_settings(service: _Service, endpoint: str | None, is_public: bool, where: str) -> None:
     if endpoint is not None and not _ENDPOINT.fullmatch(endpoint):
         raise InvalidInput(f"{where}: the endpoint {endpoint!r} is not an http or https URL")
-    if not is_public and not any(all(os.environ.get(name) for name in way) for way in service.keys):
+    if not is_public and not any(all(os.environ.get(name) for name in variables) for variables in service.keys):
         raise InvalidInput(f"{where}: no credentials ({service.advice})")
 
 
 @contextmanager
 def naming(where: str, missing: str = "no such object") -> Iterator[None]:
-    """Errors of the library in our words, one line with the place in front."""
+    """Translate errors of the library to ours: one line that begins with `where`."""
     try:
         yield
     except FileNotFoundError as e:
-        # a bucket that is not there must not look like one that is empty
+        # a missing bucket must not look like an empty one
         if any(sign in str(e) for sign in _NO_BUCKET):
             raise StorageFailure(f"{where}: {_problem(str(e))}") from None
         raise NotFound(f"{where}: {missing}") from None
@@ -139,40 +139,40 @@ def naming(where: str, missing: str = "no such object") -> Iterator[None]:
         raise InvalidInput(f"{where}: {_first_line(str(e))}") from None
 
 
-_first_user: int | None = None
+_user_process: int | None = None
 
 
 def check_process(where: str) -> None:
-    """To be called before each request. The library's threads do not survive a fork: it would wait for ever."""
-    global _first_user
-    if _first_user is None:
-        _first_user = os.getpid()
-    elif _first_user != os.getpid():
+    """Refuse requests in a forked process. The library's threads do not survive a fork: it would hang."""
+    global _user_process
+    if _user_process is None:
+        _user_process = os.getpid()
+    elif _user_process != os.getpid():
         raise Unsupported(
             f"{where}: this process was forked from one that had used a cloud (start processes with spawn instead)"
         )
 
 
 def status_of(error: BaseError) -> int | None:
-    """The HTTP status that an error was made of, if an answer came."""
-    found = _STATUS.search(str(error))
-    return int(found[1]) if found else None
+    """The HTTP status in an error; None if there was no response."""
+    match = _STATUS.search(str(error))
+    return int(match[1]) if match else None
 
 
 def is_cut_off(error: BaseError) -> bool:
-    """Whether the connection was lost or timed out, so that another try may do better."""
+    """Whether the connection was lost or timed out, so that a retry may succeed."""
     return _CUT_OFF.search(str(error)) is not None
 
 
 def _problem(text: str) -> str:
-    """What happened, without the URL of the request: that can carry a signature."""
+    """The cause of an error, without the URL of the request, which may contain a signature."""
     if any(sign in text for sign in _NO_BUCKET):
         return "no such bucket (create it first)"
-    if found := _STATUS.search(text):
-        if found[1] in ("401", "403"):
+    if match := _STATUS.search(text):
+        if match[1] in ("401", "403"):
             return "permission denied"
         code = _CODE.search(text)
-        return f"{found[2].strip().lower()} ({found[1]})" + (f": {code[1]}" if code else "")
+        return f"{match[2].strip().lower()} ({match[1]})" + (f": {code[1]}" if code else "")
     return next((cause for sign, cause in _CAUSES if sign in text), _first_line(text))
 
 

@@ -1,7 +1,7 @@
-"""Objects in S3, Google Cloud Storage and Azure. Creates go by a handle of their own that never tries again.
+"""Objects in S3, Google Cloud Storage and Azure. Creates use their own handle, which never retries.
 
-With retries a create that landed and whose answer got lost is sent once more and turned down by its own
-object: it would come back as lost. Without them every answer is about the one request that was sent.
+If the response to a create that landed is lost, a retry would collide with the object that the create wrote, and
+report it as lost. Without retries every response is about the one request that was sent.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:  # the library has these for type checkers only
 T = TypeVar("T")
 
 _PART = 16 << 20
-"""A larger object is put in parts, so that each has the time of a request for itself. It appears when all are there."""
+"""A larger object is uploaded in parts, each with its own timeout. It appears when all parts are there."""
 _PARTS_AT_ONCE = 4
 _PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long to wait, in seconds.
+    """Timeouts in seconds.
 
-    `silence` is how long a server may say nothing, and how long sending one request may take; `deadline` is when
-    a call that keeps failing gives up. Bytes that keep coming may take as long again.
+    `silence` limits the time without a byte from the server, and the time to send one request. `deadline` is when a
+    call that keeps failing gives up; a response that keeps arriving may take as long again.
     """
 
     silence: float = 30.0
@@ -48,12 +48,12 @@ class Timeouts:
     longest_pause: float = 5.0
 
     @property
-    def last_try(self) -> float:
-        """When to try for the last time: what is left is for that try to fail."""
+    def last_attempt(self) -> float:
+        """When to start the last attempt, so that it can fail before the deadline."""
         return max(self.deadline - self.silence - self.longest_pause, 0)
 
     def client(self) -> ClientConfig:
-        """For the library."""
+        """Client options of the library."""
         silence = timedelta(seconds=self.silence)
         return {
             "connect_timeout": silence,
@@ -62,10 +62,10 @@ class Timeouts:
         }
 
     def retry(self) -> RetryConfig:
-        """For the library."""
+        """Retry options of the library."""
         return {
             "max_retries": 1_000_000,
-            "retry_timeout": timedelta(seconds=self.last_try),
+            "retry_timeout": timedelta(seconds=self.last_attempt),
             "backoff": {
                 "init_backoff": timedelta(seconds=self.first_pause),
                 "max_backoff": timedelta(seconds=self.longest_pause),
@@ -74,62 +74,62 @@ class Timeouts:
         }
 
 
-_NEVER_AGAIN: RetryConfig = {"max_retries": 0}
+_NO_RETRIES: RetryConfig = {"max_retries": 0}
 
 
-class _Tries:
-    """The tries of one call, from now on."""
+class _Attempts:
+    """The attempts of one call: backoff with jitter until the deadline."""
 
     def __init__(self, timeouts: Timeouts) -> None:
-        self._end = time.monotonic() + timeouts.last_try
+        self._end = time.monotonic() + timeouts.last_attempt
         self._pause = timeouts.first_pause
         self._longest_pause = timeouts.longest_pause
 
     def pause(self, error: BaseError) -> None:
-        """Wait for the next try; raise the error if none would help or it is too late for one."""
-        # 412 is for an object that was replaced while it was read
-        may_pass = is_cut_off(error) or status_of(error) == 412
-        if not may_pass or time.monotonic() > self._end:
+        """Wait before the next attempt; raise the error if a retry cannot help or comes too late."""
+        # 412: the object was replaced during the read
+        is_transient = is_cut_off(error) or status_of(error) == 412
+        if not is_transient or time.monotonic() > self._end:
             raise error
         time.sleep(random.uniform(0.5, 1) * self._pause)
         self._pause = min(2 * self._pause, self._longest_pause)
 
 
 class CloudStore:
-    """A bucket, or what begins with a prefix in it: `s3://bucket/prefix`, `gs://...` or `az://container/prefix`."""
+    """A bucket, or a prefix in it: `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`."""
 
     def __init__(self, uri: str, timeouts: Timeouts = Timeouts()) -> None:
-        place = self._place = parse_location(uri)
+        location = self._location = parse_location(uri)
         client = timeouts.client()
         self._timeouts = timeouts
-        self._store = open_bucket(place.scheme, place.bucket, place.uri, client, timeouts.retry())
-        self._creating = open_bucket(place.scheme, place.bucket, place.uri, client, _NEVER_AGAIN)
+        self._store = open_bucket(location.scheme, location.bucket, location.uri, client, timeouts.retry())
+        self._creating = open_bucket(location.scheme, location.bucket, location.uri, client, _NO_RETRIES)
 
     @property
     def uri(self) -> str:
-        return self._place.uri
+        return self._location.uri
 
     def _path(self, key: str) -> str:
-        """The name of an object in the bucket, which is about to be asked for."""
+        """The name of an object in the bucket. Call it before each request: it checks the process as well."""
         check_process(self.uri)
-        return self._place.path(check_key(key))
+        return self._location.path(check_key(key))
 
     def _call(self, key: str, act: Callable[[str], T]) -> T:
-        """Do something with the path of an object. The library does not repeat all that can be repeated."""
+        """Call `act` with the path of an object, and retry errors that the library does not retry."""
         path = self._path(key)
         with naming(f"{self.uri}/{key}"):
-            tries = _Tries(self._timeouts)
+            attempts = _Attempts(self._timeouts)
             while True:
                 try:
                     return act(path)
                 except BaseError as e:
-                    tries.pause(e)
+                    attempts.pause(e)
 
     def get(self, key: str) -> bytes:
         return self._call(key, lambda path: bytes(obstore.get(self._store, path).bytes()))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        if length <= 0:  # there is no way to ask for nothing, but the object has to be there
+        if length <= 0:  # an empty range cannot be requested, but a missing object must be reported
             self.size(key)
             return b""
         return self._call(key, lambda path: self._get_range(path, start, length))
@@ -158,28 +158,28 @@ class CloudStore:
         except AlreadyExistsError:
             return Created.LOST
         except (PermissionDeniedError, UnauthenticatedError):
-            # 401 and 403 answer the only request there was, and stores look at keys before they look at bytes
+            # 401 and 403 are about the only request, and stores check credentials before they write anything
             raise StorageFailure(f"{self.uri}/{key}: permission denied") from None
         except Exception:
-            # whatever it was, the request may have been under way: no error, the caller reads the object
+            # the request may have been sent: not an error, the caller reads the object to find out
             return Created.UNKNOWN
         return Created.LANDED
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
-        """Asks for the last directory that the prefix names whole: the library lists by whole segments only."""
+        """Lists the last complete directory in the prefix and filters: the library lists whole segments only."""
         start = prefix.rpartition("/")[0]
-        within = self._place.path(check_key(start) if start else "")
-        skip = len(self._place.path("x")) - 1
+        within = self._location.path(check_key(start) if start else "")
+        skip = len(self._location.path("x")) - 1
         for item in self._walk(within):
             key = item["path"][skip:]
             if key.startswith(prefix) and _is_key(key):
                 yield Listed(key, item["size"], item["last_modified"].timestamp())
 
     def _walk(self, within: str) -> Iterator[ObjectMeta]:
-        """All below a directory. A listing that is cut off goes on after the last name: clouds list by name."""
+        """All objects below a directory. An interrupted listing resumes after the last name: clouds list by name."""
         check_process(self.uri)
         last: str | None = None
-        tries = _Tries(self._timeouts)
+        attempts = _Attempts(self._timeouts)
         with naming(self.uri):
             while True:
                 try:
@@ -187,23 +187,23 @@ class CloudStore:
                         for item in page:
                             yield item
                             last = item["path"]
-                        tries = _Tries(self._timeouts)
+                        attempts = _Attempts(self._timeouts)
                     return
                 except BaseError as e:
-                    tries.pause(e)
+                    attempts.pause(e)
 
     def delete(self, key: str) -> None:
-        with suppress(NotFound):  # S3 does not mind, the others do
+        with suppress(NotFound):  # only S3 accepts the delete of a missing object
             self._call(key, lambda path: obstore.delete(self._store, path))
 
 
 def _is_past_the_end(error: BaseError) -> bool:
-    """Most servers answer 416; where one sends something else, the library finds it out."""
+    """Whether a range starts after the end. Most servers answer 416; for others the library detects it."""
     return status_of(error) == 416 or "Wanted range starting at" in str(error)
 
 
 def _is_key(name: str) -> bool:
-    """Others may keep things in the bucket whose names are no keys."""
+    """Whether a name is an object key. Other programs may store objects with other names in the bucket."""
     try:
         check_key(name)
     except InvalidInput:

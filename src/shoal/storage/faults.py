@@ -1,4 +1,4 @@
-"""A store that fails on command: every way in which a call to a store is known to go wrong."""
+"""A store that fails on command, in every way that a store call can fail."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ T = TypeVar("T")
 
 
 class Fault(Enum):
-    """What goes wrong with one call."""
+    """The fault of one call."""
 
     CRASH_BEFORE = "crash before"
-    """The process dies and the store never hears of it."""
+    """The process dies before the request reaches the store."""
     CRASH_AFTER = "crash after"
-    """The process dies when the store has done its work."""
+    """The process dies after the store has done its work."""
     ERROR = "error"
-    """The store says that it failed, and it did."""
+    """The store reports a failure and has done nothing."""
     LOST_ANSWER = "lost answer"
-    """The store does its work and the answer gets lost."""
+    """The store does its work, but the response is lost."""
     REFUSED = "refused"
-    """A create is turned down although nobody holds the name, as S3 does with a 409."""
+    """A create is rejected although the name is free, as S3 does with a 409."""
     LATE = "late"
     """The outcome is unknown, and the write happens later (`land_late`)."""
     DROPPED = "dropped"
-    """The request gets lost on its way: the outcome of a create is unknown, and nothing ever happens."""
+    """The request is lost: the outcome of a create is unknown, and nothing ever happens."""
     DOUBLED = "doubled"
-    """Something on the way sends the request again: a create lands and is then turned down by its own object."""
+    """A proxy sends the request twice: a create lands, and its duplicate is rejected because of the object."""
 
 
 class Crash(BaseException):
-    """The process is gone: no handler for errors runs. What catches this is a test."""
+    """The process has died: no error handler runs. Only tests catch this."""
 
 
 class FaultyStore:
-    """Another store, with faults. `choose` is asked before each call: its number, its name and its key."""
+    """Wraps a store and injects faults. `choose` is called before each call with its number, name and key."""
 
     def __init__(self, store: ObjectStore, choose: Callable[[int, str, str], Fault | None]) -> None:
         self._store = store
@@ -85,10 +85,10 @@ class FaultyStore:
         return self._with(fault, key, lambda: self._store.create(key, data))
 
     def land_late(self) -> None:
-        """Let the late writes happen."""
+        """Carry out the late writes."""
         late, self._late = self._late, []
         for act in late:
-            with suppress(NotFound):  # a read that comes too late is nobody's any more
+            with suppress(NotFound):  # nobody waits for the result of a late read
                 act()
 
     def _next(self, name: str, key: str) -> Fault | None:

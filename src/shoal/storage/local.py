@@ -1,7 +1,7 @@
-"""Objects in a directory, durable: what was acknowledged survives the loss of power.
+"""Objects in a directory, durable: an acknowledged write survives a power loss.
 
-An object is written aside, synced, linked to its name, and the directory is synced. `link` fails if
-the name is taken, so the file system is the referee, and nobody ever sees half an object.
+An object is written to a temporary file, synced, linked to its name, and the directory is synced. `link` fails if
+the name is taken, so the file system decides races, and no reader ever sees half an object.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _TURN = ".turn"
 """The lock file of a folder that is written to; not an object."""
 _LONGEST_WAIT = 0.1
 _PAUSE = 0.001
-_ASIDE = ".aside-"
-"""How the names of files begin that are not objects yet."""
+_TEMPORARY = ".aside-"
+"""Prefix of the names of temporary files, which are not objects yet."""
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
@@ -33,8 +33,8 @@ class LocalStore:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = Path(os.path.realpath(root))
-        self._lasting: set[Path] = set()
-        """Directories whose own entries this process has synced; another may have made one and died before that."""
+        self._durable: set[Path] = set()
+        """Directories whose own entries this process has synced; another may have died between creating and syncing."""
         self._broken: StorageFailure | None = None
 
     @property
@@ -46,14 +46,14 @@ class LocalStore:
         return str(self._path(key))
 
     def _path(self, key: str) -> Path:
-        """The place of a key; a link that leads out of the store is refused."""
+        """The path of a key; a link that leads out of the store is rejected."""
         path = os.path.join(self._root, check_key(key))
         folders = (path[: len(path) - len(key) + i] for i, letter in enumerate(key) if letter == "/")
-        # The root is no link: only what is below it has to be looked at, and each read would pay for more.
+        # Only directories below the root can be links. Checking more would slow down every read.
         if any(map(os.path.islink, folders)):
             parent = Path(os.path.realpath(os.path.dirname(path)))
             if parent != self._root and self._root not in parent.parents:
-                raise InvalidInput(f"{key}: leads out of {self._root}")
+                raise InvalidInput(f"{key}: a link leads out of {self._root}")
         return Path(path)
 
     def get(self, key: str) -> bytes:
@@ -89,35 +89,35 @@ class LocalStore:
 
     def put(self, key: str, data: bytes) -> None:
         path = self._path(key)
-        aside = self._write_aside(path, data)
+        temporary = self._write_temporary(path, data)
         try:
-            os.rename(aside, path)
+            os.rename(temporary, path)
         except OSError as e:
             raise _failure(path, e) from None
         else:
-            if self._seen_to_last(path, Created.LANDED) is not Created.LANDED:
+            if self._make_durable(path, Created.LANDED) is not Created.LANDED:
                 raise StorageFailure(f"{self._broken}")
         finally:
-            _remove(aside)
+            _remove(temporary)
 
     def create(self, key: str, data: bytes) -> Created:
         path = self._path(key)
-        aside = self._write_aside(path, data)
+        temporary = self._write_temporary(path, data)
         try:
-            os.link(aside, path)
+            os.link(temporary, path)
         except FileExistsError:
-            return self._seen_to_last(path, Created.LOST)
+            return self._make_durable(path, Created.LOST)
         except OSError as e:
             raise _failure(path, e) from None
         else:
-            return self._seen_to_last(path, Created.LANDED)
+            return self._make_durable(path, Created.LANDED)
         finally:
-            _remove(aside)
+            _remove(temporary)
 
-    def _seen_to_last(self, path: Path, outcome: Created) -> Created:
-        """The outcome, once the object that is there is sure to stay, whoever put it there.
+    def _make_durable(self, path: Path, outcome: Created) -> Created:
+        """Sync the directory, so that the object stays, whether this or another process wrote it; returns the outcome.
 
-        After a sync that failed a later one may succeed without having written anything: no promises after that.
+        After a failed sync a later one may succeed without writing anything, so the store stops accepting writes.
         """
         try:
             _sync(path.parent)
@@ -126,28 +126,28 @@ class LocalStore:
             return Created.UNKNOWN
         return outcome
 
-    def _write_aside(self, path: Path, data: bytes) -> Path:
-        """A synced file beside the place of an object."""
-        aside = path.parent / f"{_ASIDE}{os.getpid()}-{token_hex(8)}"
+    def _write_temporary(self, path: Path, data: bytes) -> Path:
+        """Write data to a synced temporary file in the directory of an object."""
+        temporary = path.parent / f"{_TEMPORARY}{os.getpid()}-{token_hex(8)}"
         if self._broken is not None:
             raise StorageFailure(f"{self._broken} (an earlier sync failed: check the disk and start again)")
         try:
             self._make_directory(path.parent)
-            file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 _write(file, data)
                 os.fsync(file)
             finally:
                 os.close(file)
         except OSError as e:
-            _remove(aside)
+            _remove(temporary)
             raise _failure(path, e) from None
-        return aside
+        return temporary
 
     def _make_directory(self, directory: Path) -> None:
-        """Make a directory and those above it, each synced into the one above; once a process, if they are there."""
+        """Create a directory and its parents and sync each entry into its parent; once per process and directory."""
         is_inside = directory == self._root or self._root in directory.parents
-        if directory in self._lasting or (not is_inside and directory.is_dir()):
+        if directory in self._durable or (not is_inside and directory.is_dir()):
             return
         self._make_directory(directory.parent)
         is_new = False
@@ -161,21 +161,21 @@ class LocalStore:
                 with suppress(OSError):
                     os.rmdir(directory)
             raise
-        self._lasting.add(directory)
+        self._durable.add(directory)
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
-        """Walks the directories below the last one that the prefix names whole."""
+        """Walks the directories below the last complete one in the prefix."""
         start = prefix.rpartition("/")[0]
         top = self._path(start) if start else self._root
         for folder, _, names in os.walk(top):
             for name in names:
                 path = Path(folder, name)
                 key = path.relative_to(self._root).as_posix()
-                if name.startswith(_ASIDE) or name == _TURN or not key.startswith(prefix):
+                if name.startswith(_TEMPORARY) or name == _TURN or not key.startswith(prefix):
                     continue
                 with suppress(FileNotFoundError):
-                    found = path.stat(follow_symlinks=False)
-                    yield Listed(key, found.st_size, found.st_mtime)
+                    status = path.stat(follow_symlinks=False)
+                    yield Listed(key, status.st_size, status.st_mtime)
 
     def delete(self, key: str) -> None:
         path = self._path(key)
@@ -187,17 +187,17 @@ class LocalStore:
             raise _failure(path, e) from None
 
     def turn(self, prefix: str) -> AbstractContextManager[None]:
-        """The turn of one of this machine's writers at a journal."""
+        """The turn of a writer of this machine at a journal."""
         return _locked(self._path(prefix))
 
     def sweep(self, older_than: float) -> int:
-        """Remove what crashes left behind, of at least this age in seconds; how many files that were."""
+        """Delete the temporary files of crashed writers, at least this many seconds old; returns their number."""
         swept = 0
         for folder, _, names in os.walk(self._root):
             for name in names:
                 path = Path(folder, name)
                 with suppress(FileNotFoundError):
-                    if name.startswith(_ASIDE) and time.time() - path.stat().st_mtime >= older_than:
+                    if name.startswith(_TEMPORARY) and time.time() - path.stat().st_mtime >= older_than:
                         path.unlink()
                         swept += 1
         return swept
@@ -239,9 +239,9 @@ def _failure(path: Path, error: OSError) -> StorageFailure:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, or go on without it after a while.
+    """Hold the lock of a folder, or continue without it after a short wait.
 
-    Turns save work where many processes write to one journal; only put-if-missing makes writing correct. The lock ends
+    Turns save work when many processes write to one journal; put-if-missing alone makes writes correct. The lock ends
     with the process that holds it.
     """
     file = _open_lock(folder / _TURN)

@@ -1,4 +1,4 @@
-"""Where a lake lies in a cloud: scheme, bucket and prefix. Nothing in a URI is ever unescaped."""
+"""Locations in a cloud: scheme, bucket and prefix. Nothing in a URI is ever unescaped."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ CLOUDS = ("s3", "gs", "az")
 _BUCKET = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._-]*", re.ASCII)
 _SEGMENT = re.compile(r"(?!\.)[\w.=+@-]+", re.ASCII)
 _LONGEST_PREFIX = 120
-"""A key has up to 900 bytes, and no cloud takes a name of more than 1024."""
+"""A key has up to 900 bytes, and clouds accept names of up to 1024."""
 
 
 @frozen
 class Location:
-    """A bucket, or what begins with a prefix in it. Azure calls a bucket a container."""
+    """A bucket, or a prefix in it. Azure calls a bucket a container."""
 
     scheme: str
     bucket: str
@@ -27,7 +27,7 @@ class Location:
 
     @property
     def uri(self) -> str:
-        """The one way to write it."""
+        """The canonical URI."""
         return f"{self.scheme}://{self.name_of(self.bucket, self.prefix)}"
 
     def path(self, key: str) -> str:
@@ -36,37 +36,37 @@ class Location:
 
     @staticmethod
     def name_of(*parts: str) -> str:
-        """Parts of a name put together, without the empty ones."""
+        """Join the parts of a name that are not empty."""
         return "/".join(part for part in parts if part)
 
 
 def parse_location(uri: str) -> Location:
-    """The location that a URI of a cloud names; slashes at its end mean nothing."""
+    """Parse the URI of a cloud location; trailing slashes are ignored."""
     scheme, _, rest = uri.partition("://")
     bucket, _, prefix = rest.partition("/")
     location = Location(scheme.lower(), bucket, prefix.rstrip("/"))
     if location.scheme not in CLOUDS or not _BUCKET.fullmatch(bucket):
-        raise InvalidInput(f"{public_name(uri)}: names no bucket (write {location.scheme}://bucket/prefix)")
+        raise InvalidInput(f"{public_name(uri)}: no bucket given (write {location.scheme}://bucket/prefix)")
     if len(location.prefix) > _LONGEST_PREFIX:
-        raise InvalidInput(f"{uri}: a prefix has at most {_LONGEST_PREFIX} characters")
+        raise InvalidInput(f"{uri}: the prefix is too long (at most {_LONGEST_PREFIX} characters)")
     if location.prefix and not all(map(_SEGMENT.fullmatch, location.prefix.split("/"))):
         raise InvalidInput(
-            f"{public_name(uri)}: not a prefix (letters, digits and _ . = + @ - between single slashes,"
+            f"{public_name(uri)}: invalid prefix (letters, digits and _ . = + @ - between single slashes,"
             " no part that begins with a dot)"
         )
     return location
 
 
 def public_name(url: str) -> str:
-    """A URL as it may be shown: without a password."""
-    user, at, place = url.partition("://")[2].partition("/")[0].rpartition("@")
+    """A URL without its password, for messages."""
+    user, at, host = url.partition("://")[2].partition("/")[0].rpartition("@")
     name, colon, _ = user.partition(":")
-    return url.replace(f"{user}{at}{place}", f"{name}:***@{place}", 1) if colon else url
+    return url.replace(f"{user}{at}{host}", f"{name}:***@{host}", 1) if colon else url
 
 
 @contextmanager
 def needing_obstore(uri: str) -> Iterator[None]:
-    """Name the package to install if the library for clouds is missing."""
+    """Turn a missing cloud library into an error that names the package to install."""
     try:
         yield
     except ModuleNotFoundError as e:

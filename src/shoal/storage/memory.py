@@ -1,4 +1,4 @@
-"""Objects in memory: for tests, and for lakes that end with the process."""
+"""Objects in memory, for tests and for lakes that live as long as the process."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class MemoryStore:
 
     def get(self, key: str) -> bytes:
         with self._lock:
-            found = self._objects.get(check_key(key))
-        if found is None:
+            entry = self._objects.get(check_key(key))
+        if entry is None:
             raise NotFound(f"{self.uri}/{key}: no such object")
-        return found[0]
+        return entry[0]
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         return self.get(key)[start : start + length]
@@ -48,8 +48,10 @@ class MemoryStore:
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
         with self._lock:
-            found = [Listed(key, len(data), at) for key, (data, at) in self._objects.items() if key.startswith(prefix)]
-        return iter(found)
+            listing = [
+                Listed(key, len(data), at) for key, (data, at) in self._objects.items() if key.startswith(prefix)
+            ]
+        return iter(listing)
 
     def delete(self, key: str) -> None:
         with self._lock:

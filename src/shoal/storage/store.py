@@ -1,29 +1,32 @@
-"""What the lake needs of an object store, and what only some stores can do.
+"""The object store protocol, what only some stores can do, and the check that a store can be used.
 
-A create has three outcomes, and the third is not an error.
+A create has three outcomes, and the third, unknown, is not an error.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from enum import Enum
+from secrets import token_hex
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from shoal.errors import InvalidInput
+from shoal.errors import InvalidInput, NotFound, StorageFailure, Unsupported
 
 _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
 _LONGEST_KEY = 900
+_ATTEMPTS = 5
+_FIRST, _SECOND = b"first", b"second"
 
 
 class Created(Enum):
-    """What became of a create."""
+    """The outcome of a create."""
 
     LANDED = "landed"
-    """The object is there, and it is ours."""
+    """The object exists, and it is ours."""
     LOST = "lost"
-    """An object of this name was there before."""
+    """An object of this name existed before."""
     UNKNOWN = "unknown"
     """It may have landed, now or later: read the object to find out."""
 
@@ -48,31 +51,31 @@ class ObjectStore(Protocol):
         """The location of the store."""
 
     def get(self, key: str) -> bytes:
-        """A whole object; NotFound if it is not there."""
+        """A whole object; NotFound if it does not exist."""
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """A part of an object, shorter where the object ends; NotFound if it is not there."""
+        """A part of an object, shorter at the end of the object; NotFound if it does not exist."""
 
     def size(self, key: str) -> int:
-        """The length of an object; NotFound if it is not there."""
+        """The length of an object; NotFound if it does not exist."""
 
     def put(self, key: str, data: bytes) -> None:
-        """Write an object, in place of any other of its name. Readers see the old one or the new one, whole."""
+        """Write or replace an object. Readers see the whole old object or the whole new one."""
 
     def create(self, key: str, data: bytes) -> Created:
-        """Write an object if its name is free. StorageFailure only if nothing became visible for certain."""
+        """Write an object if its name is free. StorageFailure only if it is certain that nothing became visible."""
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
-        """The objects whose keys begin with a prefix, in no order."""
+        """The objects whose keys begin with a prefix, in any order."""
 
     def delete(self, key: str) -> None:
-        """Remove an object; that it is already gone is not an error."""
+        """Delete an object; a missing one is not an error."""
 
 
 def check_key(key: str) -> str:
-    """Return the key; raises InvalidInput for a name that some store could read differently."""
+    """Return the key; InvalidInput if some store could interpret it differently."""
     if len(key) > _LONGEST_KEY or not _KEY.fullmatch(key):
-        raise InvalidInput(f"not a key of an object: {key[:100]!r}")
+        raise InvalidInput(f"invalid object key: {key[:100]!r}")
     return key
 
 
@@ -81,7 +84,7 @@ def check_key(key: str) -> str:
 
 @runtime_checkable
 class HasFiles(Protocol):
-    """A store whose objects may be files of this machine, for libraries that read files by themselves."""
+    """A store whose objects may be local files, for libraries that read files themselves."""
 
     def local_file(self, key: str) -> str | None:
         """The path of an object; None if it is not a file."""
@@ -89,18 +92,18 @@ class HasFiles(Protocol):
 
 @runtime_checkable
 class TakesTurns(Protocol):
-    """A store whose writers can take turns."""
+    """A store whose writers can take turns, to avoid conflicts. Correctness does not depend on it."""
 
     def turn(self, prefix: str) -> AbstractContextManager[None]:
-        """Hold the turn for writing below a prefix, if it comes in time."""
+        """A lock for writing below a prefix, given up after a short wait."""
 
 
 @runtime_checkable
 class Sweeps(Protocol):
-    """A store in which crashed writers can leave files beside the objects."""
+    """A store in which crashed writers can leave temporary files."""
 
     def sweep(self, older_than: float) -> int:
-        """Remove leftovers at least this many seconds old; returns how many files it removed."""
+        """Delete temporary files at least this many seconds old; returns their number."""
 
 
 def local_file(store: object, key: str) -> str | None:
@@ -109,10 +112,57 @@ def local_file(store: object, key: str) -> str | None:
 
 
 def turn(store: object, prefix: str) -> AbstractContextManager[None]:
-    """Hold the turn for writing below a prefix, where the store has turns."""
+    """The turn for writing below a prefix, if the store has turns."""
     return store.turn(prefix) if isinstance(store, TakesTurns) else nullcontext()
 
 
 def sweep(store: object, older_than: float) -> int:
-    """Remove what crashed writers left in a store, where that can happen; returns how many files it removed."""
+    """Delete the temporary files of crashed writers, if the store can have them; returns their number."""
     return store.sweep(older_than) if isinstance(store, Sweeps) else 0
+
+
+# ---- whether a store can be used
+
+
+def check_creates(store: ObjectStore) -> None:
+    """Check that a second create of a name fails: some stores treat put-if-missing as a plain put.
+
+    Unsupported if the second create succeeds, StorageFailure if the outcome stays unknown. A create without an answer
+    may land later and leave a few bytes under `probe/`. There must be no cache between this check and the store.
+    """
+    for _ in range(_ATTEMPTS):
+        key = f"probe/{token_hex(16)}"
+        try:
+            if _first_lands(store, key) and _second_loses(store, key):
+                return
+        finally:
+            with suppress(StorageFailure):  # a store that forbids deletes can still be used
+                store.delete(key)
+    raise StorageFailure(f"{store.uri}: the outcome of a create is unknown after {_ATTEMPTS} attempts (retry later)")
+
+
+def _first_lands(store: ObjectStore, key: str) -> bool:
+    """Whether a first create landed, by its outcome or by a read."""
+    if store.create(key, _FIRST) is Created.LANDED:
+        return True
+    return _read(store, key) == _FIRST
+
+
+def _second_loses(store: ObjectStore, key: str) -> bool:
+    """Whether a second create fails as it should; False if its outcome is unknown."""
+    outcome = store.create(key, _SECOND)
+    data = _read(store, key)
+    if outcome is Created.LANDED or data == _SECOND:
+        raise Unsupported(
+            f"{store.uri}: the store ignores put-if-missing, so Shoal would lose commits"
+            " (use a store that honours If-None-Match)"
+        )
+    if data != _FIRST:
+        raise Unsupported(f"{store.uri}: a created object cannot be read back (use a consistent store)")
+    return outcome is Created.LOST
+
+
+def _read(store: ObjectStore, key: str) -> bytes | None:
+    with suppress(NotFound):
+        return store.get(key)
+    return None

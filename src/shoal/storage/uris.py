@@ -1,6 +1,6 @@
-"""The store behind a URI or a path. The library for clouds is imported when a cloud is first named.
+"""Opens the store of a URI or path. The cloud library is imported when a cloud is first used.
 
-Paths are taken as they are: `~` is a name like any other, and `%20` in a `file://` URI is no space.
+Paths are taken literally: `~` is a name like any other, and `%20` in a `file://` URI is not a space.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _lock = threading.Lock()
 
 
 def open_store(uri: str) -> ObjectStore:
-    """The store that a path or a URI names. `memory://name` is one store in the process, `memory://` a new one."""
+    """Open a store. `memory://name` is the same store in the whole process, `memory://` a new one each time."""
     scheme, rest = _split(uri)
     match scheme:
         case "file":
@@ -43,19 +43,19 @@ def open_store(uri: str) -> ObjectStore:
 
 @lru_cache(maxsize=8)
 def reopen_store(uri: str) -> ObjectStore:
-    """The store of another process, opened once in this one."""
+    """Open the store of another process, once in this one."""
     require_reach(uri)
     return open_store(uri)
 
 
 def require_reach(uri: str) -> None:
-    """Unsupported, if other processes cannot open a store."""
+    """Unsupported if other processes cannot open the store."""
     if uri.startswith("memory:"):
         raise Unsupported("a lake in memory cannot be reached by other processes (use another engine or store)")
 
 
 def canonical_uri(uri: str) -> str:
-    """The one way to write it, the same as the `uri` of its store: links in a path are followed."""
+    """The canonical form of a URI, equal to the `uri` of its store: links in a path are resolved."""
     scheme, rest = _split(uri)
     match scheme:
         case "file":
@@ -67,17 +67,17 @@ def canonical_uri(uri: str) -> str:
 
 
 def _split(uri: str) -> tuple[str, str]:
-    """The scheme and what comes after it; a path has the scheme of files."""
-    found = _SCHEME.fullmatch(uri)
+    """The scheme and the rest; a path has the scheme `file`."""
+    match = _SCHEME.fullmatch(uri)
     if "\0" in uri or not uri:
-        raise InvalidInput(f"{uri!r}: names no place (write {_SUPPORTED})")
-    if found is None:
+        raise InvalidInput(f"{uri!r}: not a location (write {_SUPPORTED})")
+    if match is None:
         return "file", uri
-    scheme, rest = found[1].lower(), found[2]
+    scheme, rest = match[1].lower(), match[2]
     if scheme == "file" and not rest.startswith("/"):
-        raise InvalidInput(f"{uri}: not a path from the root (write file:///path)")
+        raise InvalidInput(f"{uri}: not an absolute path (write file:///path)")
     if scheme not in ("file", "memory", *CLOUDS):
-        raise InvalidInput(f"{public_name(uri)}: no store is known for {scheme}:// (write {_SUPPORTED})")
+        raise InvalidInput(f"{public_name(uri)}: unsupported scheme {scheme}:// (write {_SUPPORTED})")
     return scheme, rest
 
 

@@ -44,7 +44,8 @@ from shoal.lake.pools import Pool
 from shoal.lake.scans import scan_objects
 from shoal.lake.sessions import Session
 from shoal.model.values import Value, int64, record, string
-from shoal.storage import memory, probe
+from shoal.storage import memory
+from shoal.storage import store as stores
 from shoal.storage.store import ObjectStore
 
 THE_OPERATION = "the operation"
@@ -137,7 +138,7 @@ def in_miniature(monkeypatch: pytest.MonkeyPatch, patience: Patience | None = No
     for module in (changes, claims, commits, history, ids, journal, lake, memory, names, sessions, vacuum):
         monkeypatch.setattr(module, "time", stage, raising=False)
     monkeypatch.setattr(ids, "secrets", stage)
-    monkeypatch.setattr(probe, "token_hex", stage.token_hex)
+    monkeypatch.setattr(stores, "token_hex", stage.token_hex)
     if patience is not None:
         with_patience(monkeypatch, patience)
     return stage

@@ -11,8 +11,7 @@ from shoal.storage.cloud import CloudStore, Timeouts
 from shoal.storage.faults import Fault, FaultyStore
 from shoal.storage.local import LocalStore
 from shoal.storage.memory import MemoryStore
-from shoal.storage.probe import check_creates
-from shoal.storage.store import Created, ObjectStore
+from shoal.storage.store import Created, ObjectStore, check_creates
 from shoal.testing.scripted_s3 import ScriptedS3, ServerFault
 
 CRASHES = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER)
@@ -96,7 +95,7 @@ def test_a_store_that_takes_every_create_for_a_put_is_refused() -> None:
 
 
 def test_a_store_that_loses_what_was_created_is_refused() -> None:
-    with pytest.raises(Unsupported, match=r"^memory://bad: an object that was created does not read back"):
+    with pytest.raises(Unsupported, match=r"^memory://bad: a created object cannot be read back"):
         check_creates(ForgetfulStore("bad"))
 
 
@@ -128,7 +127,7 @@ def test_one_fault_is_no_reason_to_refuse_a_good_store(at: int, fault: Fault) ->
 def test_a_store_that_never_says_is_given_up_after_a_few_names(fault: Fault) -> None:
     inner = MemoryStore("quiet")
     store = FaultyStore(inner, lambda number, name, key: fault if name == "create" else None)
-    with pytest.raises(StorageFailure, match=r"^memory://quiet: does not say what became of a create, in 5 tries"):
+    with pytest.raises(StorageFailure, match=r"^memory://quiet: the outcome of a create is unknown after 5 attempts"):
         check_creates(store)
     tried = [key for name, key in store.calls if name == "create"]
     assert len(tried) == len(set(tried)) == 5
