@@ -220,7 +220,7 @@ def test_a_told_type_that_a_column_no_longer_has_is_passed_over() -> None:
 @pytest.mark.parametrize(
     "zson, changed, error",
     [
-        ("{a:10.0.0.1}", ["x"], "column 'a', which is said to be of type ip: invalid IP address: 'x'"),
+        ("{a:10.0.0.1}", ["x"], "column 'a', declared as ip: invalid IP address: 'x'"),
         ("{a:%b(enum(a,b))}", ["x"], "no symbol 'x' in enum"),
         ("{a:1((int64,string))}", [{"tag": 9, "0": None, "1": None}], "no member 9 in a union of 2"),
     ],
@@ -233,11 +233,11 @@ def test_data_that_is_not_of_the_told_type_is_an_error(zson: str, changed: list[
 
 def test_columns_that_came_or_went_do_not_get_lost_in_silence() -> None:
     frame = of("{a:1} {b:2}").to_pandas()
-    with pytest.raises(InvalidInput, match="'\\$shape' names a field 'b' but there is no such column"):
+    with pytest.raises(InvalidInput, match="'\\$shape' names a field 'b', but there is no such column"):
         back(frame.drop(columns="b"))
     with pytest.raises(InvalidInput, match="column 'c' has values in rows without such a field"):
         back(frame.assign(c=1))
-    with pytest.raises(InvalidInput, match="column 'a' holds string, which is not int64"):
+    with pytest.raises(InvalidInput, match="column 'a' has type string, not int64"):
         back(frame.assign(a=["x", None]))
     assert list(map(format_value, back(frame.drop(columns="$shape").assign(c=1)))) == [
         "{a:1,b:null(int64),c:1}",
@@ -335,9 +335,9 @@ def test_one_is_the_only_value() -> None:
     assert of("1").one() == parse_value("1")
     held = of("1").hold()
     assert held.one() == held.one()
-    with pytest.raises(InvalidInput, match="'pass' was to give one value but gave no value"):
+    with pytest.raises(InvalidInput, match="'pass' should return one value but returned no value"):
         of("").one()
-    with pytest.raises(InvalidInput, match=r"gave more than one value \(the first: 1\)"):
+    with pytest.raises(InvalidInput, match=r"returned more than one value \(the first: 1\)"):
         of("1 2").one()
 
 

@@ -82,7 +82,7 @@ class ForgetfulStore(MemoryStore):
 def test_a_store_that_ignores_put_if_missing_is_refused_whatever_it_says(says: Created) -> None:
     store = LyingStore("bad")
     store.says = says
-    with pytest.raises(Unsupported, match=r"^memory://bad: the store ignores put-if-missing, and Shoal would lose"):
+    with pytest.raises(Unsupported, match=r"^memory://bad: the store ignores put-if-missing, so Shoal would lose"):
         check_creates(store)
     assert keys(store) == []
 

@@ -1,8 +1,7 @@
-"""Values as an Arrow table and back: what leaves as a table comes back as the very same values.
+"""Converts values to an Arrow table and back, without loss.
 
-A type that Arrow has is written as it is, a time as `timestamp[ns, UTC]`. For any other the column
-holds its surface, and the metadata of the field has the type under the key `zed`. `layout` tells
-which columns there are.
+A type that Arrow has is written as it is, a time as `timestamp[ns, UTC]`. Any other type is written as its surface
+(`table_types`), with the type in the metadata of the field under the key `zed`. `table_layout` chooses the columns.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from shoal.formats.arrow.writer import exchange_type
 from shoal.formats.columns.batches import BATCH_ROWS
 from shoal.formats.columns.physical import from_arrow, to_arrow
 from shoal.formats.streams import WriteOptions
-from shoal.frames.arrow_layout import Column, is_ours, lay_out, rows
-from shoal.frames.surface import from_surface, is_plain, surface, to_surface
+from shoal.frames.table_layout import Column, is_ours, lay_out, rows
+from shoal.frames.table_types import from_surface, is_plain, surface, to_surface
 from shoal.model import types as t
 from shoal.model.parse import parse_type
 from shoal.model.text import format_type
@@ -41,9 +40,9 @@ def to_table(values: Sequence[Value]) -> pa.Table:
     fields, arrays = [], []
     for column in columns:
         array = natural_array(column)
-        told = None if array is not None else {_KEY: format_type(type_of(column)).encode()}
+        metadata = None if array is not None else {_KEY: format_type(type_of(column)).encode()}
         arrays.append(_surface_array(column) if array is None else array)
-        fields.append(pa.field(column.name, arrays[-1].type, metadata=told))
+        fields.append(pa.field(column.name, arrays[-1].type, metadata=metadata))
     if shapes is not None:
         arrays.append(pa.chunked_array([pa.array(shapes.data, pa.string())]).dictionary_encode())
         fields.append(pa.field(shapes.name, arrays[-1].type))
@@ -57,7 +56,7 @@ def type_of(column: Column) -> t.Type:
 
 
 def natural_array(column: Column) -> pa.ChunkedArray | None:
-    """A column as Arrow's own type, if that reads back as the same."""
+    """A column in Arrow's own type, if that reads back as the same values; otherwise None."""
     typ = type_of(column)
     if is_plain(typ):
         return _surface_array(column)
@@ -79,9 +78,9 @@ def _surface_array(column: Column) -> pa.ChunkedArray:
 
 
 def _with_times(typ: t.Type, array: pa.Array) -> pa.Array:
-    """A column in physical form, its numbers of nanoseconds as times and durations.
+    """Convert the nanoseconds in a physical column to times and durations.
 
-    `view` and `cast` would do, but both of them damage lists of nulls.
+    `view` and `cast` would do it, but both damage lists of nulls.
     """
     kind = exchange_type(typ)
     if array.type == kind:
@@ -100,13 +99,13 @@ def _with_times(typ: t.Type, array: pa.Array) -> pa.Array:
 
 
 def _is_of_arrow(typ: t.Type) -> bool:
-    """Whether a type has a name in it that reading Arrow gives, such as `arrow_date32`."""
+    """Whether a type contains a type name that comes from reading Arrow, such as `arrow_date32`."""
     named = isinstance(typ, t.Named) and typ.name.startswith("arrow_")
     return named or any(_is_of_arrow(child) for child in typ.children())
 
 
 def _exchanged(typ: t.Type, data: Sequence[object]) -> pa.ChunkedArray | None:
-    """A column as files for others have it, unless it has intervals, which pyarrow cannot open."""
+    """A column as the Arrow writer writes it; None if it has intervals, which pyarrow cannot open."""
     with refusing(_SOURCE):
         if has_intervals(exchange_type(typ)):
             return None
@@ -119,9 +118,9 @@ def _exchanged(typ: t.Type, data: Sequence[object]) -> pa.ChunkedArray | None:
 
 
 def reads_as(array: pa.ChunkedArray, column: Column, is_small: bool = False) -> bool:
-    """Whether a column of Arrow reads as this one."""
-    found, whole = read_column("x", array, is_small), t.array(type_of(column))
-    return found.type is column.type and Value(whole, tuple(found.data)) == Value(whole, tuple(column.data))
+    """Whether an Arrow column reads back as this one."""
+    read, whole = read_column("x", array, is_small), t.array(type_of(column))
+    return read.type is column.type and Value(whole, tuple(read.data)) == Value(whole, tuple(column.data))
 
 
 # ---- tables to values
@@ -133,7 +132,7 @@ def read_table(table: pa.Table) -> Iterator[Value]:
 
 
 def read_stream(source: object) -> Iterator[Value]:
-    """The values of anything that hands out Arrow tables."""
+    """The values of any object with the Arrow stream interface."""
     with refusing(_SOURCE):
         reader = pa.RecordBatchReader.from_stream(source)
     return read_batches(reader)
@@ -148,20 +147,20 @@ def read_batches(source: Iterable[pa.RecordBatch]) -> Iterator[Value]:
 
 def read_batch(batch: pa.RecordBatch) -> Iterator[Value]:
     """The values of a batch."""
-    told = [_told(field) for field in batch.schema]
-    is_simple = not any(told) and not any(is_ours(name) for name in batch.schema.names)
+    declared = [_declared_type(field) for field in batch.schema]
+    is_simple = not any(declared) and not any(is_ours(name) for name in batch.schema.names)
     for run in batches(batch):
         if is_simple:
             yield from run.values()
         else:
             (part,) = run.parts
             assert isinstance(part.shape, t.Record)
-            arrays = (part.column.field(i) for i in range(len(told)))
-            yield from rows([_column(*found) for found in zip(part.shape.fields, told, arrays, strict=True)])
+            arrays = (part.column.field(i) for i in range(len(declared)))
+            yield from rows([_column(*parts) for parts in zip(part.shape.fields, declared, arrays, strict=True)])
 
 
-def _told(field: pa.Field) -> t.Type | None:
-    """The type that the metadata of a field tell."""
+def _declared_type(field: pa.Field) -> t.Type | None:
+    """The Zed type in the metadata of a field."""
     text = (field.metadata or {}).get(_KEY)
     try:
         return None if text is None else parse_type(text.decode())
@@ -169,20 +168,20 @@ def _told(field: pa.Field) -> t.Type | None:
         return None
 
 
-def _column(field: t.Field, told: t.Type | None, array: pa.Array) -> Column:
-    """A column of the type it was. What is told counts if the column is a surface of that, and has not been changed."""
+def _column(field: t.Field, declared: t.Type | None, array: pa.Array) -> Column:
+    """A column in its declared type, if the Arrow type is still the surface of that type."""
     data = from_arrow(field.type, array)
-    if told is None or surface(told) is not field.type:
+    if declared is None or surface(declared) is not field.type:
         return Column(field.name, field.type, data)
-    change = from_surface(told)
+    change = from_surface(declared)
     try:
-        return Column(field.name, told, [change(d) for d in data])
+        return Column(field.name, declared, [change(d) for d in data])
     except InvalidInput as e:
-        raise InvalidInput(f"column {field.name!r}, which is said to be of type {format_type(told)}: {e}") from None
+        raise InvalidInput(f"column {field.name!r}, declared as {format_type(declared)}: {e}") from None
 
 
 def read_column(name: str, array: pa.ChunkedArray, is_small: bool = False) -> Column:
-    """A column by itself. Where `is_small`, types of Arrow for large data come without a name that says so."""
+    """Read one column. With `is_small`, types such as large_string are read without their type names."""
     typ: t.Type = t.NULL
     data: list[object] = []
     with refusing(_SOURCE):
@@ -196,7 +195,7 @@ def read_column(name: str, array: pa.ChunkedArray, is_small: bool = False) -> Co
 
 
 def _small(typ: t.Type) -> t.Type:
-    """A type without the names of Arrow's large strings, bytes and lists, which mean nothing in a data frame."""
+    """A type without the type names of Arrow's large strings, bytes and lists, which mean nothing in a data frame."""
     match typ:
         case t.Named(name=name) if name.startswith("arrow_large_"):
             return _small(typ.inner)

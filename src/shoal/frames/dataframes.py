@@ -1,8 +1,8 @@
-"""Values as data frames of pandas and polars, and back: what leaves as a frame comes back as the very same values.
+"""Converts values to data frames of pandas and polars and back, without loss.
 
-A column of a type that Arrow has is a column of that type. Any other holds Python objects, those of
-`python_values`. If these do not tell their Zed type (all are null, or a member of their union does
-not occur) then there is a column `$shape`; `layout` tells what that is.
+A column whose type Arrow has is a column of that type. Any other has the Python objects of `python_values`. If these
+do not imply their Zed type (all are null, or a member of their union does not occur), the frame has a column `$shape`
+(see `table_layout`).
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ import pyarrow.compute as pc
 
 from shoal.formats.arrow.reader import refusing
 from shoal.formats.csv.reader import unique_names
-from shoal.frames.arrow_layout import Column, lay_out, rows
 from shoal.frames.arrow_tables import natural_array, read_column, reads_as, type_of
 from shoal.frames.python_values import column_type, remember, to_cell
-from shoal.frames.surface import is_plain
+from shoal.frames.table_layout import Column, lay_out, rows
+from shoal.frames.table_types import is_plain
 from shoal.lazy import optional_library
 from shoal.model import types as t
 from shoal.model.values import Value
 
 Make = Callable[[Column], Any]
-"""Makes a column of a frame."""
+"""Creates a column of a frame."""
 
 
 def _series(values: Sequence[Value], typed: Make, untyped: Make, with_shapes: bool = False) -> dict[str, Any]:
-    """The columns of a frame by their names. `typed` makes None of what the library has no type for."""
+    """The columns of a frame by name. `typed` returns None if the library has no type for a column."""
     layout = lay_out(values, with_shapes)
-    made = {}
+    series = {}
     for column in layout.columns:
-        made[column.name] = typed(column)
-        if made[column.name] is None:
+        series[column.name] = typed(column)
+        if series[column.name] is None:
             cells = Column(column.name, None, [to_cell(layout.value_in(column, v)) for v in values])
             if layout.shapes is None and column_type(cells.data) is not column.type:
                 return _series(values, typed, untyped, with_shapes=True)
-            made[column.name] = untyped(cells)
+            series[column.name] = untyped(cells)
     if layout.shapes is not None:
-        made[layout.shapes.name] = typed(layout.shapes)
-    return made
+        series[layout.shapes.name] = typed(layout.shapes)
+    return series
 
 
 # ---- pandas
 
 
 def to_pandas(values: Sequence[Value]) -> Any:
-    """A DataFrame of pandas: numpy's types where they hold a column exactly, else Arrow's, else objects."""
+    """A pandas DataFrame. A column has a numpy type if that is exact, or else an Arrow type, or else objects."""
     pandas = optional_library("pandas")
 
     def typed(column: Column) -> Any:
@@ -63,12 +63,12 @@ def to_pandas(values: Sequence[Value]) -> Any:
 
 
 def _is_nan(cell: Any) -> bool:
-    """Whether a cell is what pandas takes for a null, unless it remembers that it is a number."""
+    """Whether a cell is a NaN, which pandas treats as null, and not one that remembers its type."""
     return type(cell) is float and cell != cell
 
 
 def _is_exact_in_numpy(typ: t.Type, array: pa.ChunkedArray) -> bool:
-    """Whether pandas keeps a column without Arrow. It has one word, NaN, for nulls and what is no number or time."""
+    """Whether numpy types hold a column exactly. pandas uses NaN and NaT for nulls as well."""
     if typ is t.TIME or typ is t.DURATION:
         return bool(pc.min(array.cast(pa.int64())).as_py() != -(2**63))
     if typ in t.FLOATS:
@@ -77,7 +77,7 @@ def _is_exact_in_numpy(typ: t.Type, array: pa.ChunkedArray) -> bool:
 
 
 def from_pandas(frame: Any) -> Iterator[Value]:
-    """The rows of a DataFrame of pandas. Its index is left out."""
+    """The rows of a pandas DataFrame, without its index."""
     series = [frame.iloc[:, i] for i in range(frame.shape[1])]
     names = unique_names([str(name) for name in frame.columns])
     return rows([_from_pandas_series(name, s) for name, s in zip(names, series, strict=True)])
@@ -97,7 +97,7 @@ def _from_pandas_series(name: str, series: Any) -> Column:
 
 
 def to_polars(values: Sequence[Value]) -> Any:
-    """A DataFrame of polars; columns of types it does not have are of Python objects."""
+    """A polars DataFrame. Columns of types that polars lacks have Python objects."""
     polars = optional_library("polars")
 
     def typed(column: Column) -> Any:
@@ -108,24 +108,24 @@ def to_polars(values: Sequence[Value]) -> Any:
 
 
 def _polars_series(polars: Any, column: Column, array: pa.ChunkedArray) -> Any:
-    """A column of Arrow, if polars has its type."""
+    """An Arrow column as a Series; None if polars lacks the type."""
     if is_plain(type_of(column)):
         return polars.from_arrow(array)
-    if not any(is_known(array.type) for is_known in _IN_POLARS):
+    if not any(is_type(array.type) for is_type in _IN_POLARS):
         return None
-    made = polars.from_arrow(array)
-    return made if reads_as(_arrow_of(made), column, is_small=True) else None
+    series = polars.from_arrow(array)
+    return series if reads_as(_arrow_of(series), column, is_small=True) else None
 
 
 _IN_POLARS = (pa.types.is_date32, pa.types.is_timestamp, pa.types.is_duration, pa.types.is_decimal128)
-"""The types beside the plain ones; others it may change, or end in a panic."""
+"""The types that polars takes in addition to plain ones. It may change others, or panic."""
 
 
 _DEEPEST = 60
 
 
 def _passes_to_polars(typ: t.Type) -> bool:
-    """Whether a type passes from Arrow to polars: names end at U+0000 on that way, and 64 levels are too deep."""
+    """Whether a type can pass from Arrow to polars, which cuts names at U+0000 and fails at 64 levels."""
     names = typ.index if isinstance(typ, t.Record) else ()
     return (
         typ.depth <= _DEEPEST
@@ -135,13 +135,13 @@ def _passes_to_polars(typ: t.Type) -> bool:
 
 
 def from_polars(frame: Any) -> Iterator[Value]:
-    """The rows of a DataFrame of polars."""
+    """The rows of a polars DataFrame."""
     polars = optional_library("polars")
     return rows([_from_polars_series(s, s.dtype == polars.Object) for s in frame.get_columns()])
 
 
 def from_lazy_polars(frame: Any) -> Iterator[Value]:
-    """The rows of a LazyFrame of polars."""
+    """The rows of a polars LazyFrame."""
     return from_polars(frame.collect())
 
 

@@ -1,37 +1,52 @@
-"""Zed values as plain Python objects and back: `from_python(to_python(value)) == value` for every value.
+"""Converts Zed values to plain Python objects and back: `from_python(to_python(value)) == value` for every value.
 
     null, bool, int64, float64, string, bytes   None, bool, int, float, str, bytes
     time, duration    numpy.datetime64, numpy.timedelta64, of nanoseconds
     ip, net           objects of `ipaddress`; a net with bits beyond its mask is an interface
     type              the type
     record, array     dict, list
-    set, map          frozenset, dict; a list where Python finds elements equal or cannot hash them
+    set, map          frozenset, dict; a list if Python treats elements as equal or cannot hash them
     error             Error
     other ints and floats, enums, named types   int, float, str, ... that remember their type
-    nulls of a type, unions, what is left       the Value itself
+    typed nulls, unions, all others             the Value itself
 
-Inside a record, array, set or map all nulls are None and all ints are int: the whole remembers the
-types of its parts. If it was changed and does not fit any more, its type is found anew.
+Inside a record, array, set or map all nulls are None and all ints are int: the container remembers the types of its
+parts. If it was changed and no longer fits its type, the type is inferred again.
+
+numpy is loaded for the first time or duration that is converted to Python; no other library is loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from types import NoneType
 from typing import Any
+from uuid import UUID
 
 from shoal.errors import InvalidInput
-from shoal.frames.python_scalars import NATURAL, SCALARS, numpy_scalar, scalar_object, text
 from shoal.model import types as t
 from shoal.model import values
-from shoal.model.literals import round_float
+from shoal.model.literals import make_net, round_float
 from shoal.model.node import frozen
 from shoal.model.values import NULL, Value
 from shoal.model.zcode import Data, normal_map, normal_set
 
+Typing = tuple[t.Type, Data]
+NATURAL = frozenset((t.BOOL, t.INT64, t.FLOAT64, t.STRING, t.BYTES, t.TIME, t.DURATION, t.IP, t.NET, t.TYPE))
+"""The types that the class of a Python object implies."""
+
+_NOT_A_TIME = -(2**63)
+"""NaT in numpy. In Zed it is a time like any other."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DATE = t.named("arrow_date32", t.TIME)
+"""A day, as Arrow and Parquet have it."""
+
 
 @frozen
 class Error:
-    """A Zed error and what it wraps, as in `Error("missing")`."""
+    """A Zed error and the value it wraps, such as `Error("missing")`."""
 
     inner: Any
 
@@ -40,17 +55,17 @@ class Error:
 
 
 class Typed:
-    """A Python object that remembers its Zed type, since its class does not tell it."""
+    """A Python object that remembers its Zed type, because its class does not imply it."""
 
     zed_type: t.Type
 
 
 class TypedInt(Typed, int):
-    """An int that is no int64."""
+    """An int that is not an int64."""
 
 
 class TypedFloat(Typed, float):
-    """A float that is no float64."""
+    """A float that is not a float64."""
 
 
 class TypedStr(Typed, str):
@@ -66,7 +81,7 @@ class TypedDict(Typed, dict[Any, Any]):
 
 
 class TypedList(Typed, list[Any]):
-    """An array, or what Python cannot hold as a set or a dict."""
+    """An array, or a set or map that does not fit a frozenset or dict."""
 
 
 class TypedSet(Typed, frozenset[Any]):
@@ -83,7 +98,7 @@ _TYPED: dict[type, Callable[[Any], Any]] = {
 
 
 def to_python(value: Value) -> Any:
-    """The Python object that means the same."""
+    """Convert a value to a Python object."""
     typ, data = value.type, value.data
     if data is None:
         return None if typ is t.NULL else value
@@ -96,14 +111,14 @@ def to_python(value: Value) -> Any:
 
 
 def remember(plain: Any, typ: t.Type) -> Any:
-    """The same object, with a type to remember."""
-    made = _TYPED[type(plain)](plain)
-    made.zed_type = typ
-    return made
+    """A copy of the object that remembers its type."""
+    typed = _TYPED[type(plain)](plain)
+    typed.zed_type = typ
+    return typed
 
 
 def to_cell(value: Value | None) -> Any:
-    """A value in a column, whose other values tell the type of nulls and unions."""
+    """A value of a column as an object; the type of nulls and unions follows from the column."""
     if value is None or value.data is None:
         return None
     if isinstance(value.type, t.Union):
@@ -113,7 +128,7 @@ def to_cell(value: Value | None) -> Any:
 
 
 def _plain(typ: t.Type, data: Data) -> Any:
-    """An object from which `fit` makes the data again, given the type."""
+    """An object that `fit` converts back to the data, given the type."""
     if data is None:
         return None
     typ = typ.under
@@ -139,23 +154,23 @@ def _plain(typ: t.Type, data: Data) -> Any:
 
 
 def _collected(collect: Callable[[list[Any]], Any], items: list[Any]) -> Any:
-    """Items as a set or dict, if Python tells them all apart: it takes 1 and true for the same."""
+    """Items as a set or dict if they stay distinct: to Python, 1 and True are equal."""
     try:
-        made = collect(items)
+        collection = collect(items)
     except TypeError:
         return items
-    return made if len(made) == len(items) else items
+    return collection if len(collection) == len(items) else items
 
 
-# ---- from Python, the type being known
+# ---- from Python, with a given type
 
 
-class Misfit(InvalidInput):
-    """An object is not of the type it was taken for."""
+class TypeMismatch(InvalidInput):
+    """An object does not fit the expected type."""
 
 
 def fit(typ: t.Type, obj: Any) -> Data:
-    """The data of an object as a value of this type; raises Misfit."""
+    """Convert an object to data of this type; TypeMismatch if it does not fit."""
     if obj is None:
         return None
     if isinstance(obj, Value) and obj.type is typ:
@@ -172,14 +187,14 @@ def fit(typ: t.Type, obj: Any) -> Data:
             return normal_set(typ.elem, [fit(typ.elem, item) for item in obj])
         case t.Map() if isinstance(obj, (dict, list)):
             return normal_map(typ.key, [(fit(typ.key, k), fit(typ.value, v)) for k, v in _entries(obj)])
-        case t.Union() if (found := from_python(obj)).type in typ.tags:
-            return None if found.type is t.NULL else (typ.tags[found.type], found.data)
+        case t.Union() if (value := from_python(obj)).type in typ.tags:
+            return None if value.type is t.NULL else (typ.tags[value.type], value.data)
         case t.Enum() if isinstance(obj, str) and obj in typ.symbols:
             return typ.symbols.index(obj)
         case t.Error() if isinstance(obj, Error):
             return fit(typ.inner, obj.inner)
         case _:
-            raise Misfit(f"not of the type it was: {obj!r}")
+            raise TypeMismatch(f"does not fit its type any more: {obj!r}")
 
 
 def _entries(obj: Any) -> Iterable[tuple[Any, Any]]:
@@ -187,27 +202,27 @@ def _entries(obj: Any) -> Iterable[tuple[Any, Any]]:
         return obj.items()
     if all(isinstance(entry, tuple) and len(entry) == 2 for entry in obj):
         return obj  # type: ignore[no-any-return]
-    raise Misfit("not the entries of a map")
+    raise TypeMismatch("not the entries of a map")
 
 
 def _fit_primitive(typ: t.Primitive, obj: Any) -> Data:
-    found = _infer(obj, 0)
-    if found.type is typ or found.data is None:
-        return found.data
-    if typ in t.UNSIGNED | t.SIGNED and found.type in (t.INT64, t.UINT64):
+    value = _infer(obj, 0)
+    if value.type is typ or value.data is None:
+        return value.data
+    if typ in t.UNSIGNED | t.SIGNED and value.type in (t.INT64, t.UINT64):
         low, high = t.INT_RANGES[typ]
-        if low <= found.data <= high:
-            return found.data
-    if typ in t.FLOATS and found.type is t.FLOAT64:
-        return round_float(found.data, 2 if typ is t.FLOAT16 else 4)
-    raise Misfit(f"not of type {typ.name}: {obj!r}")
+        if low <= value.data <= high:
+            return value.data
+    if typ in t.FLOATS and value.type is t.FLOAT64:
+        return round_float(value.data, 2 if typ is t.FLOAT16 else 4)
+    raise TypeMismatch(f"not of type {typ.name}: {obj!r}")
 
 
-# ---- from Python, the type being found
+# ---- from Python, with an inferred type
 
 
 def from_python(obj: Any) -> Value:
-    """The Zed value of a Python object: of the type it remembers, or that its class tells."""
+    """Convert a Python object to a Zed value, of the type that it remembers or that its class implies."""
     return _from(obj, 0)
 
 
@@ -215,13 +230,13 @@ def _from(obj: Any, depth: int) -> Value:
     if isinstance(obj, Typed):
         try:
             return Value(obj.zed_type, fit(obj.zed_type, obj))
-        except Misfit:
+        except TypeMismatch:
             pass
     return _infer(obj, depth)
 
 
 def column_type(cells: Iterable[Any]) -> t.Type:
-    """The type of a column: that of its cells if they agree, else the union of theirs. None is of any type."""
+    """The type of a column: the common type of its cells, or the union of their types. None fits any type."""
     kinds = t.unique_types(from_python(c).type for c in cells if c is not None)
     return t.union(kinds) if len(kinds) > 1 else kinds[0] if kinds else t.NULL
 
@@ -236,9 +251,11 @@ def _infer(obj: Any, depth: int) -> Value:
             return _CONTAINERS[kind](obj, depth + 1)
     if hasattr(obj, "dtype") and hasattr(obj, "tolist"):
         return values.array(_all(obj, depth + 1)) if obj.shape else Value(*numpy_scalar(obj))
-    if type(obj).__name__ == "NAType":  # what is missing in pandas
+    if type(obj).__name__ == "NAType":  # a missing value of pandas
         return NULL
-    raise InvalidInput(f"no Zed value for a Python object of type {type(obj).__name__} (make it a str, a dict, ...)")
+    raise InvalidInput(
+        f"no Zed value for a Python object of type {type(obj).__name__} (convert it to a str, a dict, ...)"
+    )
 
 
 def _all(items: Iterable[Any], depth: int) -> Iterator[Value]:
@@ -247,11 +264,11 @@ def _all(items: Iterable[Any], depth: int) -> Iterator[Value]:
 
 def _dict(obj: dict[Any, Any], depth: int) -> Value:
     """A record; a map if not all keys are strings."""
-    found = list(_all(obj.values(), depth))
+    items = list(_all(obj.values(), depth))
     if not all(isinstance(key, str) for key in obj):
-        return values.map_of(zip(_all(obj, depth), found, strict=True))
+        return values.map_of(zip(_all(obj, depth), items, strict=True))
     names = tuple(key if type(key) is str and key.isascii() else text(key) for key in obj)
-    return Value(t.record_of(names, tuple(v.type for v in found)), tuple(v.data for v in found))
+    return Value(t.record_of(names, tuple(v.type for v in items)), tuple(v.data for v in items))
 
 
 _CONTAINERS: dict[type, Callable[[Any, int], Value]] = {
@@ -262,3 +279,140 @@ _CONTAINERS: dict[type, Callable[[Any, int], Value]] = {
     frozenset: lambda obj, depth: values.set_of(_all(obj, depth)),
     Error: lambda obj, depth: values.error(_from(obj.inner, depth)),
 }
+
+
+# ---- scalars to Python
+
+
+def scalar_object(typ: t.Type, data: Data) -> Any:
+    """Convert primitive data to a Python object; a Value if Python has no such object."""
+    return _OBJECTS[typ](data) if typ in _OBJECTS else data
+
+
+def _numpy_time(typ: t.Type, name: str) -> Callable[[int], Any]:
+    def make(nanoseconds: int) -> Any:
+        import numpy  # noqa: PLC0415 - most results have no times
+
+        return Value(typ, nanoseconds) if nanoseconds == _NOT_A_TIME else getattr(numpy, name)(nanoseconds, "ns")
+
+    return make
+
+
+def _ip_object(data: bytes) -> IPv4Address | IPv6Address:
+    return IPv4Address(data) if len(data) == 4 else IPv6Address(data)
+
+
+def _net_object(data: bytes) -> Any:
+    half = len(data) // 2
+    bits = int.from_bytes(data[half:], "big").bit_count()
+    interface: Any = (IPv4Interface if half == 4 else IPv6Interface)((data[:half], bits))
+    return interface.network if interface.network.network_address == interface.ip else interface
+
+
+_OBJECTS: dict[t.Type, Callable[[Data], Any]] = {
+    t.TIME: _numpy_time(t.TIME, "datetime64"),
+    t.DURATION: _numpy_time(t.DURATION, "timedelta64"),
+    t.IP: _ip_object,
+    t.NET: _net_object,
+}
+
+
+# ---- scalars from Python
+
+
+def _int(obj: int) -> Typing:
+    if not -(2**63) <= obj < 2**64:
+        raise InvalidInput("an int of more than 64 bits (convert it to a float or a str)")
+    return (t.INT64 if obj < 2**63 else t.UINT64), int(obj)
+
+
+def text(obj: str) -> str:
+    """Return the text; InvalidInput if it cannot be encoded."""
+    try:
+        obj.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{obj!r} is not valid text: it contains half of a surrogate pair") from None
+    return str.__str__(obj)
+
+
+def _time(obj: Any) -> Typing:
+    """An instant; without a time zone it is in UTC."""
+    if hasattr(obj, "to_datetime64"):  # a pandas Timestamp, with nanoseconds, or NaT
+        return numpy_scalar(obj.to_datetime64())
+    aware = obj if obj.tzinfo is not None else obj.replace(tzinfo=UTC)
+    return t.TIME, _nanoseconds((aware - _EPOCH) // timedelta(microseconds=1) * 1000, obj)
+
+
+def _duration(obj: Any) -> Typing:
+    if hasattr(obj, "to_timedelta64"):
+        return numpy_scalar(obj.to_timedelta64())
+    return t.DURATION, _nanoseconds(obj // timedelta(microseconds=1) * 1000, obj)
+
+
+def _day(obj: date) -> Typing:
+    return _DATE, _nanoseconds((obj.toordinal() - _EPOCH.toordinal()) * 86_400 * 10**9, obj)
+
+
+def _nanoseconds(count: int, obj: object) -> int:
+    if not -(2**63) <= count < 2**63:
+        raise InvalidInput(f"{obj} is out of range: 64 bits of nanoseconds reach 292 years, from 1677 to 2262")
+    return count
+
+
+def _ip(obj: IPv4Address | IPv6Address) -> Typing:
+    if getattr(obj, "scope_id", None) is not None:
+        raise InvalidInput(f"{obj}: a zone is not part of an address (remove it)")
+    return t.IP, obj.packed
+
+
+def _interface(obj: Any) -> Typing:
+    return t.NET, make_net(_ip(obj.ip)[1], obj.network.prefixlen)
+
+
+def _net(obj: IPv4Network | IPv6Network) -> Typing:
+    return t.NET, make_net(obj.network_address.packed, obj.prefixlen)
+
+
+SCALARS: dict[type, Callable[[Any], Typing]] = {
+    NoneType: lambda obj: (t.NULL, None),
+    bool: lambda obj: (t.BOOL, obj),
+    int: _int,
+    float: lambda obj: (t.FLOAT64, float(obj)),
+    str: lambda obj: (t.STRING, text(obj)),
+    bytes: lambda obj: (t.BYTES, bytes(obj)),
+    bytearray: lambda obj: (t.BYTES, bytes(obj)),
+    memoryview: lambda obj: (t.BYTES, obj.tobytes()),
+    UUID: lambda obj: (t.STRING, str(obj)),
+    datetime: _time,
+    timedelta: _duration,
+    date: _day,
+    IPv4Interface: _interface,
+    IPv6Interface: _interface,
+    IPv4Address: _ip,
+    IPv6Address: _ip,
+    IPv4Network: _net,
+    IPv6Network: _net,
+    t.Type: lambda obj: (t.TYPE, obj),
+    Value: lambda obj: (obj.type, obj.data),
+}
+"""Converters of scalar objects to Zed types and data, by class; they apply to subclasses as well."""
+
+
+def numpy_scalar(obj: Any) -> Typing:
+    """A number, bool, time or duration of numpy."""
+    kind = obj.dtype.kind
+    if kind in "mM":
+        return _numpy_instant(obj, *((t.TIME, "datetime64[ns]") if kind == "M" else (t.DURATION, "timedelta64[ns]")))
+    typ = t.PRIMITIVES.get(obj.dtype.name)
+    if typ is None:
+        raise InvalidInput(f"no Zed value for {obj.dtype.name} of numpy (convert it to a float64, an int64, ...)")
+    return typ, obj.item()
+
+
+def _numpy_instant(obj: Any, typ: t.Type, unit: str) -> Typing:
+    instant = obj.astype(unit)
+    if instant != instant:  # NaT
+        return typ, None
+    if instant.astype(obj.dtype) != obj:  # numpy wraps around on overflow
+        raise InvalidInput(f"{obj} is out of range: 64 bits of nanoseconds reach 292 years, from 1677 to 2262")
+    return typ, int(instant.view("int64"))

@@ -27,23 +27,23 @@ else:
 
 
 class Results:
-    """Values that a query gives.
+    """The values that a query returns.
 
-    Iterating computes them one by one. They can be read once, by iterating or by one of the methods
-    `to_...`; after `hold` they can be read again and again.
+    Iteration computes them one by one. They can be read once, by iteration or by one of the `to_...` methods; after
+    `hold` they can be read any number of times.
     """
 
     def __init__(self, program: str, values: Iterator[Value], statistics: Statistics) -> None:
         self._program = program
         self._values = values
-        self._held: list[Value] | None = None
+        self._kept: list[Value] | None = None
         self._is_read = False
         self._on_spark: Callable[[str], DataFrame] | None = None
         self.statistics = statistics
-        """How much was read so far: complete after the last value."""
+        """Counts of what was read so far; complete after the last value."""
 
     def on_spark(self, make: Callable[[str], DataFrame]) -> None:
-        """Let Spark compute them in `to_spark`; `make` takes its `times` option."""
+        """Let Spark compute the values in `to_spark`; `make` takes its `times` option."""
         self._on_spark = make
 
     def through(self, wrap: Callable[[Iterator[Value]], Iterator[Value]]) -> Self:
@@ -52,16 +52,18 @@ class Results:
         return self
 
     def __iter__(self) -> Iterator[Value]:
-        if self._held is not None:
-            return iter(self._held)
+        if self._kept is not None:
+            return iter(self._kept)
         if self._is_read:
-            raise InvalidInput("these results have been read (to read them again, hold them first: query(...).hold())")
+            raise InvalidInput(
+                "these results have been read already (to read them twice, keep them: query(...).hold())"
+            )
         self._is_read = True
         return self._values
 
     def __repr__(self) -> str:
-        held = None if self._held is None else f"{len(self._held)} held"
-        return f"<Results of {self._program!r}: {held or ('read' if self._is_read else 'not read yet')}>"
+        kept = None if self._kept is None else f"{len(self._kept)} held"
+        return f"<Results of {self._program!r}: {kept or ('read' if self._is_read else 'not read yet')}>"
 
     def __enter__(self) -> Self:
         return self
@@ -70,7 +72,7 @@ class Results:
         self.close()
 
     def close(self) -> None:
-        """Stop computing and remove temporary files. What is held stays."""
+        """Stop computing and remove temporary files. Values kept by `hold` stay."""
         self._is_read = True
         close = getattr(self._values, "close", None)
         if close is not None:
@@ -78,63 +80,63 @@ class Results:
 
     def hold(self) -> Self:
         """Compute all values and keep them."""
-        if self._held is None:
-            self._held = list(self)
+        if self._kept is None:
+            self._kept = list(self)
         return self
 
     def one(self) -> Value:
         """The only value; raises InvalidInput if there is none, or more than one."""
         values = list(islice(self, 2))
-        if self._held is None:
+        if self._kept is None:
             self.close()
         if len(values) != 1:
             many = f"more than one value (the first: {format_value(values[0])})" if values else "no value"
-            raise InvalidInput(f"the query {self._program!r} was to give one value but gave {many}")
+            raise InvalidInput(f"the query {self._program!r} should return one value but returned {many}")
         return values[0]
 
     def to_list(self) -> list[Any]:
-        """Plain Python objects, of which `shoal.from_python` makes the very same values."""
+        """Plain Python objects, which `shoal.from_python` converts back to equal values."""
         return [to_python(value) for value in self]
 
     to_python = to_list
 
     def to_json(self) -> str:
-        """JSON, a line a value."""
+        """JSON, one line per value."""
         return "\n".join(map(to_json, self))
 
     def to_zson(self) -> str:
-        """ZSON, a line a value."""
+        """ZSON, one line per value."""
         return "\n".join(map(format_value, self))
 
     def to_arrow(self) -> pyarrow.Table:
-        """An Arrow table, from which `query` reads the very same values.
+        """An Arrow table, from which `query` reads equal values.
 
-        Records of one shape have a column for each field and no others. If there are several shapes,
-        they share the columns of their fields, and a column `$shape` has the exact type of each row.
-        Values that are not records are in a column `$value`. A type that Arrow does not have, such as
-        ip, is written as what comes near it, with the type in the metadata of the field.
+        Records of one shape have a column for each field and no others. Several shapes share the columns of their
+        fields, and a column `$shape` has the exact type of each row. Values that are not records are in a column
+        `$value`. A type that Arrow lacks, such as ip, is written as a similar type, with the Zed type in the metadata
+        of the field.
         """
         return arrow_tables.to_table(list(self))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A DataFrame of pandas with the columns of `to_arrow`.
+        """A pandas DataFrame with the columns of `to_arrow`.
 
-        A column is of a type of numpy where that holds it exactly, of Arrow where it does not (ints with
-        nulls), and of Python objects, those of `to_list`, where Arrow has no such type either.
+        A column has a numpy type if that is exact, or else an Arrow type (ints with nulls), or else the Python objects
+        of `to_list`.
         """
         return dataframes.to_pandas(list(self))
 
     def to_polars(self) -> polars.DataFrame:
-        """A DataFrame of polars with the columns of `to_arrow`; what Arrow has no type for are Python objects."""
+        """A polars DataFrame with the columns of `to_arrow`; types that Arrow lacks are Python objects."""
         return dataframes.to_polars(list(self))
 
     def to_spark(self, *, times: str = "microseconds") -> DataFrame:
-        """A DataFrame of Spark, whose tasks compute the values at each action.
+        """A Spark DataFrame, whose tasks compute the values at each action.
 
-        Its columns are those of `docs/sql.md`. A timestamp of Spark has microseconds: a time with finer digits
-        fails, unless `times="integers"` asks for nanoseconds in integers. Where the types of the values do not follow
-        from the program, it is run once to know them. Only what a lake is asked can be had in this way.
+        Its columns are described in `docs/sql.md`. A Spark timestamp has microseconds: a time with more digits fails,
+        unless `times="integers"` asks for nanoseconds as integers. If the types of the values do not follow from the
+        program, it runs once to find them. Only queries of a lake can run on Spark.
         """
         if self._on_spark is None:
-            raise Unsupported("only what a query of a lake gives can be had on Spark (load it into a pool first)")
+            raise Unsupported("only queries of a lake can run on Spark (load the data into a pool first)")
         return self._on_spark(times)

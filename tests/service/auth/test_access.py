@@ -247,7 +247,7 @@ def test_nobody_grants_what_they_do_not_administer(access: Access) -> None:
             change(access, ADA, "ada", "secret", "read")
         with pytest.raises(NotFound, match=r"^nothing: pool not found$"):
             change(access, ADA, "ada", "nothing", "read")
-        with pytest.raises(InvalidInput, match="cannot be granted alone"):
+        with pytest.raises(InvalidInput, match="cannot be granted by itself"):
             change(access, ROOT, "ada", ".access", "write")
 
 

@@ -1,4 +1,4 @@
-"""The surface of a Zed type: the plain type that stands for it in a table, so that any library can read the table.
+"""The surface of a Zed type: the plain type that represents it in a table, so that any library can read the table.
 
     plain types, time, duration     themselves
     arrays, records                 of surfaces
@@ -6,12 +6,12 @@
     float16                         float32
     set                             array, in canonical order
     map                             array of {key,value}, in canonical order
-    union                           {tag,"0","1",...}: one field a member
-    {}                              bool: true where it is not null
-    error, named types              what they wrap
+    union                           {tag,"0","1",...}: one field per member
+    {}                              bool: true if it is not null
+    error, named types              the surface of the inner type
 
-Data of the surface mean something only beside the type itself. Unlike the physical form of the lake's
-columns, which orders as Zed does, this one is meant to be looked at.
+Surface data has a meaning only together with the type. The physical form of the lake's columns keeps the order of
+Zed; the surface is made for people to read.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ Change = Callable[[Data], Data]
 
 
 def surface(typ: t.Type) -> t.Type:
-    """The plain type that stands for a type."""
-    found: t.Type | None = typ.memo.get("surface")
-    if found is None:
+    """The plain type that represents a type."""
+    plain: t.Type | None = typ.memo.get("surface")
+    if plain is None:
         try:
-            found = _surface(typ.under)
-        except InvalidInput:  # maps have two levels here: what nests too deep is written as ZSON
-            found = t.STRING
-        typ.memo["surface"] = found
-    return found
+            plain = _surface(typ.under)
+        except InvalidInput:  # a map takes two levels here; values that nest too deeply are written as ZSON
+            plain = t.STRING
+        typ.memo["surface"] = plain
+    return plain
 
 
 def is_plain(typ: t.Type) -> bool:
-    """Whether a type stands for itself."""
+    """Whether a type is its own surface."""
     return surface(typ) is typ
 
 
 def _surface(typ: t.Type) -> t.Type:
     match typ:
         case t.Primitive():
-            return _STANDINS.get(typ, typ)
+            return _SUBSTITUTES.get(typ, typ)
         case t.Record():
             return t.record((f.name, surface(f.type)) for f in typ.fields) if typ.fields else t.BOOL
         case t.Array() | t.Set():
@@ -67,26 +67,26 @@ def _surface(typ: t.Type) -> t.Type:
             raise AssertionError(typ)
 
 
-_STANDINS: dict[t.Type, t.Type] = {t.IP: t.STRING, t.NET: t.STRING, t.TYPE: t.STRING, t.FLOAT16: t.FLOAT32}
+_SUBSTITUTES: dict[t.Type, t.Type] = {t.IP: t.STRING, t.NET: t.STRING, t.TYPE: t.STRING, t.FLOAT16: t.FLOAT32}
 
 
 def to_surface(typ: t.Type) -> Change:
-    """Makes data of a type into data of its surface."""
-    return _remembered(typ, "to_surface", _to_surface)
+    """Converts data of a type to its surface."""
+    return _cached(typ, "to_surface", _to_surface)
 
 
 def from_surface(typ: t.Type) -> Change:
-    """Makes data of a surface into data of the type; raises InvalidInput where they do not fit."""
-    return _remembered(typ, "from_surface", _from_surface)
+    """Converts surface data to data of the type; InvalidInput if it does not fit."""
+    return _cached(typ, "from_surface", _from_surface)
 
 
-def _remembered(typ: t.Type, name: str, make: Callable[[t.Type], Change]) -> Change:
-    found: Change | None = typ.memo.get(name)
-    if found is None:
+def _cached(typ: t.Type, name: str, make: Callable[[t.Type], Change]) -> Change:
+    conversion: Change | None = typ.memo.get(name)
+    if conversion is None:
         is_text = surface(typ) is t.STRING and isinstance(typ.under, _CONTAINERS)
         change = _same if is_plain(typ) else make(typ.under) if not is_text else _AS_ZSON[name](typ.under)
-        found = typ.memo[name] = lambda data: None if data is None else change(data)
-    return found
+        conversion = typ.memo[name] = lambda data: None if data is None else change(data)
+    return conversion
 
 
 _CONTAINERS = (t.Record, t.Array, t.Set, t.Map, t.Union)
@@ -139,7 +139,7 @@ def _from_surface(typ: t.Type) -> Change:
             kind, key, value = typ.key, from_surface(typ.key), from_surface(typ.value)
             return lambda data: normal_map(kind, [(key(k), value(v)) for k, v in data])
         case t.Union():
-            return _chosen([from_surface(m) for m in typ.types])
+            return _member([from_surface(m) for m in typ.types])
         case t.Enum():
             return _position(typ)
         case t.Error():
@@ -152,7 +152,7 @@ def _parts(changes: list[Change]) -> Change:
     return lambda data: tuple([change(d) for change, d in zip(changes, data, strict=True)])
 
 
-def _chosen(members: list[Change]) -> Change:
+def _member(members: list[Change]) -> Change:
     def choose(data: Data) -> Data:
         tag = data[0]
         if tag is None or not 0 <= tag < len(members):
@@ -163,12 +163,12 @@ def _chosen(members: list[Change]) -> Change:
 
 
 def _position(typ: t.Enum) -> Change:
-    places = {symbol: i for i, symbol in enumerate(typ.symbols)}
+    indexes = {symbol: i for i, symbol in enumerate(typ.symbols)}
 
     def find(symbol: Any) -> int:
-        if symbol not in places:
+        if symbol not in indexes:
             raise InvalidInput(f"no symbol {symbol!r} in {format_type(typ)}")
-        return places[symbol]
+        return indexes[symbol]
 
     return find
 

@@ -1,10 +1,9 @@
-"""How values lie in the columns of a table, and back.
+"""Lays values out in the columns of a table, and reads them back.
 
-Records of one shape have a column for each field, and that is all. Other rows also have a column
-`$shape` with their exact type. Records of several shapes share columns: a field of one type keeps
-it, nested records are merged, several types become a union; `$shape` tells which fields a row has.
-Values that are no records are in a column `$value`; where all are of one type it stands alone. If a
-field has such a name then ours get one more `$`, so the longest one is ours.
+Records of one shape have a column for each field and no others. Records of several shapes share columns and have a
+column `$shape` with the exact type of each row: a field of one type keeps it, nested records are merged, several
+types become a union. Values that are not records are in a column `$value`, without `$shape` if all have one type.
+If a field has such a name, our columns get one more `$`, so that the longest name is ours.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ Change = Callable[[Data], Data]
 
 
 class Column(NamedTuple):
-    """A place for each row: data of one type; None where a row has no such field."""
+    """The data of one column, one item per row; None if a row lacks the field."""
 
     name: str
     type: t.Type | None
-    """None for a column of Python objects, as data frames may have it."""
+    """None for a column of Python objects in a data frame."""
     data: Sequence[Any]
 
 
@@ -39,12 +38,12 @@ class Layout(NamedTuple):
 
     columns: list[Column]
     shapes: Column | None
-    """The type of each row as text, if the columns do not tell it."""
+    """The type of each row as text; None if it follows from the columns."""
     bare: str
-    """The column of what is no record."""
+    """The name of the column for values that are not records."""
 
     def value_in(self, column: Column, row: Value) -> Value | None:
-        """What a row has in a column, in its own type."""
+        """The value of a row in a column, in its own type."""
         if isinstance(row.type.under, t.Record):
             return row.field(column.name)
         return row if column.name == self.bare else None
@@ -56,7 +55,7 @@ def is_ours(name: str) -> bool:
 
 
 def _depth(word: str, names: Iterable[str]) -> int:
-    """How many `$` the longest name of this kind has."""
+    """The number of `$` in the longest of our names that end with `word`."""
     return max((len(n) - len(word) for n in names if is_ours(n) and n.endswith(word)), default=0)
 
 
@@ -64,20 +63,20 @@ def _depth(word: str, names: Iterable[str]) -> int:
 
 
 def lay_out(values: Sequence[Value], with_shapes: bool = False) -> Layout:
-    """Values in columns; shapes are beside them where they have to be, or always."""
+    """Lay values out in columns; with shapes if they are needed, or always if `with_shapes`."""
     kinds = list(dict.fromkeys(v.type for v in values))
     names = {f.name for kind in kinds if isinstance(kind.under, t.Record) for f in kind.under.fields}
     bare = "$" * (_depth("value", names) + 1) + "value"
     fields = {kind: _fields(kind, bare) for kind in kinds}
     columns = [_column(name, values, fields) for name in dict.fromkeys(n for own in fields.values() for n in own)]
-    if not with_shapes and (not kinds or (len(kinds) == 1 and _is_told(kinds[0], values))):
+    if not with_shapes and (not kinds or (len(kinds) == 1 and _is_implied(kinds[0], values))):
         return Layout(columns, None, bare)
     shapes = [format_type(v.type) if v.data is not None else format_value(v) for v in values]
     return Layout(columns, Column("$" * (_depth("shape", names) + 1) + "shape", t.STRING, shapes), bare)
 
 
-def _is_told(kind: t.Type, values: Sequence[Value]) -> bool:
-    """Whether columns alone tell that all values are of this type."""
+def _is_implied(kind: t.Type, values: Sequence[Value]) -> bool:
+    """Whether the type of all values follows from the columns alone."""
     if not isinstance(kind.under, t.Record):
         return True
     plain = isinstance(kind, t.Record) and kind.fields and not any(is_ours(f.name) for f in kind.fields)
@@ -98,8 +97,8 @@ def _column(name: str, values: Sequence[Value], fields: dict[t.Type, dict[str, t
 def _move(kind: t.Type, name: str, change: Change) -> Change:
     if not isinstance(kind.under, t.Record):
         return change
-    place = kind.under.index[name]
-    return lambda data: change(data[place])
+    index = kind.under.index[name]
+    return lambda data: change(data[index])
 
 
 def _fused(types: Iterable[t.Type]) -> t.Type:
@@ -113,11 +112,11 @@ def _fused(types: Iterable[t.Type]) -> t.Type:
     for kind in kinds:
         for name, typ in kind.under.fields:  # type: ignore[attr-defined]
             fields.setdefault(name, []).append(typ)
-    return t.record((name, _fused(found)) for name, found in fields.items())
+    return t.record((name, _fused(kinds)) for name, kinds in fields.items())
 
 
 def _spread(typ: t.Type, fused: t.Type) -> Change:
-    """Makes data of a type into data of what it was fused to."""
+    """Converts data of a type to its fused type."""
     if typ is fused or typ is t.NULL:
         return lambda data: data
     if isinstance(fused, t.Union):
@@ -125,10 +124,10 @@ def _spread(typ: t.Type, fused: t.Type) -> Change:
         return lambda data: None if data is None else (tag, data)
     assert isinstance(typ.under, t.Record)
     assert isinstance(fused, t.Record)
-    places = [typ.under.index.get(name) for name, _ in fused.fields]
+    indexes = [typ.under.index.get(name) for name, _ in fused.fields]
     moves = [
         (lambda data: None) if i is None else _move(typ, f.name, _spread(typ.under.fields[i].type, f.type))
-        for i, f in zip(places, fused.fields, strict=True)
+        for i, f in zip(indexes, fused.fields, strict=True)
     ]
     return lambda data: None if data is None else tuple([move(data) for move in moves])
 
@@ -137,18 +136,18 @@ def _spread(typ: t.Type, fused: t.Type) -> Change:
 
 
 def rows(columns: Sequence[Column]) -> Iterator[Value]:
-    """The values that lie in columns, which may have come from anywhere."""
+    """The values in columns, from any source."""
     names = [c.name for c in columns]
     shape_name, bare = ("$" * _depth(word, names) + word for word in ("shape", "value"))
     shapes = next((c for c in columns if c.name == shape_name), None)
     if shapes is not None and (kinds := _kinds(shapes)) is not None:
         return _shaped_rows([c for c in columns if c is not shapes], shapes, kinds, bare)
-    told = [_with_type(column) for column in columns]
+    typed = [_with_type(column) for column in columns]
     if names == [bare]:
-        typ = told[0].type
-        return (Value(typ, data) for data in told[0].data)  # type: ignore[arg-type]
-    record = t.record((c.name, c.type) for c in told)  # type: ignore[misc]
-    return (Value(record, data) for data in zip(*(c.data for c in told), strict=True))
+        typ = typed[0].type
+        return (Value(typ, data) for data in typed[0].data)  # type: ignore[arg-type]
+    record = t.record((c.name, c.type) for c in typed)  # type: ignore[misc]
+    return (Value(record, data) for data in zip(*(c.data for c in typed), strict=True))
 
 
 def _with_type(column: Column) -> Column:
@@ -159,7 +158,7 @@ def _with_type(column: Column) -> Column:
 
 
 def _kinds(shapes: Column) -> dict[str, Value | t.Type] | None:
-    """The types that the shapes name, or their nulls; None if some other column happens to have this name."""
+    """The types, or typed nulls, that the shapes name; None if the column has other data under this name."""
     try:
         return {text: _kind(text) for text in dict.fromkeys(shapes.data)}
     except (InvalidInput, TypeError, AttributeError):
@@ -188,10 +187,10 @@ def _shaped_rows(columns: list[Column], shapes: Column, kinds: dict[str, Value |
 
 
 def _check_columns(columns: list[Column], shapes: Column, fields: dict[str, dict[str, t.Type]]) -> None:
-    """Columns may have come or gone since: nothing of them may get lost in silence."""
+    """Fail if columns were added or removed in a way that would silently lose data."""
     advice = f"(drop the column {shapes.name!r} to read the rest as plain records)"
     for name in sorted({name for own in fields.values() for name in own} - {c.name for c in columns}):
-        raise InvalidInput(f"{shapes.name!r} names a field {name!r} but there is no such column {advice}")
+        raise InvalidInput(f"{shapes.name!r} names a field {name!r}, but there is no such column {advice}")
     for column in columns:
         without = {text for text in dict.fromkeys(shapes.data) if column.name not in fields.get(text, ())}
         if without and any(d is not None and s in without for d, s in zip(column.data, shapes.data, strict=True)):
@@ -199,7 +198,7 @@ def _check_columns(columns: list[Column], shapes: Column, fields: dict[str, dict
 
 
 def _take(column: Column, typ: t.Type) -> Callable[[int], Data]:
-    """Takes the field of a type out of a row."""
+    """A function that reads a field of a type from a row."""
     data = column.data
     if column.type is typ:
         return data.__getitem__
@@ -210,7 +209,7 @@ def _take(column: Column, typ: t.Type) -> Callable[[int], Data]:
 
 
 def _gathered(name: str, typ: t.Type, fused: t.Type) -> Change:
-    """Makes data of what a type was fused to into data of the type."""
+    """Converts data of a fused type back to the type."""
     if typ is fused:
         return lambda data: data
     if typ is t.NULL or fused is t.NULL:
@@ -223,4 +222,4 @@ def _gathered(name: str, typ: t.Type, fused: t.Type) -> Change:
             for f in typ.under.fields
         ]
         return lambda data: None if data is None else tuple([move(data) for move in moves])
-    raise InvalidInput(f"column {name!r} holds {format_type(fused)}, which is not {format_type(typ)}")
+    raise InvalidInput(f"column {name!r} has type {format_type(fused)}, not {format_type(typ)}")
