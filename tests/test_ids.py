@@ -24,7 +24,7 @@ def test_a_known_id_is_read() -> None:
 
 def test_new_ids_differ_and_tell_when_they_were_made() -> None:
     assert ids.new() != ids.new()
-    assert ids.made_at(ids.new(1_700_000_000.9)) == 1_700_000_000
+    assert ids.created_at(ids.new(1_700_000_000.9)) == 1_700_000_000
     assert ids.to_text(ids.new(1_600_000_000)) < ids.to_text(ids.new(1_700_000_000))
 
 

@@ -29,7 +29,7 @@ _HOMES = {
     "query": "shoal.planner.file_query",
     "to_python": "shoal.frames.python_values",
 }
-"""Loaded when first asked for, so that `import shoal` and the command start at once."""
+"""The modules of public names, loaded on first use so that `import shoal` and commands start fast."""
 
 
 def __getattr__(name: str) -> Any:

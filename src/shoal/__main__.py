@@ -1,4 +1,4 @@
-"""The command `shoal`, as a process of its own: the script of that name, and `python -m shoal`."""
+"""The entry point of the script `shoal` and of `python -m shoal`."""
 
 import sys
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from shoal.cli.main import main
 
 
 class _NoPandas(MetaPathFinder):
-    """pyarrow imports pandas along with its first array: that takes longer than most commands, and none needs it."""
+    """Hides pandas from pyarrow, which would import it with its first array. Commands do not need it."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
         if name == "pandas":
@@ -17,7 +17,7 @@ class _NoPandas(MetaPathFinder):
 
 
 def run() -> int:
-    """Run the command that the process was started for; its exit status."""
+    """Run the command of this process; returns its exit status."""
     sys.meta_path.insert(0, _NoPandas())
     return main()
 

@@ -1,20 +1,20 @@
-"""The one error tree, cut by what the caller does next.
+"""The error tree, divided by what the caller does next.
 
     ShoalError
-    ├── NotFound         the named thing is not there: check the name
+    ├── NotFound         the named thing does not exist: check the name
     ├── AlreadyExists    the name is taken: choose another
-    ├── Conflict         another writer was first: look at both, try again
-    ├── InvalidInput     what was given cannot be read: mend it
+    ├── Conflict         another writer was first: compare, then retry
+    ├── InvalidInput     the input is not valid: fix it
     ├── ReadOnly         this handle may not write
-    ├── Unauthenticated  nobody knows who is asking: show a token
-    ├── Forbidden        the caller may not do this: ask who may
-    ├── TooLarge         more than is taken at once: give less
-    ├── TooMany          more is going on than is allowed: try again later
-    ├── Stopped          what was asked went beyond a limit, or was called off
-    ├── Unsupported      asked for something this build or format cannot do
-    ├── StorageFailure   the store failed: try again later
+    ├── Unauthenticated  the caller is unknown: send a token
+    ├── Forbidden        the caller lacks a right: ask an admin for it
+    ├── TooLarge         the input is too large: send less
+    ├── TooMany          too many concurrent requests: retry later
+    ├── Stopped          the query exceeded a limit or was canceled
+    ├── Unsupported      this build or format cannot do it
+    ├── StorageFailure   the store failed: retry later
     ├── CorruptData      stored bytes are not what was written: restore them
-    └── OutcomeUnknown   the store did not say whether it happened: ask by id
+    └── OutcomeUnknown   the store did not confirm the operation: ask by id
 
 `kind` is stable: the same word in HTTP bodies, in the client and on the command line.
 """
@@ -29,7 +29,7 @@ class ShoalError(Exception):
 
 
 class NotFound(ShoalError):
-    """The named thing is not there."""
+    """The named thing does not exist."""
 
     kind = "not_found"
 
@@ -47,7 +47,7 @@ class Conflict(ShoalError):
 
 
 class InvalidInput(ShoalError):
-    """What was given cannot be read or makes no sense."""
+    """The input is not valid."""
 
     kind = "invalid_input"
 
@@ -59,13 +59,13 @@ class ReadOnly(ShoalError):
 
 
 class Unsupported(ShoalError):
-    """Asked for something that this build, or this format, cannot do."""
+    """This build, or this format, cannot do it."""
 
     kind = "unsupported"
 
 
 class StorageFailure(ShoalError):
-    """The store failed; nothing is known to have changed."""
+    """The store failed; as far as known, nothing changed."""
 
     kind = "storage_failure"
 
@@ -77,44 +77,44 @@ class CorruptData(ShoalError):
 
 
 class OutcomeUnknown(ShoalError):
-    """The store did not say whether it happened."""
+    """The store did not confirm whether the operation happened."""
 
     kind = "outcome_unknown"
 
     def __init__(self, message: str, commit: str | None = None) -> None:
         super().__init__(message)
         self.commit = commit
-        """The id of the operation, to ask about or to repeat it with; None if it has none."""
+        """The id of the operation, to ask for its outcome or to retry it; None if it has none."""
 
     def __reduce__(self) -> tuple[type[OutcomeUnknown], tuple[str, str | None]]:
         return type(self), (str(self), self.commit)
 
 
 class Unauthenticated(ShoalError):
-    """Nobody knows who is asking."""
+    """The caller is unknown."""
 
     kind = "unauthenticated"
 
 
 class Forbidden(ShoalError):
-    """The caller may not do this."""
+    """The caller lacks a right."""
 
     kind = "forbidden"
 
 
 class TooLarge(ShoalError):
-    """More than is taken at once."""
+    """The input is too large."""
 
     kind = "too_large"
 
 
 class TooMany(ShoalError):
-    """More is going on than is allowed."""
+    """Too many concurrent requests."""
 
     kind = "too_many"
 
 
 class Stopped(ShoalError):
-    """What was asked went beyond a limit, or was called off."""
+    """The query exceeded a limit or was canceled."""
 
     kind = "stopped"

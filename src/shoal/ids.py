@@ -1,6 +1,6 @@
-"""KSUIDs: 20 bytes that sort by the second they were made in, 27 letters and digits as text.
+"""KSUIDs: 20 bytes that sort by the second of their creation, 27 letters and digits as text.
 
-Nothing may rely on that order: clocks differ. It only keeps new names apart from old ones.
+Nothing may rely on that order, because clocks differ.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _VALUES = {c: i for i, c in enumerate(_DIGITS)}
 
 
 def new(now: float | None = None) -> Id:
-    """A new identifier: four bytes of seconds, sixteen of chance."""
+    """A new identifier: four bytes of seconds and sixteen random bytes."""
     seconds = int(time.time() if now is None else now) - _EPOCH
     return Id((seconds % 2**32).to_bytes(4, "big") + secrets.token_bytes(16))
 
 
-def made_at(ident: bytes) -> int:
-    """The second, since 1970, that the identifier says it was made in."""
+def created_at(ident: bytes) -> int:
+    """The creation time in the identifier, in seconds since 1970."""
     return int.from_bytes(ident[:4], "big") + _EPOCH
 
 
-@lru_cache(4096)  # the same few are named again and again
+@lru_cache(4096)  # the same few ids recur
 def to_text(ident: bytes) -> str:
     """27 characters of base 62."""
     if len(ident) != SIZE:

@@ -1,13 +1,13 @@
-"""Modules that are imported when they are first used, so that a command loads only what it needs.
+"""Lazy imports: modules that are imported on first use, so that a command loads only what it needs.
 
-A lazy import is an import: it stands in an `else` beside the import that the type checker and the layer rules read.
+A lazy import is an import: it is in the `else` of the import that the type checker and the layer rules read.
 
     if TYPE_CHECKING:
         from shoal.lake import object_writer
     else:
         object_writer = lazy("shoal.lake.object_writer")
 
-Nothing else in the package may import by name; `tests/test_imports.py` holds that, and that both lines agree.
+Nothing else in the package may import by name; `tests/test_imports.py` checks that, and that both lines agree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shoal.errors import Unsupported
 
 
 class _LazyModule(ModuleType):
-    """Stands for a module; reading an attribute imports it."""
+    """A proxy for a module; reading an attribute imports it."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self.__name__), name)
@@ -37,13 +37,13 @@ def lazy(name: str) -> Any:
 
 
 def lazy_modules(package: str) -> dict[str, Any]:
-    """The modules of a package by name, each imported when it is first used; `_` in a name is written `-`."""
+    """The modules of a package by name, each imported on first use; `_` in a name becomes `-`."""
     paths = import_module(package).__path__
-    return {found.name.replace("_", "-"): lazy(f"{package}.{found.name}") for found in iter_modules(paths)}
+    return {module.name.replace("_", "-"): lazy(f"{package}.{module.name}") for module in iter_modules(paths)}
 
 
 def load(*modules: ModuleType) -> None:
-    """Import lazy modules now, where waiting later would be worse."""
+    """Import lazy modules now, so that nobody waits for them later."""
     for module in modules:
         import_module(module.__name__)
 
@@ -56,7 +56,7 @@ def exported(homes: Mapping[str, str], name: str) -> Any:
 
 
 def optional_library(name: str) -> Any:
-    """A library that is not a dependency; the extra that brings it has its name."""
+    """An optional library, which an extra of the same name installs."""
     try:
         return import_module(name)
     except ImportError:

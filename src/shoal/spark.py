@@ -24,14 +24,14 @@ __all__ = ["register", "session", "views"]
 
 
 def session() -> SparkSession:
-    """The session that is active, or a new one, where SHOAL_SPARK_MASTER says; it knows the source `shoal`."""
+    """The active session, or a new one at SHOAL_SPARK_MASTER, with the source `shoal` registered."""
     return open_session()
 
 
 def views(spark: SparkSession, lake: Lake | str | PathLike[str], *, times: str = "microseconds") -> list[str]:
-    """Make a temporary view of each pool of a lake, by its name, at its main branch as it is now; the names.
+    """Create a temporary view for each pool of a lake, at the current tip of its main branch; returns the names.
 
-    A timestamp of Spark has microseconds; `times="integers"` gives nanoseconds in integers instead.
+    A Spark timestamp has microseconds; `times="integers"` gives nanoseconds as integers instead.
     """
     opened = open_lake(lake) if isinstance(lake, str | PathLike) else lake
     names = [pool.name for pool in opened.pools()]

@@ -535,7 +535,7 @@ def test_a_missing_object_does_not_exist(bucket: S3Store, url: str) -> None:
 
 @pytest.mark.parametrize("url", ["s3://", "s3://bucket", "s3://bucket/", "s3:///x"])
 def test_a_url_without_a_key_names_no_object(bucket: S3Store, url: str) -> None:
-    assert str(failure(lambda: open_url(url))) == f"{url}: names no object (write s3://bucket/key)"
+    assert str(failure(lambda: open_url(url))) == f"{url}: no object given (write s3://bucket/key)"
 
 
 def test_an_object_that_changes_meanwhile_is_an_error(bucket: S3Store) -> None:

@@ -1,4 +1,4 @@
-"""Who may do what in a lake: grants, tokens, and what one can do about them."""
+"""Grants and tokens of a lake: their types, and the protocol that manages them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ VERBS: tuple[Verb, ...] = ("read", "write", "admin")
 
 @frozen
 class Grant:
-    """What a subject may do to a pool."""
+    """The right of a subject to a verb on a pool."""
 
     subject: str
     pool: str
     """Its name, or `*`."""
     pool_id: str
-    """What is kept, so that a new pool of the same name is another one."""
+    """What is stored, so that a grant does not apply to a later pool of the same name."""
     verb: Verb
     by: str
     ts: datetime
@@ -28,7 +28,7 @@ class Grant:
 
 @frozen
 class Token:
-    """A token, without its secret, which nobody has but whom it was given to."""
+    """A token without its secret."""
 
     name: str
     subject: str
@@ -40,29 +40,29 @@ class Token:
 
 @frozen
 class NewToken:
-    """A token and its secret, which is shown this once."""
+    """A token and its secret, which is shown only once."""
 
     token: Token
     secret: str = field(repr=False)
 
 
 class AccessControl(Protocol):
-    """What one can do about access to a lake, whether it is reached directly or through a service."""
+    """Manages access to a lake, in a store or through a service."""
 
     def grants(self) -> list[Grant]:
-        """All grants that one may see, by pool, subject and verb."""
+        """All grants that the caller may see, sorted by pool, subject and verb."""
 
     def grant(self, subject: str, pool: str, verb: str) -> Grant:
-        """Let a subject do something to a pool, which is a name, an id or `*`. It may be granted already."""
+        """Grant a verb on a pool to a subject. The pool is a name, an id or `*`. An existing grant is not an error."""
 
     def revoke(self, subject: str, pool: str, verb: str) -> None:
-        """Take a grant back."""
+        """Revoke a grant."""
 
     def tokens(self) -> list[Token]:
-        """All tokens, by name."""
+        """All tokens, sorted by name."""
 
     def create_token(self, name: str, subject: str | None = None, expires: float | None = None) -> NewToken:
-        """A new token of a subject (its name, unless given), which expires after some seconds or never."""
+        """Create a token for a subject (by default its name) that expires after `expires` seconds, or never."""
 
     def revoke_token(self, name: str) -> None:
-        """Accept a token no longer."""
+        """Revoke a token."""

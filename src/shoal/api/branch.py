@@ -1,7 +1,7 @@
-"""A branch of a pool: the requests about it, and the handle whose methods make them.
+"""A branch of a pool: its request types, and the handle whose methods send them.
 
-Reads take a commitish as well: the name of a branch or tag, the id of a commit, or an RFC 3339 time, which stands for
-the branch `main` as it was then. Errors are those of `shoal.errors`.
+Reads take a commitish as well: a branch, a tag, a commit id, or an RFC 3339 time, which stands for the branch `main`
+at that time. Errors are those of `shoal.errors`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENGINE = "interp, duckdb, spark or auto"
 
 @frozen
 class Load(Request[str]):
-    """Commit data; the id of the commit."""
+    """Load data in one commit; returns its id."""
 
     pool: str
     branch: str
@@ -38,7 +38,7 @@ class Load(Request[str]):
 
 @verb("POST", "/pool/{pool}/branch/{branch}/delete", Need.WRITE, COMMIT, event="branch-commit")
 class Delete(Request[str]):
-    """Remove data objects, or the records that a filter is true for."""
+    """Delete data objects, or the records that match a filter."""
 
     pool: str
     branch: str
@@ -55,7 +55,7 @@ class Delete(Request[str]):
 
 @verb("POST", "/pool/{pool}/branch/{branch}/compact", Need.WRITE, COMMIT, event="branch-commit")
 class Compact(Request[str]):
-    """Rewrite data objects as sorted ones without overlaps."""
+    """Merge data objects into sorted ones that do not overlap."""
 
     pool: str
     branch: str
@@ -68,7 +68,7 @@ class Compact(Request[str]):
 
 @verb("GET", "/pool/{pool}/branch/{branch}/runs", Need.READ, RUNS, name="runs")
 class CompactRuns(Request[list[list[str]]]):
-    """List the data objects that are worth compacting, each run together."""
+    """List the runs of data objects that are worth compacting."""
 
     pool: str
     branch: str
@@ -76,7 +76,7 @@ class CompactRuns(Request[list[list[str]]]):
 
 @verb("POST", "/pool/{pool}/branch/{branch}/manage", Need.WRITE, COMPACTIONS, name="manage", event="branch-commit")
 class CompactAll(Request[Iterator[Compaction]]):
-    """Compact what is worth it, each run by a commit of its own."""
+    """Compact every run of data objects that is worth it, one commit per run."""
 
     pool: str
     branch: str
@@ -107,7 +107,7 @@ class CherryPick(Request[str]):
 
 @verb("POST", "/pool/{pool}/branch/{branch}/merge/{child}", Need.WRITE, COMMIT, event="branch-commit")
 class Merge(Request[str]):
-    """Bring the changes of another branch into this one, as one commit."""
+    """Merge another branch into this one, in one commit."""
 
     pool: str
     branch: str
@@ -118,7 +118,7 @@ class Merge(Request[str]):
 
 @verb("POST", "/pool/{pool}/branch/{branch}/rebase/{onto}", Need.WRITE, OPTIONAL_COMMIT, event="branch-update")
 class Rebase(Request[str | None]):
-    """Replay the commits of a branch on the tip of another; the new tip."""
+    """Replay the commits of a branch on the tip of another; returns the new tip."""
 
     pool: str
     branch: str
@@ -128,12 +128,12 @@ class Rebase(Request[str | None]):
 
 @verb("GET", "/pool/{pool}/branch/{branch}/commit/{id}", Need.READ, DONE, name="commitStatus")
 class FindDone(Request[str | None]):
-    """Find the commit that an operation made on a branch, by the id of the operation."""
+    """Find the commit that an operation created on a branch, by the operation id."""
 
     pool: str
     branch: str
     id: str
-    after: float | None = in_query("position", "where the journal stood before the operation, if known", "number")
+    after: float | None = in_query("position", "position of the journal before the operation, if known", "number")
 
 
 @verb("GET", "/pool/{pool}/revision/{revision}/log", Need.READ, COMMITS)
@@ -161,11 +161,11 @@ class Resolve(Request[str | None]):
 
 
 class Branch:
-    """A branch of a pool, by the verbs that work on one.
+    """A branch of a pool, with a method for each verb.
 
-    What changes something takes an `op`, the id of the operation (`to_text(new())` of `shoal.ids`). If its outcome is
-    unknown, repeat it with the same id: it is done once, and a repeat gives the same answer. `author`, `message` and
-    `meta` go with the commit.
+    Methods that change something take `op`, the id of the operation (`to_text(new())` of `shoal.ids`). If the outcome
+    is unknown, retry with the same id: the operation happens once, and the retry returns the same result. `author`,
+    `message` and `meta` are stored in the commit.
     """
 
     def __init__(self, lake: Executor, pool: PoolInfo, name: str) -> None:
@@ -200,10 +200,10 @@ class Branch:
         op: Op = None,
         **note: Unpack[NoteArgs],
     ) -> str:
-        """Commit data (bytes, a path, a file, values, tables, frames); the id of the commit. See `docs/python.md`.
+        """Load data (bytes, a path, a file, values, tables, frames); returns the commit id. See `docs/python.md`.
 
-        With `engine="spark"` Spark tasks read the files; very large ones go to Spark unless another engine is named.
-        `watch` sees how far each file has been read.
+        With `engine="spark"` Spark tasks read the files; very large ones go to Spark unless another engine is given.
+        `watch` is called with the position in each file, for progress.
         """
         return self._do(Load, data, format, options, engine, watch, Note(**note), op)
 
@@ -216,43 +216,43 @@ class Branch:
         op: Op = None,
         **note: Unpack[NoteArgs],
     ) -> str:
-        """Remove data objects, or the records that a filter is true for; the id of the commit."""
+        """Delete data objects, or the records that match a filter; returns the commit id."""
         return self._do(Delete, tuple(ids), where, engine, Note(**note), op)
 
     def compact(self, ids: Sequence[str], *, engine: str | None = None, op: Op = None, **note: Unpack[NoteArgs]) -> str:
-        """Rewrite data objects as sorted ones without overlaps; the id of the commit."""
+        """Merge data objects into sorted ones that do not overlap; returns the commit id."""
         return self._do(Compact, tuple(ids), engine, False, Note(**note), op)
 
     def compact_runs(self) -> list[list[str]]:
-        """The data objects that are worth compacting, each run together."""
+        """The runs of data objects that are worth compacting."""
         return self._do(CompactRuns)
 
     def compact_all(self, *, engine: str | None = None) -> Iterator[Compaction]:
-        """Compact what is worth it, each run by a commit of its own."""
+        """Compact every run of data objects that is worth it, one commit per run."""
         return self._do(CompactAll, engine)
 
     def revert(self, commit: str, *, op: Op = None, **note: Unpack[NoteArgs]) -> str:
-        """Undo a commit by a new one that does the opposite; the id of the new one."""
+        """Undo a commit by a new one that does the opposite; returns its id."""
         return self._do(Revert, commit, Note(**note), op)
 
     def cherry_pick(self, commit: str, *, op: Op = None, **note: Unpack[NoteArgs]) -> str:
-        """Apply the changes of one commit to this branch; the id of the new commit."""
+        """Apply the changes of one commit to this branch; returns the id of the new commit."""
         return self._do(CherryPick, commit, Note(**note), op)
 
     def merge(self, child: str, *, op: Op = None, **note: Unpack[NoteArgs]) -> str:
-        """Bring the changes of another branch into this one; the id of the commit here."""
+        """Merge another branch into this one; returns the commit id."""
         return self._do(Merge, child, Note(**note), op)
 
     def rebase(self, onto: str, *, op: Op = None) -> str | None:
-        """Replay the commits of this branch on the tip of another; the new tip."""
+        """Replay the commits of this branch on the tip of another; returns the new tip."""
         return self._do(Rebase, onto, op)
 
     def done(self, op: str) -> str | None:
-        """The commit that an operation made here, by its id; None if it was not done."""
+        """The commit that an operation created here, by operation id; None if it was not done."""
         return self._do(FindDone, op)
 
     def log(self, at: str | None = None) -> Iterator[CommitInfo]:
-        """Commits, newest first, of this branch or of a commitish."""
+        """The commits of this branch, or of a commitish, newest first."""
         return self.lake.do(Log(self._pool.id, at or self.branch_name))
 
     def objects(self, at: str | None = None) -> Iterator[ObjectInfo]:
@@ -264,7 +264,7 @@ class Branch:
         return self.lake.do(Resolve(self._pool.id, commitish or self.branch_name))
 
     def begin(self, *, isolation: Isolation = "snapshot", expires: float | None = None, op: Op = None) -> Transaction:
-        """Begin a transaction, which the caller has to end."""
+        """Begin a transaction, which the caller must end."""
         return self._do(Begin, isolation, expires, op)
 
     def transaction(

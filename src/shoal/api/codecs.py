@@ -1,6 +1,6 @@
-"""Results as values, for HTTP: one codec per kind of result, used by the service one way and by the client the other.
+"""Codecs of results for HTTP: the service encodes with them, and the client decodes.
 
-The forms are those of the Zed lake API, where it has one.
+The forms are those of the Zed lake API, as far as it defines them.
 """
 
 from __future__ import annotations
@@ -20,34 +20,40 @@ from shoal.model.values import NULL, Value, array, int64, record, string
 R = TypeVar("R")
 T = TypeVar("T")
 Encoded: TypeAlias = "Value | list[Value] | Iterator[Value] | None"
-"""One value, a few, a stream of them, or none."""
+"""One value, a list, a stream, or none."""
 
 
 class Reader:
-    """Reads the values that a service answers with; `where` is its URL, for errors."""
+    """Reads the values in a response; `where` is the URL of the service, for errors."""
 
     def __init__(self, where: str) -> None:
         self.where = where
 
     def field(self, value: Value, name: str) -> Value:
-        """A field that has to be there."""
+        """A required field."""
         field = value.field(name)
         if field is None:
-            raise StorageFailure(f"{self.where}: the answer of the service lacks {name!r} (another version?)")
+            raise StorageFailure(
+                f"{self.where}: the response lacks the field {name!r} (does the service have another version?)"
+            )
         return field
 
     def data(self, value: Value, name: str) -> Any:
-        """The data of a field that must not be null."""
+        """The data of a required field that is not null."""
         data = self.field(value, name).data
         if data is None:
-            raise StorageFailure(f"{self.where}: the answer of the service has no {name!r} (another version?)")
+            raise StorageFailure(
+                f"{self.where}: the field {name!r} of the response is null (does the service have another version?)"
+            )
         return data
 
     def id(self, value: Value, name: str) -> str:
         """A field that is an id, as text or as bytes."""
         ident = self.optional_id(value, name)
         if ident is None:
-            raise StorageFailure(f"{self.where}: the answer of the service lacks the id {name!r} (another version?)")
+            raise StorageFailure(
+                f"{self.where}: the response lacks the id {name!r} (does the service have another version?)"
+            )
         return ident
 
     def optional_id(self, value: Value, name: str) -> str | None:
@@ -70,7 +76,7 @@ def _id(value: Value) -> Id:
 
 
 def id_of(text: str | None) -> Value:
-    """An id as a value; zeros stand for none."""
+    """An id as a value; None is all zeros."""
     return id_value(NO_ID if text is None else parse(text))
 
 
@@ -125,7 +131,7 @@ def read_ref(reader: Reader, value: Value) -> RefInfo:
 
 
 def show_commit(commit: CommitInfo) -> Value:
-    """A commit, as `Commit`; a merge says what it merged."""
+    """A commit, as `Commit`; a merge has a field `merged`."""
     merged = [] if commit.merged is None else [("merged", id_of(commit.merged))]
     return named(
         "Commit",
@@ -183,7 +189,7 @@ def read_compaction(reader: Reader, value: Value) -> Compaction:
 
 
 def show_plan(plan: ScanPlan) -> Value:
-    """A plan: its fields, by their names."""
+    """A plan as a record of its fields."""
     return record([(field.name, _plain(getattr(plan, field.name))) for field in fields(plan)])
 
 
@@ -200,9 +206,9 @@ def read_plan(reader: Reader, value: Value) -> ScanPlan:
 
 
 def commit_response(commit: str | None, warnings: Iterable[str] = ()) -> Value:
-    """`api.CommitResponse`, the answer to what makes a commit. Without warnings their list is null."""
-    given = tuple(warnings)
-    return named("api.CommitResponse", ("commit", id_of(commit)), ("warnings", Value(t.array(t.STRING), given or None)))
+    """`api.CommitResponse`, the response to a request that commits. Without warnings their list is null."""
+    texts = tuple(warnings)
+    return named("api.CommitResponse", ("commit", id_of(commit)), ("warnings", Value(t.array(t.STRING), texts or None)))
 
 
 # ---- results
@@ -210,14 +216,14 @@ def commit_response(commit: str | None, warnings: Iterable[str] = ()) -> Value:
 
 @frozen
 class Codec(Generic[R]):
-    """How a result travels."""
+    """Encodes and decodes a result."""
 
     encode: Callable[[R], Encoded]
     decode: Callable[[Reader, Iterator[Value]], R]
     is_stream: bool = False
-    """Whether the result is read while it arrives."""
+    """Whether the result is a stream that is read as it arrives."""
     is_empty: bool = False
-    """Whether there is nothing to say: status 204."""
+    """Whether there is no body: status 204."""
 
 
 def _one(show: Callable[[T], Value], read: Callable[[Reader, Value], T]) -> Codec[T]:

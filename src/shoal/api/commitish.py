@@ -8,7 +8,7 @@ _MAIN = "main"
 
 
 def parse_head(text: str) -> tuple[str, str]:
-    """The pool and the commitish in `pool@commitish`; without the latter it is the main branch."""
+    """Parse `pool@commitish`; without a commitish, it is the branch main."""
     pool, _, commitish = text.partition("@")
     if not pool:
         raise InvalidInput(f"invalid commitish: {text!r} (such as logs@main)")

@@ -1,4 +1,4 @@
-"""What a lake says about itself: pools, branches, commits, objects, plans. Ids are texts of 27 letters and digits."""
+"""Result types: pools, branches, commits, objects, plans. Ids are strings of 27 letters and digits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MAIN = "main"
 
 @frozen
 class PoolInfo:
-    """A pool: its name and what never changes about it."""
+    """A pool: its name and its fixed settings."""
 
     name: str
     id: str
     paths: tuple[tuple[str, ...], ...]
-    """The fields that it is sorted by; an empty path is the value itself."""
+    """The sort keys; an empty path is the value itself."""
     order: str
     object_size: int
     seek_stride: int
@@ -27,7 +27,7 @@ class PoolInfo:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The fields that it is sorted by, as `a.b`; `this` is the value itself."""
+        """The sort keys as `a.b`; `this` is the value itself."""
         return tuple(".".join(path) or "this" for path in self.paths)
 
 
@@ -37,7 +37,7 @@ class RefInfo:
 
     name: str
     commit: str | None
-    """None: nothing has been committed there yet."""
+    """None: it has no commits yet."""
     ts: int = 0
     """When it was last set, in nanoseconds since 1970."""
 
@@ -54,12 +54,12 @@ class CommitInfo:
     message: str
     meta: Value = NULL
     merged: str | None = None
-    """The commit of another branch whose changes this one brings in."""
+    """The commit of another branch that this one merges."""
     retries: int = 0
 
     @property
     def date(self) -> datetime:
-        """When it was made, to the microsecond."""
+        """When it was created, to the microsecond."""
         return datetime.fromtimestamp(self.ts / 1e9, UTC)
 
 
@@ -76,7 +76,7 @@ class ObjectInfo:
 
 @frozen
 class Diff:
-    """The objects that one commit has and another has not."""
+    """The objects that differ between two commits."""
 
     added: tuple[ObjectInfo, ...]
     removed: tuple[ObjectInfo, ...]
@@ -84,31 +84,31 @@ class Diff:
 
 @frozen
 class Compaction:
-    """The outcome for data objects that were to be compacted together."""
+    """The outcome of compacting one run of data objects."""
 
     objects: int
-    """How many they were."""
+    """The number of objects in the run."""
     commit: str | None
-    """None: they are as they were."""
+    """None: they were not compacted."""
     error: str = ""
-    """Why."""
+    """Why not."""
 
 
 @frozen
 class Vacuumed:
-    """What a vacuum removed, or would remove."""
+    """What a vacuum deleted, or would delete."""
 
     objects: int
     """Data objects."""
     size: int
-    """Bytes of all that goes, metadata included."""
+    """Bytes of all deleted objects, metadata included."""
     ids: tuple[str, ...] = ()
-    """Of the data objects."""
+    """The ids of the data objects."""
 
 
 @frozen
 class LakeStatus:
-    """A lake: where it is and which format it has."""
+    """The location and format of a lake."""
 
     uri: str
     id: str
@@ -119,23 +119,23 @@ class LakeStatus:
 
 @frozen
 class ScanPlan:
-    """How the scan of a pool, and what follows it, would be run."""
+    """How a query would scan a pool and run the operators after the scan."""
 
     pool: str
     commit: str
     objects: int
-    """Data objects that have to be read."""
+    """Data objects to read."""
     total: int
-    """Data objects that there are."""
+    """All data objects of the commit."""
     pruned_by_key: int
     pruned_by_zone_map: int
     size: int
-    """Bytes of the data objects that have to be read."""
+    """Bytes of the data objects to read."""
     engine: str
     why: str
-    """Why this engine."""
+    """Why this engine was chosen."""
     queries: tuple[str, ...]
-    """The SQL of the engine, for each layout of objects; none for the interpreter."""
+    """The SQL of the engine, one statement per layout; empty for the interpreter."""
     interpreted: tuple[str, ...]
     """The operators that are left to the interpreter."""
 
@@ -143,8 +143,8 @@ class ScanPlan:
         """`1 of 60 (59 pruned: key 40, zone map 19)`."""
         reasons = (("key", self.pruned_by_key), ("zone map", self.pruned_by_zone_map))
         shown = [f"{name} {count}" for name, count in reasons if count]
-        gone = f" ({self.total - self.objects} pruned: {', '.join(shown)})" if shown else ""
-        return f"{self.objects} of {self.total}{gone}"
+        pruned = f" ({self.total - self.objects} pruned: {', '.join(shown)})" if shown else ""
+        return f"{self.objects} of {self.total}{pruned}"
 
 
 @frozen
@@ -154,7 +154,7 @@ class ReadPool:
     name: str
     id: str
     is_inferred: bool
-    """Whether the program has no source, and the pool is the one in use."""
+    """Whether the program has no source, so that it reads the pool in use."""
 
 
 @frozen
@@ -165,12 +165,12 @@ class Channel:
     keys: tuple[tuple[str, ...], ...] | None
     """The fields that it is grouped by; None if it is not grouped."""
     order: tuple[tuple[str, tuple[str, ...]], ...] | None
-    """The directions and fields that it is sorted by; None if that is not known."""
+    """The directions and fields that it is sorted by; None if unknown."""
 
 
 @frozen
 class Description:
-    """What is known about the results of a query before it runs."""
+    """The pools and channels of a query, without running it."""
 
     pools: tuple[ReadPool, ...]
     channels: tuple[Channel, ...]

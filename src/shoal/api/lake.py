@@ -1,4 +1,4 @@
-"""A lake: the requests about it, and the handle whose methods make them, wherever the lake is."""
+"""A lake: its request types, and the handle whose methods send them, wherever the lake is."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ DEFAULT_KEY = "ts:desc"
 
 @verb("GET", "/lake", Need.IDENTITY, STATUS, name="lake")
 class GetStatus(Request[LakeStatus]):
-    """Show where the lake is and which format it has."""
+    """Show the location and format of the lake."""
 
 
 @verb("GET", "/pool", Need.IDENTITY, POOLS)
 class ListPools(Request[list[PoolInfo]]):
-    """List the pools that the caller may read, by name."""
+    """List the pools that the caller may read, sorted by name."""
 
 
 @verb("GET", "/pool/{pool}", Need.READ, POOL, name="showPool")
 class GetPool(Request[PoolInfo]):
-    """Show what never changes about a pool."""
+    """Show the settings of a pool."""
 
     pool: str
 
@@ -48,7 +48,7 @@ class CreatePool(Request[PoolInfo]):
 
 @verb("PUT", "/pool/{pool}", Need.ADMIN, NOTHING, event="pool-update", outlives_pool=True)
 class RenamePool(Request[PoolInfo]):
-    """Give a pool another name."""
+    """Rename a pool."""
 
     pool: str
     name: str = in_body("name")
@@ -57,7 +57,7 @@ class RenamePool(Request[PoolInfo]):
 
 @verb("DELETE", "/pool/{pool}", Need.ADMIN, NOTHING, event="pool-delete", outlives_pool=True)
 class DropPool(Request[PoolInfo]):
-    """Remove a pool with all that is in it."""
+    """Delete a pool and everything in it."""
 
     pool: str
     op: Op = None
@@ -65,7 +65,7 @@ class DropPool(Request[PoolInfo]):
 
 @verb("POST", "/vacuum", Need.LAKE, VACUUMED)
 class VacuumLake(Request[Vacuumed]):
-    """Vacuum all pools, and remove what crashes left outside of them."""
+    """Vacuum all pools, and delete leftovers of crashes outside of them."""
 
     grace: float | None = in_query("grace", GRACE, "number")
     dry_run: bool = in_query("dryrun", DRY_RUN, "boolean")
@@ -79,7 +79,7 @@ class Query(Request[Results]):
     head: str | None = None
     """The `pool@branch` that a program without a source reads."""
     includes: tuple[str, ...] = ()
-    """Files with text to put in front of the program."""
+    """Files with program text to prepend."""
     memory: Memory | None = None
     statistics: bool = False
     on_debug: Callable[[Value], None] | None = None
@@ -87,7 +87,7 @@ class Query(Request[Results]):
     watch: Watch | None = None
     engine: str | None = None
     on_output: Callable[[str, Value], None] | None = None
-    """Sees the values that `output` sends to a channel other than `main`, with its name."""
+    """Called with a channel and each value that `output` sends to it, except for `main`."""
 
 
 @frozen
@@ -101,7 +101,7 @@ class Sql(Request[Results]):
 
 @verb("POST", "/query/explain", Need.IDENTITY, PLANS)
 class Explain(Request[list[ScanPlan]]):
-    """Show what a query would read of each pool, and which engine would do what."""
+    """Show how a query would read each pool, and which engine would run it."""
 
     program: str = in_body("query", default="")
     head: str | None = in_body("head", "object", default=None)
@@ -111,33 +111,33 @@ class Explain(Request[list[ScanPlan]]):
 
 @frozen
 class Describe(Request[Description]):
-    """Show where the results of a query come from, and how they are arranged."""
+    """Show the pools that a query reads, and how its results are arranged."""
 
     program: str
     head: str | None = None
 
 
 class Lake(ABC):
-    """A lake: a directory, a bucket, or behind a service. Errors are those of `shoal.errors`."""
+    """A lake in a directory, in a bucket or behind a service. Errors are those of `shoal.errors`."""
 
     @property
     @abstractmethod
     def uri(self) -> str:
-        """Where it is."""
+        """The location of the lake."""
 
     @abstractmethod
     def do(self, request: Request[R]) -> R:
-        """Carry out a request. The methods of this class and of `Pool` and `Branch` make them."""
+        """Execute a request. The methods of this class, `Pool` and `Branch` call this."""
 
     def __repr__(self) -> str:
         return f"<lake {self.uri}>"
 
     def status(self) -> LakeStatus:
-        """Where it is and which format it has."""
+        """The location and format of the lake."""
         return self.do(GetStatus())
 
     def pools(self) -> list[PoolInfo]:
-        """All pools, by name."""
+        """All pools, sorted by name."""
         return self.do(ListPools())
 
     def pool(self, name: str) -> Pool:
@@ -159,15 +159,15 @@ class Lake(ABC):
         return Pool(self, self.do(CreatePool(name, paths, order, object_size, seek_stride, op)))
 
     def rename(self, old: str, new: str, *, op: Op = None) -> PoolInfo:
-        """Give a pool another name."""
+        """Rename a pool."""
         return self.do(RenamePool(old, new, op))
 
     def drop(self, name: str, *, op: Op = None) -> PoolInfo:
-        """Remove a pool with all that is in it."""
+        """Delete a pool and everything in it."""
         return self.do(DropPool(name, op))
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
-        """Vacuum all pools, and remove what crashes left outside of them."""
+        """Vacuum all pools, and delete leftovers of crashes outside of them."""
         return self.do(VacuumLake(grace, dry_run))
 
     def query(
@@ -186,9 +186,9 @@ class Lake(ABC):
     ) -> Results:
         """Run a program. `head` is the `pool@branch` that a program without a source reads.
 
-        `watch` sees how far each source has been read; a lake behind a service may not use it. `engine` is `interp`,
-        `duckdb`, `spark` or `auto`, which is the default unless the environment has SHOAL_ENGINE. `on_output` sees
-        the values that the operator `output` sends to another channel than `main`, with the name of the channel.
+        `engine` is `interp`, `duckdb`, `spark` or `auto`; the default is SHOAL_ENGINE, or else `auto`. `watch` is
+        called with the position in each source, for progress; a lake behind a service may not call it. `on_output` is
+        called with the name of a channel and each value that the operator `output` sends to it, except for `main`.
         """
         asides = on_debug, on_warning, watch
         return self.do(Query(program, head, tuple(includes), memory, statistics, *asides, engine, on_output))
@@ -196,7 +196,7 @@ class Lake(ABC):
     def sql(
         self, statement: str, *, engine: str | None = None, on_warning: Callable[[str], None] | None = None
     ) -> Results:
-        """Run a SELECT statement: pools are tables by their names, and `"pool@commitish"` as they were there.
+        """Run a SELECT statement. Each pool is a table; `"pool@commitish"` is the pool at a commitish.
 
         `engine` is `duckdb`, `spark` or `auto`. See `docs/sql.md` for columns and types.
         """
@@ -205,5 +205,5 @@ class Lake(ABC):
     def explain(
         self, program: str, *, head: str | None = None, includes: Sequence[str] = (), engine: str | None = None
     ) -> list[ScanPlan]:
-        """What a query would read of each pool, and which engine would do what; nothing is run."""
+        """How a query would read each pool, and which engine would run it. Does not run it."""
         return self.do(Explain(program, head, engine, tuple(includes)))

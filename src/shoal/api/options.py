@@ -1,4 +1,4 @@
-"""The options of readers and of queries. Those of readers say how they travel over HTTP."""
+"""Options of readers and queries, and how read options are sent over HTTP."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from shoal.model.node import frozen
 MIB = 1 << 20
 _P = TypeVar("_P")
 MAX_VALUE_SIZE = 128 * 1024 * 1024
-"""The longest line, token or frame that a reader takes in one piece, unless told otherwise."""
+"""The default limit for the size of one line, token or frame."""
 
 
 def _option(default: Any, param: str, about: str, *, at_most: int = 0) -> Any:
-    """A field of ReadOptions, which travels over HTTP as a parameter of the URL."""
+    """A field of ReadOptions that is sent over HTTP as a query parameter."""
     return field(default=default, metadata={"param": param, "about": about, "at_most": at_most})
 
 
 @frozen
 class ReadOptions:
-    """Options of a reader. Each reader uses those that concern it."""
+    """Options of a reader; each format uses those that apply to it."""
 
-    csv_delimiter: str | None = _option(None, "csv.delim", "the character between the cells of a line of CSV")
-    """None means the format's own: a comma for csv, a tab for tsv."""
+    csv_delimiter: str | None = _option(None, "csv.delim", "CSV field delimiter")
+    """None: the default of the format, a comma for csv and a tab for tsv."""
     zng_validate: bool = _option(True, "zng.validate", "F to trust ZNG input")
-    max_value_size: int = _option(MAX_VALUE_SIZE, "zng.readmax", "most bytes of a value", at_most=MAX_VALUE_SIZE)
-    threads: int = _option(1, "zng.threads", "most threads that decode columns", at_most=os.cpu_count() or 1)
+    max_value_size: int = _option(MAX_VALUE_SIZE, "zng.readmax", "size limit of a value in bytes", at_most=MAX_VALUE_SIZE)
+    threads: int = _option(1, "zng.threads", "number of threads that decode columns", at_most=os.cpu_count() or 1)
 
 
 DEFAULT_READ = ReadOptions()
 
 
 def read_params() -> dict[str, tuple[str, type]]:
-    """The parameters of read options: what each is about, and the type of its value."""
+    """The query parameters of read options: description and type of each."""
     return {f.metadata["param"]: (f.metadata["about"], _type(f.default)) for f in fields(ReadOptions)}
 
 
 def encode_read_options(options: ReadOptions) -> dict[str, str | None]:
-    """Read options as parameters of a URL; None for those that have their default."""
+    """Encode read options as query parameters; None for defaults."""
     values = {f: getattr(options, f.name) for f in fields(options)}
     return {f.metadata["param"]: None if value == f.default else _encode(value) for f, value in values.items()}
 
@@ -51,7 +51,7 @@ def _encode(value: str | bool | int) -> str:
 
 
 def decode_read_options(params: Mapping[str, str]) -> ReadOptions:
-    """The read options in the parameters of a URL. Numbers above the limit of an option count as the limit."""
+    """Decode query parameters to read options. Numbers above the limit of an option are lowered to it."""
     given = [f for f in fields(ReadOptions) if f.metadata["param"] in params]
     return ReadOptions(**{f.name: _decode(params[f.metadata["param"]], f.default, **f.metadata) for f in given})
 
@@ -76,19 +76,19 @@ _EXPECTED: dict[type, str] = {bool: "T or F", int: "a number", str: "one charact
 
 @frozen
 class Memory:
-    """How many bytes an operator may hold before it goes to disk; `aggregate` bounds one collected value."""
+    """Bytes that an operator may use before it spills to disk; `aggregate` limits one collected value."""
 
     sort: int = 128 * MIB
     aggregate: int = 1024 * MIB
     fuse: int = 128 * MIB
     groups: int = 1_000_000
     is_strict: bool = False
-    """Whether what cannot go to disk, such as one collected value, fails when it grows beyond that."""
+    """Whether a value that cannot spill, such as one collected value, fails when it exceeds the limit."""
 
 
 @dataclass(slots=True)
 class Statistics:
-    """What a run has read and kept so far."""
+    """Counts of what a query has read and kept so far."""
 
     bytes_read: int = 0
     bytes_matched: int = 0
@@ -97,13 +97,13 @@ class Statistics:
 
 
 class Position(Protocol):
-    """Something that is being read."""
+    """The position in an input."""
 
     def tell(self) -> int:
-        """How many bytes of it were read."""
+        """The number of bytes read."""
 
 
 class Watch(Protocol):
-    """Passes what is in an open file on, and may look at how far it was read."""
+    """Passes the values of an open file on, and may watch the position in it."""
 
     def __call__(self, file: Position, values: Iterator[_P], /) -> Iterator[_P]: ...

@@ -1,4 +1,4 @@
-"""A pool: the requests about it, and the handle whose methods make them. A pool stands for its branch `main`."""
+"""A pool: its request types, and the handle whose methods send them. A pool stands for its branch `main`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from shoal.api.requests import Executor, Need, Op, Request, in_body, in_query, v
 from shoal.model.node import frozen
 from shoal.model.values import Value
 
-GRACE = "seconds that garbage stays"
-DRY_RUN = "T to remove nothing"
+GRACE = "seconds before garbage is deleted"
+DRY_RUN = "T to delete nothing"
 
 
 @verb("GET", "/pool/{pool}/branch", Need.READ, REFS)
 class ListBranches(Request[list[RefInfo]]):
-    """List all branches, by name."""
+    """List all branches, sorted by name."""
 
     pool: str
 
 
 @verb("GET", "/pool/{pool}/tag", Need.READ, REFS)
 class ListTags(Request[list[RefInfo]]):
-    """List all tags, by name."""
+    """List all tags, sorted by name."""
 
     pool: str
 
@@ -41,7 +41,7 @@ class CreateBranch(Request[RefInfo]):
 
 @verb("DELETE", "/pool/{pool}/branch/{branch}", Need.WRITE, NOTHING, event="branch-delete")
 class DropBranch(Request[None]):
-    """Remove a branch; what it held stays until a vacuum."""
+    """Remove a branch; its data stays until a vacuum."""
 
     pool: str
     branch: str
@@ -69,7 +69,7 @@ class DropTag(Request[None]):
 
 @verb("GET", "/pool/{pool}/diff", Need.READ, DIFF, name="diff")
 class DiffObjects(Request[Diff]):
-    """List the data objects that one commitish has and another has not; with `values`, the values that differ."""
+    """List the data objects that differ between two commitishes; with `values`, the values."""
 
     pool: str
     old: str = in_query("old", "a commitish")
@@ -88,7 +88,7 @@ class DiffValues(Request[Iterator[tuple[str, Value]]]):
 
 @verb("POST", "/pool/{pool}/vacuum", Need.ADMIN, VACUUMED)
 class VacuumPool(Request[Vacuumed]):
-    """Remove what nothing reaches."""
+    """Delete unreachable objects."""
 
     pool: str
     grace: float | None = in_query("grace", GRACE, "number")
@@ -97,7 +97,7 @@ class VacuumPool(Request[Vacuumed]):
 
 @verb("POST", "/pool/{pool}/vacate/{commit}", Need.ADMIN, NOTHING)
 class Vacate(Request[None]):
-    """Let history begin with a commit."""
+    """Cut off the history before a commit."""
 
     pool: str
     commit: str
@@ -105,14 +105,14 @@ class Vacate(Request[None]):
 
 @verb("POST", "/pool/{pool}/purge", Need.ADMIN, IDS)
 class Purge(Request[list[str]]):
-    """Remove data objects from all of history."""
+    """Remove data objects from all history."""
 
     pool: str
     ids: tuple[str, ...] = in_body("object_ids", "array", default=())
 
 
 class Pool(Branch):
-    """A pool of a lake, and by itself its branch `main`: `pool.load(data)` is `pool.branch("main").load(data)`."""
+    """A pool of a lake, which is also its branch `main`: `pool.load(data)` is `pool.branch("main").load(data)`."""
 
     def __init__(self, lake: Executor, info: PoolInfo) -> None:
         super().__init__(lake, info, MAIN)
@@ -122,28 +122,28 @@ class Pool(Branch):
 
     @property
     def name(self) -> str:
-        """Its name when it was opened."""
+        """The name of the pool when it was opened."""
         return self._pool.name
 
     @property
     def id(self) -> str:
-        """Its id, which stays when it is renamed."""
+        """The id of the pool, which never changes."""
         return self._pool.id
 
     def info(self) -> PoolInfo:
-        """Its name and what never changes about it."""
+        """The name and the fixed settings of the pool."""
         return self._pool
 
     def branch(self, name: str) -> Branch:
-        """A branch by its name; whether it exists shows when it is used."""
+        """A branch by name; whether it exists is checked on use."""
         return Branch(self.lake, self._pool, name)
 
     def branches(self) -> list[RefInfo]:
-        """All branches, by name."""
+        """All branches, sorted by name."""
         return self.lake.do(ListBranches(self.id))
 
     def tags(self) -> list[RefInfo]:
-        """All tags, by name."""
+        """All tags, sorted by name."""
         return self.lake.do(ListTags(self.id))
 
     def create_branch(self, name: str, at: str = MAIN, *, op: Op = None) -> Branch:
@@ -152,7 +152,7 @@ class Pool(Branch):
         return self.branch(name)
 
     def drop_branch(self, name: str, *, op: Op = None) -> None:
-        """Remove a branch; what it held stays until a vacuum."""
+        """Remove a branch; its data stays until a vacuum."""
         self.lake.do(DropBranch(self.id, name, op))
 
     def create_tag(self, name: str, at: str = MAIN, *, op: Op = None) -> None:
@@ -164,7 +164,7 @@ class Pool(Branch):
         self.lake.do(DropTag(self.id, name, op))
 
     def diff(self, old: str, new: str) -> Diff:
-        """The data objects that one commitish has and another has not."""
+        """The data objects that differ between two commitishes."""
         return self.lake.do(DiffObjects(self.id, old, new))
 
     def diff_values(self, old: str, new: str) -> Iterator[tuple[str, Value]]:
@@ -172,13 +172,13 @@ class Pool(Branch):
         return self.lake.do(DiffValues(self.id, old, new))
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
-        """Remove what nothing reaches and is older than the grace period in seconds (7 days unless given)."""
+        """Delete unreachable objects that are older than the grace period in seconds (default 7 days)."""
         return self.lake.do(VacuumPool(self.id, grace, dry_run))
 
     def vacate(self, commit: str) -> None:
-        """Let history begin with a commit."""
+        """Cut off the history before a commit."""
         self.lake.do(Vacate(self.id, commit))
 
     def purge(self, ids: Sequence[str]) -> list[str]:
-        """Remove data objects from all of history; their ids."""
+        """Remove data objects from all history; returns their ids."""
         return self.lake.do(Purge(self.id, tuple(ids)))

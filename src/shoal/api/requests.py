@@ -1,7 +1,7 @@
-"""A verb is data: a frozen request type that says what it takes, what it gives, and how it travels over HTTP.
+"""A verb is data: a frozen request type with its fields, its result and its form over HTTP.
 
-The route of the service, its entry in the OpenAPI document, the call of the client and the check of access are all
-derived from the request type; `LakeExecutor.do` carries a request out, in a store or through a service.
+The route of the service, its entry in the OpenAPI document, the call of the client and the access check are all
+derived from the request type. `Executor.do` executes a request, in a store or through a service.
 
     @verb("POST", "/pool/{pool}/branch/{branch}/revert/{commit}", Need.WRITE, COMMIT, event="branch-commit")
     class Revert(Request[str]):
@@ -11,8 +11,8 @@ derived from the request type; `LakeExecutor.do` carries a request out, in a sto
         note: Note = Note()
         op: Op = None
 
-A field whose name stands in braces is a part of the path. `note` and `op` travel in headers. Any other field says
-where it travels: `in_query(...)` or `in_body(...)`.
+A field whose name is in braces is part of the path. `note` and `op` are sent in headers. Any other field declares
+where it is sent: `in_query(...)` or `in_body(...)`.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ R = TypeVar("R")
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 
 Op = str | Callable[[], str | None] | None
-"""The id of an operation: who repeats it with the same id does it once. A function gives the id after all data of the
+"""The id of an operation: retries with the same id happen once. A function is called for the id after all data of the
 request has been read."""
 
 
 class Need(Enum):
-    """What a caller must be allowed to do."""
+    """The right that a request needs."""
 
     NOTHING = "open to everybody"
-    IDENTITY = "any caller who is known; what is read is checked by the pools that it is in"
+    IDENTITY = "any authenticated caller; reads are checked per pool"
     READ = "read the pool"
     WRITE = "write to the pool"
     ADMIN = "administer the pool"
@@ -54,7 +54,7 @@ class Note:
     """None: the user of this process."""
     message: str = ""
     meta: Any = None
-    """A value, or a Python object that becomes one."""
+    """A value, or a Python object that is converted to one."""
 
 
 class NoteArgs(TypedDict, total=False):
@@ -70,41 +70,41 @@ NO_NOTE = Note()
 
 @frozen
 class Http(Generic[R]):
-    """How a request travels."""
+    """The form of a request over HTTP."""
 
     method: Method
     path: str
     need: Need
     result: Codec[R]
     name: str
-    """The operation in the OpenAPI document, in metrics and logs."""
+    """The name of the operation in the OpenAPI document, in metrics and logs."""
     event: str = ""
-    """What listeners to `/events` are told once it is done."""
+    """The event that `/events` sends when the request is done."""
     outlives_pool: bool = False
-    """Whether the pool may be gone, or have another name, because this very request has been carried out before."""
+    """Whether a retry may find the pool gone or renamed, because the request was done before."""
 
     @property
     def path_names(self) -> tuple[str, ...]:
-        """The fields that are parts of the path."""
+        """The fields that are part of the path."""
         return tuple(re.findall(r"{(\w+)}", self.path))
 
 
 class Request(Generic[R]):
-    """Something that can be asked of a lake."""
+    """A request to a lake with a result of type R."""
 
     __slots__ = ()
     http: ClassVar[Http[Any]]
 
 
 class Executor(Protocol):
-    """Carries out requests: in a store, or through a service."""
+    """Executes requests, in a store or through a service."""
 
     def do(self, request: Request[R]) -> R:
-        """Carry out a request."""
+        """Execute a request."""
 
 
 VERBS: list[type[Request[Any]]] = []
-"""Every request type that travels over HTTP in the common way."""
+"""All request types with the common form over HTTP."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -118,24 +118,24 @@ def verb(
     event: str = "",
     outlives_pool: bool = False,
 ) -> Callable[[type], Any]:
-    """Make a class a request type: frozen, and known to the service and the client."""
+    """Turn a class into a frozen request type and register it for the service and the client."""
 
-    def make(cls: type) -> Any:
+    def define(cls: type) -> Any:
         request: Any = frozen(cls)
         operation = name or cls.__name__[0].lower() + cls.__name__[1:]
         request.http = Http(method, path, need, result, operation, event, outlives_pool)
         VERBS.append(request)
         return request
 
-    return make
+    return define
 
 
-# ---- where fields travel
+# ---- where fields are sent
 
 
 @frozen
 class Param:
-    """A parameter in the query of a URL."""
+    """A query parameter of the URL."""
 
     name: str
     about: str
@@ -149,11 +149,11 @@ class BodyField:
     name: str
     schema: Literal["string", "number", "integer", "boolean", "array", "object"] = "string"
     is_id: bool = False
-    """Whether it may be an id in its binary form as well."""
+    """Whether it may also be an id in binary form."""
 
 
 def in_query(name: str, about: str, schema: Literal["string", "number", "boolean"] = "string") -> Any:
-    """A field that is a parameter of the URL; None or False where it is not given."""
+    """A field that is a query parameter of the URL; None or False if it is not given."""
     default = False if schema == "boolean" else None
     return dataclasses.field(default=default, metadata={"param": Param(name, about, schema)})
 
@@ -164,10 +164,10 @@ def in_body(name: str, schema: Any = "string", *, is_id: bool = False, **default
 
 
 def params_of(request: type[Request[Any]]) -> dict[str, Param]:
-    """The fields of a request that are parameters of the URL."""
+    """The fields of a request that are query parameters."""
     return {f.name: f.metadata["param"] for f in dataclasses.fields(request) if "param" in f.metadata}  # type: ignore[arg-type]
 
 
 def body_of(request: type[Request[Any]]) -> dict[str, BodyField]:
-    """The fields of a request that are in the body."""
+    """The fields of a request that are sent in the body."""
     return {f.name: f.metadata["body"] for f in dataclasses.fields(request) if "body" in f.metadata}  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a query gives, as callers see it; `shoal.frames.results` computes it."""
+"""The results of a query, as a protocol; `shoal.frames.results` implements it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Results(Protocol):
-    """The values of a query, computed as they are read. They are read once, unless `hold` keeps them."""
+    """The values of a query, computed as they are read. They can be read once, unless `hold` keeps them."""
 
     statistics: Statistics
     """Counts of what was read so far; complete after the last value."""
@@ -27,11 +27,11 @@ class Results(Protocol):
 
     def __exit__(self, *failure: object) -> None: ...
 
-    def through(self, look: Callable[[Iterator[Value]], Iterator[Value]]) -> Self:
-        """Pass the values through `look`, for counting or limits."""
+    def through(self, wrap: Callable[[Iterator[Value]], Iterator[Value]]) -> Self:
+        """Wrap the stream of values, for counting or limits; returns self."""
 
     def close(self) -> None:
-        """Stop computing and remove temporary files. What is held stays."""
+        """Stop computing and remove temporary files. Values kept by `hold` stay."""
 
     def hold(self) -> Self:
         """Compute all values and keep them."""
@@ -40,7 +40,7 @@ class Results(Protocol):
         """The only value; InvalidInput if there is none, or more than one."""
 
     def to_list(self) -> list[Any]:
-        """Plain Python objects, of which `shoal.from_python` makes the very same values."""
+        """Plain Python objects, which `shoal.from_python` converts back to equal values."""
 
     def to_python(self) -> list[Any]:
         """Same as `to_list`."""
@@ -61,4 +61,4 @@ class Results(Protocol):
         """A Polars DataFrame with the columns of `to_arrow`."""
 
     def to_spark(self, *, times: str = "microseconds") -> DataFrame:
-        """A Spark DataFrame, whose tasks compute the values when it is acted upon."""
+        """A Spark DataFrame, whose tasks compute the values at each action."""

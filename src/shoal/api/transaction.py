@@ -16,7 +16,7 @@ Isolation = Literal["snapshot", "serializable"]
 
 
 class Transaction(ABC):
-    """Staged changes to one branch. It can be pickled: copies stage in other processes, `take_over` collects them."""
+    """Staged changes to one branch. Pickled copies stage changes in other processes; `take_over` collects them."""
 
     is_done: bool = False
     """Whether it was committed or abandoned."""
@@ -24,12 +24,12 @@ class Transaction(ABC):
     @property
     @abstractmethod
     def id(self) -> str:
-        """The id of the transaction: a commit that is repeated with it happens once."""
+        """The id of the transaction: a commit that is retried with it happens once."""
 
     @property
     @abstractmethod
     def base(self) -> str | None:
-        """The commit it began on."""
+        """The commit that it is based on."""
 
     @abstractmethod
     def load(
@@ -40,11 +40,11 @@ class Transaction(ABC):
         options: ReadOptions = DEFAULT_READ,
         op: Op = None,
     ) -> None:
-        """Stage data; once, if it is repeated with the same `op`."""
+        """Stage data; a retry with the same `op` stages nothing."""
 
     @abstractmethod
     def delete(self, ids: Sequence[str] = (), *, where: str | None = None, op: Op = None) -> None:
-        """Stage the removal of data objects, or of the records that a filter is true for."""
+        """Stage the deletion of data objects, or of the records that match a filter."""
 
     @abstractmethod
     def query(self, program: str) -> Results:
@@ -52,10 +52,10 @@ class Transaction(ABC):
 
     @abstractmethod
     def take_over(self, *others: Self) -> None:
-        """Bring in what copies of this transaction staged."""
+        """Take over the staged changes of copies of this transaction."""
 
     def commit(self, **note: Unpack[NoteArgs]) -> str:
-        """Commit what was staged; the id of the commit. Conflict if another writer changed what it depends on."""
+        """Commit the staged changes; returns the commit id. Conflict if another writer changed data it depends on."""
         commit = self.end(Note(**note))
         assert commit is not None
         return commit
@@ -66,7 +66,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def abandon(self) -> None:
-        """Drop what was staged."""
+        """Discard the staged changes."""
 
     def give_up(self) -> None:
         """Abandon it because of an error."""

@@ -18,7 +18,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 
 from shoal.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ShoalError, StorageFailure
-from shoal.ids import Id, made_at, new, to_text
+from shoal.ids import Id, created_at, new, to_text
 from shoal.lake import branches
 from shoal.lake.actions import Patch, Stored, describe
 from shoal.lake.branches import Refs, VacuumMark
@@ -393,7 +393,7 @@ class Committer:
             if (began := self.journal.began(op)) is not None:
                 return began
             mark = self.names.refs().vacuum
-            if mark is not None and (made_at(op) + 1) * 10**9 <= mark.until:
+            if mark is not None and (created_at(op) + 1) * 10**9 <= mark.until:
                 raise Conflict(
                     f"{to_text(op)}: outcome unknown: a vacuum has run since this id was created "
                     "(check the log, then retry with a new id)"
@@ -425,7 +425,7 @@ class Committer:
 
     def _require_stored(self, reference: Stored, mark: VacuumMark | None) -> None:
         """Conflict if a vacuum has taken an object that no commit refers to yet, or is about to."""
-        if mark is None or (made_at(reference.id) - _SKEW) * 10**9 > mark.until:
+        if mark is None or (created_at(reference.id) - _SKEW) * 10**9 > mark.until:
             return
         key = reference.key(self._prefix)
         listed = next((listed for listed in self._store.list(key) if listed.key == key), None)

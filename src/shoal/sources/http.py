@@ -321,7 +321,7 @@ class _Ranges:
         finally:
             response.close()  # a connection whose response was read to its end is back in the pool by now
         if len(data) != size:
-            raise StorageFailure(f"{public_name(self._url)}: {len(data)} bytes came instead of {size}")
+            raise StorageFailure(f"{public_name(self._url)}: received {len(data)} bytes instead of {size}")
         return data
 
     def _check(self, response: BaseHTTPResponse, start: int, size: int) -> None:

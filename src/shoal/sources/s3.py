@@ -27,7 +27,7 @@ def open_url(url: str) -> Ranged:
     """Open the object that an s3 URL names."""
     bucket, _, key = url.removeprefix("s3://").partition("/")
     if not bucket or not key:
-        raise InvalidInput(f"{url}: names no object (write s3://bucket/key)")
+        raise InvalidInput(f"{url}: no object given (write s3://bucket/key)")
     check_process(url)
     with naming(url, _MISSING):
         store = open_bucket("s3", bucket, url, _CLIENT, _RETRY)
@@ -42,7 +42,7 @@ def open_url(url: str) -> Ranged:
             except PreconditionError:
                 raise StorageFailure(f"{url}: changed while it was read") from None
         if len(data) != size:
-            raise StorageFailure(f"{url}: {len(data)} bytes came instead of {size}")
+            raise StorageFailure(f"{url}: received {len(data)} bytes instead of {size}")
         return data
 
     return Ranged(fetch, meta["size"], lambda: None)
