@@ -36,7 +36,7 @@ from shoal.testing.lake_scenes import (
     with_patience,
 )
 from shoal.testing.moto_s3 import running_moto
-from shoal.testing.scripted_s3 import CALLS, Asked, Call, ScriptedS3, ServerFault
+from shoal.testing.scripted_s3 import CALLS, Call, Received, ScriptedS3, ServerFault
 from shoal.testing.tiers import IS_LONG
 
 HASTY = Timeouts(silence=0.3, deadline=1.0, first_pause=0.005, longest_pause=0.02)
@@ -85,7 +85,7 @@ class Scenery:
     base: dict[str, bytes]
     before: World
     after: World
-    asked: tuple[Asked, ...]
+    asked: tuple[Received, ...]
 
     def mend(self) -> None:
         """Nothing goes wrong any more."""

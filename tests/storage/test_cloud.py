@@ -20,7 +20,7 @@ import pytest
 from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure
 from shoal.storage.cloud import CloudStore, Timeouts
 from shoal.storage.store import Created
-from shoal.testing.scripted_s3 import CALLS, Asked, Call, ScriptedS3, ServerFault
+from shoal.testing.scripted_s3 import CALLS, Call, Received, ScriptedS3, ServerFault
 from shoal.testing.store_contract import StoreContract
 
 PATIENT = Timeouts(silence=10, deadline=30, first_pause=0.01, longest_pause=0.05)
@@ -197,7 +197,7 @@ def test_each_fault_of_a_create(server: ScriptedS3, fault: ServerFault | None, o
     server.script("CREATE", [fault] if fault else [])
     assert create(store, DATA) is outcome
     assert server.objects == ({"lake/j/1": DATA} if is_there else {})
-    assert server.log == [Asked("CREATE", "lake/j/1", fault)]
+    assert server.log == [Received("CREATE", "lake/j/1", fault)]
     server.land_late()
     assert server.objects == ({"lake/j/1": DATA} if is_there or fault is ServerFault.LATE else {})
 
@@ -222,7 +222,7 @@ def test_each_fault_of_a_create_in_other_clouds(
         else:
             assert store.create("j/1", DATA) is outcome
         assert server.objects == ({name: DATA} if is_there else {})
-        assert server.log == [Asked("CREATE", name, fault)]
+        assert server.log == [Received("CREATE", name, fault)]
 
 
 @pytest.mark.parametrize("fault, outcome, is_there", CREATES)

@@ -1,4 +1,4 @@
-"""Conformance: the public cases, which lie beside the project, our documented exceptions, and a run in this process."""
+"""The public conformance cases, which are outside of the repository, our documented exceptions, and a runner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shoal.cli.main import main
 
 
 def run(program: str, data: bytes, input_flags: list[str], output_flags: list[str]) -> tuple[bytes, bytes, int]:
-    """Standard output, standard error and exit status of `shoal zq`."""
+    """Run `shoal zq`; returns standard output, standard error and exit status."""
     handle, path = tempfile.mkstemp(prefix="shoal-case-")
     os.write(handle, data)
     os.close(handle)

@@ -1,4 +1,4 @@
-"""A proxy of TCP that loses connections: after a request was delivered and answered, or in the middle of one."""
+"""A TCP proxy that drops connections: in the middle of a request, or before its response."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _REFUSAL = (
     b"Content-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
 ) % (len(_BUSY), _BUSY)
 _END = b"0\r\n\r\n"
-"""The end of a body that is sent in chunks."""
+"""The end of a chunked body."""
 Cut = Literal["answer", "body", "request", "delivered", "refusal"]
 
 
 class CuttingProxy:
     """Passes bytes between clients and a service, and closes connections on command.
 
-    A request begins with its method, so the first bytes that a client sends after an answer identify it.
+    A request begins with its method, so the first bytes of a client after a response identify the request.
     """
 
     def __init__(self, url: str) -> None:
@@ -35,23 +35,25 @@ class CuttingProxy:
         self._lock = threading.Lock()
         self._planned: list[tuple[Cut, bytes, int]] = []
         self.cuts = 0
-        """Connections that were closed so far."""
+        """Number of connections dropped so far."""
         self.requests: list[str] = []
-        """The first lines of all requests that have come."""
+        """The first lines of all requests."""
 
     def cut(self, what: Cut, times: int = 1, first_line: str = "POST ", after: int = 0) -> None:
-        """Lose the next answers to requests whose first line holds a text, or the end of what they say; or these
-        requests after this number of bytes, or when all of them was delivered and nothing is answered yet.
+        """Drop the connections of the next requests whose first line contains a text.
+
+        `answer` drops them before the response, `body` before its end, `request` after `after` bytes of the request,
+        and `delivered` after the whole request, before any response.
         """
         with self._lock:
             self._planned = [(what, first_line.encode(), after)] * times
 
     def refuse(self, times: int) -> None:
-        """Answer the next requests that change something instead of the service: it is too busy."""
+        """Answer the next POST requests with 503 instead of the service."""
         self.cut("refusal", times)
 
     def _take(self, what: Cut, line: bytes, count: int) -> bool:
-        """Whether it is time to cut."""
+        """Whether a planned cut is due; consumes it."""
         with self._lock:
             kind, first_line, after = self._planned[0] if self._planned else ("", b"", 0)
             is_due = kind == what and first_line in line and count >= after
@@ -61,7 +63,7 @@ class CuttingProxy:
             return is_due
 
     def serve(self) -> None:
-        """Take connections until the proxy is closed."""
+        """Accept connections until the proxy is closed."""
         while True:
             try:
                 client, _ = self._listener.accept()
@@ -98,7 +100,7 @@ class CuttingProxy:
                             return
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Stop accepting connections."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 

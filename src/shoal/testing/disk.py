@@ -1,7 +1,7 @@
-"""A disk that may lose power: what may be left of it, after each call that was made to it.
+"""A model of a disk that may lose power: the states that may be left after each call.
 
-Surprising: a synced file can be gone, because its name is data of its directory and lasts only when that is synced;
-and a second sync that succeeds after one that failed says nothing about what was written before.
+A synced file can be gone, because its name is data of its directory and is durable only after a sync of that. A sync
+that succeeds after one that failed proves nothing about data written before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, NamedTuple, assert_never
 
 TOP = 0
-"""The node of the directory that was there before."""
+"""The node of the directory that existed before."""
 
 
 class Named(NamedTuple):
@@ -43,26 +43,26 @@ class Written(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """What was done to a file or a directory is on the disk."""
+    """All changes to a file or a directory are on the disk."""
 
     node: int
 
 
 class SyncFailed(NamedTuple):
-    """What was done to a file or a directory since it was last synced may never be on the disk."""
+    """Changes to a file or a directory since its last sync may never reach the disk."""
 
     node: int
 
 
 Event = Named | Unnamed | Written | Synced | SyncFailed
 Tree = dict[str, bytes | None]
-"""What is in a directory, by path; None is a directory."""
+"""The contents of a directory by path; None is a directory."""
 
 
 class Recorder:
-    """Stands in for the module `os`: calls really happen, and those that change the disk are noted.
+    """Replaces the module `os`: executes calls, and records those that change the disk.
 
-    `before` is asked before each of them, with the names of all calls so far, this one last. It may raise.
+    `before` is called before each of them with the names of all calls so far, this one last. It may raise.
     """
 
     def __init__(self, top: Path, note: Callable[[Event], None], chunk: int = 1 << 30) -> None:
@@ -84,7 +84,7 @@ class Recorder:
         self._call("open")
         file = os.open(path, flags, mode)
         if flags & os.O_CREAT:
-            assert flags & os.O_EXCL, "a file that may have been there before is not followed"
+            assert flags & os.O_EXCL, "a file that may have existed before is not recorded"
             self._name(path, next(self._unused))
         self._open[file] = self._nodes[str(path)]
         return file
@@ -116,7 +116,7 @@ class Recorder:
         self._name(target, self._nodes[str(source)])
 
     def rename(self, source: str | Path, target: str | Path) -> None:
-        """The two entries that it changes may reach the disk one without the other: worse than most disks."""
+        """Either of the two changed entries may reach the disk alone, which is worse than on most disks."""
         self._call("rename")
         os.rename(source, target)
         self._name(target, self._nodes[str(source)])
@@ -157,11 +157,11 @@ class Recorder:
 class _File:
     content: bytes = b""
     synced: int = 0
-    """How many of the bytes are on the disk."""
+    """Number of bytes on the disk."""
     is_broken: bool = False
 
     def may_be(self, random: Random) -> list[bytes]:
-        """What may be found of it: the synced bytes, then some of the others, then an end or zeros."""
+        """The possible contents: the synced bytes, then some of the others, then the end or zeros."""
         end = len(self.content)
         ends = {self.synced, end, random.randint(self.synced, end)}
         cut = {self.content[:n] for n in ends}
@@ -172,9 +172,9 @@ class _File:
 class _Folder:
     synced: dict[str, int] = field(default_factory=dict)
     pending: dict[str, list[int | None]] = field(default_factory=dict)
-    """What was set since, None for removed. Each may have reached the disk, in any order: any may be the last."""
+    """Changes since the last sync, None for removed. Any of them may be the last to reach the disk."""
     doubtful: dict[str, list[int | None]] = field(default_factory=dict)
-    """What was pending when a sync failed. No later sync says whether it is there."""
+    """Changes that were pending when a sync failed. No later sync proves that they are on the disk."""
 
     def set(self, name: str, node: int | None) -> None:
         self.pending.setdefault(name, []).append(node)
@@ -193,7 +193,7 @@ class _Folder:
         self.pending = {}
 
     def may_have(self) -> Iterator[tuple[str, list[int | None]]]:
-        """Each name, with what may be found under it."""
+        """Each name, with its possible nodes."""
         for name in {**self.synced, **self.doubtful, **self.pending}:
             nodes = (self.synced.get(name), *self.doubtful.get(name, ()), *self.pending.get(name, ()))
             yield name, list(dict.fromkeys(nodes))
@@ -203,14 +203,14 @@ _Entry = tuple[int, str]
 
 
 class Disk:
-    """What is certainly on a disk, and what may be."""
+    """The certain and the possible contents of a disk."""
 
     def __init__(self) -> None:
         self._files: dict[int, _File] = {}
         self._folders = {TOP: _Folder()}
 
     def apply(self, event: Event) -> None:
-        """Take note of one more event."""
+        """Apply an event."""
         match event:
             case Named(folder, name, node, is_folder):
                 if is_folder:
@@ -239,7 +239,7 @@ class Disk:
             self._files[node].synced = len(self._files[node].content)
 
     def losses(self, limit: int, random: Random) -> Iterator[Tree]:
-        """What may be found after a loss of power now: all of it or, if that is too much, `limit` samples."""
+        """The possible states after a power loss now: all of them, or `limit` samples if there are more."""
         entries, contents = self._choices(random)
         options: list[list[Any]] = [*entries.values(), *contents.values()]
         if prod(map(len, options)) <= limit:
@@ -251,7 +251,7 @@ class Disk:
             yield self._tree(dict(zip(entries, names, strict=True)), dict(zip(contents, bytes_, strict=True)))
 
     def _choices(self, random: Random) -> tuple[dict[_Entry, list[int | None]], dict[int, list[bytes]]]:
-        """All that is uncertain about what can be reached from the top."""
+        """The possible entries and contents of everything below the top."""
         entries: dict[_Entry, list[int | None]] = {}
         contents: dict[int, list[bytes]] = {}
         folders = [TOP]
@@ -279,14 +279,14 @@ class Disk:
 
 
 class Image:
-    """A directory that is made to hold one tree after another, by changing only what differs."""
+    """A directory that shows one tree after another; only differences are written."""
 
     def __init__(self, top: Path) -> None:
         self.top = top
         self._tree: Tree = {}
 
     def show(self, tree: Tree) -> None:
-        """Hold this tree."""
+        """Show this tree."""
         for path in sorted(self._tree, reverse=True):
             if path in tree and tree[path] == self._tree[path]:
                 continue

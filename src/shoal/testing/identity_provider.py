@@ -1,4 +1,4 @@
-"""An identity provider: keys of each kind, made once, their JSON Web Key Set, and tokens as it would sign them."""
+"""An identity provider for tests: keys of each kind, their JSON Web Key Set, and signed tokens."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ KIDS = {"RS256": "rsa-1", "ES256": "ec-1", "EdDSA": "ed-1"}
 
 def private_key(algorithm: str, name: str = "") -> Any:
     """The private key for an algorithm; another one for each name."""
-    return _made(algorithm, name)
+    return _key(algorithm, name)
 
 
 @cache
-def _made(algorithm: str, name: str) -> Any:
+def _key(algorithm: str, name: str) -> Any:
     match algorithm:
         case "RS256":
             return rsa.generate_private_key(65537, 2048)
@@ -40,7 +40,7 @@ def _made(algorithm: str, name: str) -> Any:
 
 
 def jwk(algorithm: str, name: str = "") -> dict[str, Any]:
-    """The public key as the provider shows it."""
+    """The public key as the provider publishes it."""
     key: dict[str, Any] = jwt.get_algorithm_by_name(algorithm).to_jwk(
         private_key(algorithm, name).public_key(), as_dict=True
     )
@@ -48,31 +48,31 @@ def jwk(algorithm: str, name: str = "") -> dict[str, Any]:
 
 
 def public_pem(algorithm: str) -> bytes:
-    """The public key as text, which some take for a shared secret."""
+    """The public key as PEM, which a faulty verifier takes for a shared secret."""
     pem: bytes = private_key(algorithm).public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     return pem
 
 
 def write_jwks(path: Path, *more: dict[str, Any]) -> Path:
-    """A file with the keys of all kinds."""
+    """Write a file with keys of all kinds."""
     path.write_text(json.dumps({"keys": [*map(jwk, KIDS), *more]}))
     return path
 
 
 def settings(path: Path | str) -> AuthSettings:
-    """The settings of a service that trusts this provider."""
+    """Settings of a service that trusts this provider."""
     return AuthSettings(audience=AUDIENCE, clientid="client", domain=DOMAIN, jwkspath=str(path))
 
 
 def claims(**changed: Any) -> dict[str, Any]:
-    """Good claims, but for what is changed; None leaves one out."""
+    """Valid claims with changes; None removes a claim."""
     now = int(time.time())
-    payload = {"sub": "ada", "aud": AUDIENCE, "iss": ISSUER, "iat": now, "exp": now + 300, **changed}
-    return {name: value for name, value in payload.items() if value is not None}
+    all_claims = {"sub": "ada", "aud": AUDIENCE, "iss": ISSUER, "iat": now, "exp": now + 300, **changed}
+    return {name: value for name, value in all_claims.items() if value is not None}
 
 
 def sign(algorithm: str = "RS256", headers: dict[str, Any] | None = None, **changed: Any) -> str:
-    """A token for `ada`, good but for what is changed."""
+    """A signed token for `ada`, valid but for the changes."""
     return jwt.encode(claims(**changed), private_key(algorithm), algorithm, {"kid": KIDS[algorithm], **(headers or {})})
 
 
@@ -86,11 +86,11 @@ def encode(data: object) -> str:
 
 
 def forge(header: object, payload: object, signature: bytes = b"") -> str:
-    """A token of any parts."""
+    """A token with arbitrary parts."""
     return f"{encode(header)}.{encode(payload)}.{encode(signature)}"
 
 
 def forge_shared(algorithm: str, kid: str, secret: bytes) -> str:
-    """A token with a shared secret, made by hand: a library refuses to take a public key for one."""
+    """A token signed with a shared secret. Libraries refuse a public key as the secret, so it is encoded here."""
     body = f"{encode({'alg': algorithm, 'kid': kid})}.{encode(claims())}"
     return f"{body}.{encode(hmac.digest(secret, body.encode(), hashlib.sha256))}"

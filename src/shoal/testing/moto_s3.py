@@ -1,7 +1,7 @@
-"""The S3 server of moto, in a process of its own, for tests.
+"""The S3 server of moto in its own process, for tests.
 
-It looks at If-None-Match and writes without a lock around both. A thousand races of eight creates were all
-decided right, but it does not decide: the scripted server does.
+moto checks If-None-Match and writes without a lock around both. It decided a thousand races of eight creates
+correctly, but tests that depend on races use the scripted server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 @contextmanager
 def running_moto(bucket: str = "bucket", seconds: float = 60) -> Iterator[str]:
-    """The endpoint of a server with one bucket, on a free port."""
+    """Run a server with one bucket on a free port; yields its endpoint."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
@@ -27,13 +27,13 @@ def running_moto(bucket: str = "bucket", seconds: float = 60) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean) as server:  # noqa: S603
         try:
             endpoint = f"http://127.0.0.1:{port}"
-            _make_bucket(endpoint, bucket, time.monotonic() + seconds)
+            _create_bucket(endpoint, bucket, time.monotonic() + seconds)
             yield endpoint
         finally:
             server.terminate()
 
 
-def _make_bucket(endpoint: str, bucket: str, until: float) -> None:
+def _create_bucket(endpoint: str, bucket: str, until: float) -> None:
     while True:
         try:
             return put_unsigned(endpoint, f"/{bucket}")
@@ -44,7 +44,7 @@ def _make_bucket(endpoint: str, bucket: str, until: float) -> None:
 
 
 def put_unsigned(endpoint: str, path: str, body: bytes = b"", **headers: str) -> None:
-    """Make a bucket or an object; underscores in names of headers are dashes."""
+    """Create a bucket or an object; underscores in header names become dashes."""
     connection = HTTPConnection(urlsplit(endpoint).netloc, timeout=60)
     try:
         connection.request("PUT", path, body, {name.replace("_", "-"): value for name, value in headers.items()})

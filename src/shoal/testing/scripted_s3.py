@@ -1,7 +1,7 @@
-"""An S3 server for tests that fails on command, in every way in which a request can go wrong.
+"""An S3 server for tests that fails on command, in every way that a request can fail.
 
-Faults are scripted per kind of call and used up one by one. It speaks enough of Google's XML interface, too:
-that is S3 with another header for creates. It looks at no signature.
+Faults are scripted per kind of call and consumed one by one. The server also supports enough of Google's XML
+interface, which is S3 with another header for creates. It does not check signatures.
 """
 
 from __future__ import annotations
@@ -24,48 +24,48 @@ from wsgiref.handlers import format_date_time
 from xml.sax.saxutils import escape
 
 Call = Literal["CREATE", "PUT", "GET", "HEAD", "LIST", "DELETE"]
-"""A CREATE is a PUT that asks for the name to be free; a GET of the bucket is a LIST."""
+"""A CREATE is a PUT that requires the name to be free; a GET of the bucket is a LIST."""
 CALLS: tuple[Call, ...] = ("CREATE", "PUT", "GET", "HEAD", "LIST", "DELETE")
 
 
 class ServerFault(Enum):
-    """What goes wrong with one request. What lands is done before the answer goes wrong."""
+    """The fault of one request. A write that lands is done before its response fails."""
 
     CONFLICT = "409"
-    """Turned down although nobody holds the name."""
+    """Rejected although the name is free."""
     PHANTOM = "412-phantom"
-    """Turned down as if the name was taken."""
+    """Rejected as if the name were taken."""
     UNAVAILABLE = "503"
     THROTTLED = "429"
     FORBIDDEN = "403"
     NO_BUCKET = "404-bucket"
     CLOSE = "close"
-    """The connection ends before anything is done."""
+    """The connection closes before anything is done."""
     LAND_503 = "land+503"
     LAND_500 = "land+500"
     LAND_RESET = "land+reset"
     LAND_CLOSE = "land+close"
     LAND_HANG = "land+hang"
-    """Done, and then silence until the server stops."""
+    """Done, but no response until the server stops."""
     SLOW = "slow"
-    """Done and answered, after `ScriptedS3.delay` seconds."""
+    """Done, with a response after `ScriptedS3.delay` seconds."""
     TRUNCATED = "truncated"
-    """Half of the body comes, and then the connection ends."""
+    """Half of the body is sent, then the connection closes."""
     STALLED = "stalled"
-    """Half of the body comes, and then silence until the server stops."""
+    """Half of the body is sent, then nothing until the server stops."""
     LATE = "late"
-    """The connection ends; it is done when the test says so (`land_late`)."""
+    """The connection closes; the write is done when the test calls `land_late`."""
 
 
-class Asked(NamedTuple):
-    """A request that came."""
+class Received(NamedTuple):
+    """A request that the server received."""
 
     call: Call
     key: str
     fault: ServerFault | None
 
 
-class _Answer(NamedTuple):
+class _Response(NamedTuple):
     status: int
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
@@ -94,20 +94,20 @@ _NOT_DONE = {
 
 
 class ScriptedS3:
-    """A server with one bucket, on a port of its own as long as the context lasts."""
+    """A server with one bucket on a free port, while the context is open."""
 
     def __init__(self, bucket: str = "bucket", page: int = 1000) -> None:
         self.bucket = bucket
         self.page = page
-        """How many objects a listing gives at a time."""
+        """Number of objects per page of a listing."""
         self.delay = 0.3
         self.ignores_conditions = False
-        """Whether a PUT that asks for the name to be free is taken for any other, as some stores do."""
+        """Whether a CREATE is treated as a plain PUT, as some stores do."""
         self.objects: dict[str, bytes] = {}
-        self.log: list[Asked] = []
+        self.log: list[Received] = []
         self.endpoint = ""
         self.released = threading.Event()
-        """Set when the server stops: what hangs goes on."""
+        """Set when the server stops, so that hanging requests end."""
         self._modified: dict[str, float] = {}
         self._faults: defaultdict[Call, deque[ServerFault]] = defaultdict(deque)
         self._late: list[Callable[[], object]] = []
@@ -127,43 +127,43 @@ class ScriptedS3:
         self._server.server_close()
 
     def script(self, call: Call, faults: Iterable[ServerFault]) -> None:
-        """The next calls of a kind go wrong like this, one after the other, instead of what was scripted."""
+        """Replace the scripted faults of a kind of call; the next calls get them in order."""
         with self._lock:
             self._faults[call] = deque(faults)
 
     def land_late(self) -> None:
-        """Let what is late happen, in the order in which it came."""
+        """Carry out the late writes, in the order of their requests."""
         late, self._late = self._late, []
         for act in late:
             act()
 
-    def serve(self, call: Call, key: str, act: Callable[[], _Answer]) -> tuple[ServerFault | None, _Answer]:
-        """Do what was asked, or not, by the script."""
+    def serve(self, call: Call, key: str, act: Callable[[], _Response]) -> tuple[ServerFault | None, _Response]:
+        """Carry out a request, or not, as the script says."""
         with self._lock:
             faults = self._faults[call]
             fault = faults.popleft() if faults else None
-            self.log.append(Asked(call, key, fault))
+            self.log.append(Received(call, key, fault))
             if fault is ServerFault.LATE:
                 self._late.append(act)
-        answer = _Answer(500) if fault in _NOT_DONE else act()
+        answer = _Response(500) if fault in _NOT_DONE else act()
         if fault in _REFUSALS:
             status, code = _REFUSALS[fault]
             answer = _error(status, code)
         return fault, answer
 
-    # ---- what can be asked
+    # ---- requests
 
-    def put(self, key: str, data: bytes, is_create: bool) -> _Answer:
+    def put(self, key: str, data: bytes, is_create: bool) -> _Response:
         """Write an object; a create fails if the name is taken."""
         with self._lock:
             if is_create and key in self.objects and not self.ignores_conditions:
                 return _error(412, "PreconditionFailed")
             self.objects[key] = data
             self._modified[key] = time()
-        return _Answer(200, b"", (("ETag", _tag(data)), ("x-goog-generation", "1")))
+        return _Response(200, b"", (("ETag", _tag(data)), ("x-goog-generation", "1")))
 
-    def get(self, key: str, byte_range: str = "", tag: str = "") -> _Answer:
-        """An object, or the range of it that a header names; another than the one of the tag is refused."""
+    def get(self, key: str, byte_range: str = "", tag: str = "") -> _Response:
+        """An object, or the range in a header; rejected if the object does not have the tag."""
         with self._lock:
             data, at = self.objects.get(key), self._modified.get(key, time())
         if data is None:
@@ -171,17 +171,17 @@ class ScriptedS3:
         if tag not in ("", _tag(data)):
             return _error(412, "PreconditionFailed")
         headers = (("ETag", _tag(data)), ("Last-Modified", format_date_time(at)), ("Accept-Ranges", "bytes"))
-        match = re.fullmatch(r"bytes=(\d+)-(\d*)", byte_range)
-        if match is None:
-            return _Answer(200, data, headers)
-        first, last = int(match[1]), min(int(match[2] or len(data)), len(data) - 1)
+        bounds = re.fullmatch(r"bytes=(\d+)-(\d*)", byte_range)
+        if bounds is None:
+            return _Response(200, data, headers)
+        first, last = int(bounds[1]), min(int(bounds[2] or len(data)), len(data) - 1)
         if first >= len(data):
             return _error(416, "InvalidRange")
         content_range = ("Content-Range", f"bytes {first}-{last}/{len(data)}")
-        return _Answer(206, data[first : last + 1], (*headers, content_range))
+        return _Response(206, data[first : last + 1], (*headers, content_range))
 
-    def list(self, prefix: str, after: str) -> _Answer:
-        """A page of the names that begin with a prefix; the token for the next page is the last name of this one."""
+    def list(self, prefix: str, after: str) -> _Response:
+        """A page of the names with a prefix; the token of the next page is the last name of this one."""
         with self._lock:
             rest = sorted((k, len(v)) for k, v in self.objects.items() if k.startswith(prefix) and k > after)
             at = {key: self._modified.get(key, time()) for key, _ in rest}
@@ -197,17 +197,17 @@ class ScriptedS3:
             f"<KeyCount>{len(page)}</KeyCount><IsTruncated>{str(is_cut).lower()}</IsTruncated>{more}{items}"
             "</ListBucketResult>"
         )
-        return _Answer(200, body.encode(), (("Content-Type", "application/xml"),))
+        return _Response(200, body.encode(), (("Content-Type", "application/xml"),))
 
-    def delete(self, key: str) -> _Answer:
+    def delete(self, key: str) -> _Response:
         """Remove an object, if there is one."""
         with self._lock:
             self.objects.pop(key, None)
-        return _Answer(204)
+        return _Response(204)
 
 
-def _error(status: int, code: str) -> _Answer:
-    return _Answer(status, f"<Error><Code>{code}</Code><Message>secret</Message></Error>".encode())
+def _error(status: int, code: str) -> _Response:
+    return _Response(status, f"<Error><Code>{code}</Code><Message>secret</Message></Error>".encode())
 
 
 def _tag(data: bytes) -> str:
@@ -223,12 +223,12 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that leaves early is what some tests are about."""
+        """Ignore errors: some tests are about clients that disconnect early."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # one packet for head and body: two of them wait for each other
+    wbufsize = -1  # head and body in one packet, because two would wait for each other
     s3: ScriptedS3
 
     def do_PUT(self) -> None:
@@ -261,13 +261,13 @@ class _Handler(BaseHTTPRequestHandler):
         bucket, _, key = unquote(urlsplit(self.path).path).removeprefix("/").partition("/")
         return key if bucket == self.s3.bucket else f"another bucket: {bucket}"
 
-    def _serve(self, call: Call, key: str, act: Callable[[], _Answer]) -> None:
+    def _serve(self, call: Call, key: str, act: Callable[[], _Response]) -> None:
         fault, answer = self.s3.serve(call, key, act)
         match fault:
             case ServerFault.CLOSE | ServerFault.LATE | ServerFault.LAND_CLOSE:
                 self._end()
             case ServerFault.LAND_RESET:
-                # closing with no time to linger sends a reset instead of an end
+                # with a linger time of zero, close sends a reset
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 self.connection.close()
                 self.close_connection = True
@@ -287,7 +287,7 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 self._send(answer, answer.body)
 
-    def _send(self, answer: _Answer, body: bytes) -> None:
+    def _send(self, answer: _Response, body: bytes) -> None:
         self.send_response(answer.status)
         for name, value in (*answer.headers, ("Content-Length", str(len(answer.body)))):
             self.send_header(name, value)
@@ -301,4 +301,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Tests look at the log of requests instead."""
+        """Print nothing: tests read `ScriptedS3.log` instead."""

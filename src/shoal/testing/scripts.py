@@ -1,6 +1,6 @@
-"""Scripts of commands in Markdown, as in the guides: `shoal` runs in this process, anything else in a shell.
+"""Runs scripts of commands in Markdown, as in the guides: `shoal` in this process, other commands in a shell.
 
-A heading is the name of a script. Blocks with `file=NAME` are files, `console` blocks are commands and what they print.
+A heading is the name of a script. A block with `file=NAME` is a file; a `console` block has commands and their output.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _CHANGING = (
 
 
 class Step(NamedTuple):
-    """A command, and what it prints: output, then errors, then `[exit N]` if it fails."""
+    """A command and its output, then its errors, then `[exit N]` if it fails."""
 
     command: str
     printed: str
 
 
 class Script(NamedTuple):
-    """Files and commands with one heading."""
+    """The files and commands under one heading."""
 
     name: str
     files: dict[str, str]
@@ -70,14 +70,14 @@ def _script(file: str, title: str, text: str) -> Script:
 
 
 def steady(text: str) -> str:
-    """A text in which ids, times and sizes are the same in every run."""
+    """Replace ids, times and sizes, so that the text is the same in every run."""
     for pattern, word in _CHANGING:
         text = pattern.sub(word, text)
     return text
 
 
 class ScriptShell:
-    """Runs the commands of a script in a directory, which is home and has the lake, too."""
+    """Runs the commands of a script in a directory, which is also the home directory and contains the lake."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
@@ -91,7 +91,7 @@ class ScriptShell:
         monkeypatch.chdir(directory)
 
     def run(self, command: str) -> str:
-        """What a command prints."""
+        """Run a command; returns what it prints."""
         assignment = _ASSIGNMENT.fullmatch(command)
         if assignment is not None:
             self._monkeypatch.setenv(assignment[1], self._expanded(assignment[2]))
@@ -107,14 +107,14 @@ class ScriptShell:
         return out.decode() + err + ending
 
     def close(self) -> None:
-        """Stop what runs in the background."""
+        """Stop the background processes."""
         for process in self._background:
             process.terminate()
             process.wait()
 
     def _expanded(self, text: str) -> str:
-        text = _SUBSTITUTION.sub(lambda found: self._pipeline(found[1])[1].decode().strip(), text)
-        return re.sub(r"\$([A-Z_]+)", lambda found: os.environ.get(found[1], ""), text)
+        text = _SUBSTITUTION.sub(lambda match: self._pipeline(match[1])[1].decode().strip(), text)
+        return re.sub(r"\$([A-Z_]+)", lambda match: os.environ.get(match[1], ""), text)
 
     def _pipeline(self, command: str) -> tuple[int, bytes, str]:
         lexer = shlex.shlex(command, posix=False, punctuation_chars="|")

@@ -1,4 +1,4 @@
-"""A real service, in a process of its own, for as long as a test needs it."""
+"""Runs a real service in its own process for a test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A service that runs."""
+    """A running service."""
 
     url: str
     lake: Path
@@ -23,13 +23,13 @@ class Served:
     log: Path
 
     def lines(self) -> str:
-        """What it has logged so far."""
+        """The log so far."""
         return self.log.read_text()
 
 
 @contextmanager
 def serving(lake: Path, folder: Path, flags: Sequence[str] = ()) -> Iterator[Served]:
-    """A service on a free port of this machine; it ends with the block."""
+    """Run a service on a free local port until the block ends."""
     port_file, log = folder / f"port-{time.monotonic_ns()}", folder / f"service-{time.monotonic_ns()}.log"
     command = [sys.executable, "-m", "shoal", "serve", "-l", "localhost:0", "-lake", str(lake)]
     with log.open("wb") as out:

@@ -1,6 +1,6 @@
-"""The command line without a process: what a call prints, and whether it left the lake alone.
+"""Runs commands in this process, and checks what they print and whether they changed the lake.
 
-The lake is reached directly, or through a service, which is a process.
+The lake is in a directory, or behind a service, which is another process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shoal.testing.services import Served
 
 
 class Shell:
-    """Calls the command in a directory of its own, which is home as well, with a lake in it."""
+    """Runs `shoal` in its own directory, which is also the home directory and contains the lake."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Shell:
         self.directory = directory
         self.lake = directory / "lake" if served is None else served.lake
         self.uri = f"file://{self.lake}" if served is None else served.url
-        """What the lake is called."""
+        """The URI of the lake."""
         self.is_served = served is not None
         self._monkeypatch = monkeypatch
         self._capsys = capsys
@@ -45,7 +45,7 @@ class Shell:
         monkeypatch.chdir(directory)
 
     def call(self, *argv: str, stdin: str = "") -> tuple[int, str, str]:
-        """Exit status, output and errors of a call."""
+        """Run a command; returns its exit status, output and errors."""
         with self._monkeypatch.context() as patch:
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
             status = main(argv)
@@ -53,17 +53,17 @@ class Shell:
         return status, out, err
 
     def run(self, *argv: str, stdin: str = "") -> str:
-        """The output of a call that has to succeed."""
+        """Run a command that must succeed; returns its output."""
         status, out, err = self.call(*argv, stdin=stdin)
         assert (status, err) == (0, ""), (argv, out, err)
         return out
 
     def load(self, text: str, *argv: str) -> str:
-        """Load values; the id of the commit."""
+        """Load values; returns the commit id."""
         return self.run("load", *argv, "-", stdin=text).removesuffix(" committed\n")
 
     def fail(self, *argv: str, stdin: str = "") -> str:
-        """The error of a call that has to fail with one line and to leave the lake as it is."""
+        """Run a command that must fail with one line and leave the lake unchanged; returns the line."""
         before = self.stored()
         status, out, err = self.call(*argv, stdin=stdin)
         assert (status, out) == (1, ""), (argv, out, err)
@@ -72,11 +72,11 @@ class Shell:
         return err[:-1].removeprefix("status code 400: ") if self.is_served else err[:-1]
 
     def objects(self) -> list[Listed]:
-        """All objects of the lake, but for the notes of requests that a service keeps."""
+        """All objects of the lake, except for the request records of a service."""
         return sorted(listed for listed in LocalStore(self.lake).list() if not listed.key.startswith("requests/"))
 
     def stored(self) -> list[Any]:
-        """All objects of the lake; through a service, where what nobody sees may stay behind, what anybody can see."""
+        """All objects of the lake; behind a service, only its visible state, because unreachable objects may stay."""
         if not self.is_served:
             return self.objects()
         lake = open_local(str(self.lake))

@@ -1,4 +1,4 @@
-"""What every object store must do. A test class inherits `StoreContract` and says how to make a store."""
+"""The contract of object stores. A test class inherits `StoreContract` and creates a store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StoreContract:
 
     def test_a_range_ends_where_the_object_ends(self, store: ObjectStore) -> None:
         store.put("k", b"0123456789")
-        parts = [store.get_range("k", *part) for part in ((0, 4), (4, 4), (8, 100), (10, 1), (3, 0))]
+        parts = [store.get_range("k", *span) for span in ((0, 4), (4, 4), (8, 100), (10, 1), (3, 0))]
         assert parts == [b"0123", b"4567", b"89", b"", b""]
 
     def test_what_is_not_there_is_not_found(self, store: ObjectStore) -> None:

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for types and values of every kind; JSON texts as logs have them."""
+"""Hypothesis strategies for types, values, and JSON texts like those of logs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def record_types(inner: st.SearchStrategy[t.Type] | None = None, min_size: int =
 
 
 def data_of(typ: t.Type) -> st.SearchStrategy[Data]:
-    """Data of this type, null at times."""
+    """Data of this type, sometimes null."""
     return st.one_of(_present(typ), _present(typ), _present(typ), st.none())
 
 
@@ -135,5 +135,5 @@ json_records = st.dictionaries(field_names, json_values, max_size=5)
 
 
 def json_line(value: Any) -> bytes:
-    """Canonical JSON: no spaces, no escapes but the needed ones, the shortest numbers."""
+    """Canonical JSON: no spaces, only necessary escapes, the shortest numbers."""
     return to_json(decode_line(json.dumps(value))).encode()

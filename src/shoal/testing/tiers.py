@@ -1,4 +1,4 @@
-"""The two tiers of tests: the quick one runs before anything lands, the long one (`make test-long`) when asked for."""
+"""The two tiers of tests: the quick one runs on every change, the long one with `make test-long`."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ IS_LONG = os.environ.get("SHOAL_TESTS") == "long"
 
 
 def examples(quick: int) -> int:
-    """How many examples to generate, given the number for the quick tier."""
+    """The number of examples to generate; `quick` is that of the quick tier."""
     return 20 * quick if IS_LONG else quick
