@@ -1,4 +1,4 @@
-"""`python -m bench`: all benchmarks, side by side, as tables."""
+"""`python -m bench`: runs all benchmarks and prints tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROUNDS = 3
 
 
 def run_once(who: str, source: Path, threads: int) -> tuple[float, float]:
-    """Seconds and MiB of one run in a process of its own."""
+    """Seconds and MiB of one run in its own process."""
     with tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, "-m", "bench.ndjson", who, str(source), f"{directory}/out.parquet", str(threads)]
         out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -32,8 +32,8 @@ def ndjson(source: Path, records: int) -> None:
     for threads in sorted({1, min(2, os.cpu_count() or 1)}):
         runs: dict[str, list[tuple[float, float]]] = {"duckdb": [], "shoal": []}
         for _ in range(ROUNDS):
-            for who, found in runs.items():
-                found.append(run_once(who, source, threads))
+            for who, results_of in runs.items():
+                results_of.append(run_once(who, source, threads))
         (peer, peer_memory), (ours, memory) = min(runs["duckdb"]), min(runs["shoal"])
         print(f"{threads:>8} {peer:>9.2f} {ours:>9.2f} {ours / peer:>6.2f} {peer_memory:>11.0f} {memory:>10.0f}")
     print("DuckDB's read_json infers one type a column; Shoal keeps the exact type of every value.")
@@ -90,14 +90,16 @@ PARTS = ("ndjson", "formats", "language", "lake", "engines", "service")
 
 
 def numbers(text: str) -> list[int]:
-    """Numbers with commas between."""
+    """Parse numbers separated by commas."""
     return [int(number) for number in text.split(",")]
 
 
 def main() -> None:
-    """Run everything, or the parts that are named."""
+    """Run all parts, or the ones given."""
     parser = argparse.ArgumentParser(prog="python -m bench")
-    parser.add_argument("--records", type=numbers, default=[1_000_000], help="how many; several with commas between")
+    parser.add_argument(
+        "--records", type=numbers, default=[1_000_000], help="number of records; several separated by commas"
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the part engines")
     parser.add_argument("--seconds", type=float, default=service.SECONDS, help="of the part service")
     parser.add_argument("--write", action="store_true", help="write the parts engines and service to their files")

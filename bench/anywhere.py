@@ -1,7 +1,7 @@
 """A search in every string of a Parquet file, as a condition in SQL.
 
-That is what a search for a word means to Shoal, where it takes one word. In SQL it takes a condition for each string,
-those in structs and lists included, which somebody has to write down for each table; here it comes from the schema.
+In Zed such a search is one word. In SQL it takes a condition for each string, including those in structs and lists;
+here it is generated from the schema.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 
 class Dialect(NamedTuple):
-    """What is written differently."""
+    """The syntax in which the dialects differ."""
 
     quote: str
     any_of: Callable[[str, str, str], str]
@@ -28,7 +28,7 @@ SPARK = Dialect("`", lambda items, item, holds: f"exists({items}, {item} -> {hol
 
 
 def condition(file: Path, word: str, dialect: Dialect) -> str:
-    """Whether any string of a row has a word in it, in any case."""
+    """The condition that any string of a row contains a word, in any case."""
     search = _Search(word, dialect)
     return " OR ".join(search.fields("", parquet.read_schema(file)))
 

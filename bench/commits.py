@@ -1,4 +1,4 @@
-"""The lake: commits a second, by one process and by eight at once, and what a branch costs to open as history grows."""
+"""The lake: commits per second with one and with eight processes, and the cost of opening a branch as history grows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Rate(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """A branch with a long history: milliseconds to open it and read its first record, and to make a branch."""
+    """A branch with a long history: milliseconds to open it and read its first record, and to create a branch."""
 
     commits: int
     head: float
@@ -50,7 +50,7 @@ class Opening(NamedTuple):
 
 
 def rates() -> list[Rate]:
-    """Durable commits of one record each, on a local lake, all on one branch: the best of three runs, losses of all."""
+    """Durable commits of one record each to one branch of a local lake: the best of three runs, the losses of all."""
     runs = [[_rate(processes, COMMITS // processes) for _ in range(3)] for processes in PROCESSES]
     lost = [sum(rate.lost for rate in same) for same in runs]
     return [min(same, key=lambda rate: rate.seconds)._replace(lost=n) for same, n in zip(runs, lost, strict=True)]
@@ -59,7 +59,7 @@ def rates() -> list[Rate]:
 def _rate(processes: int, each: int) -> Rate:
     with tempfile.TemporaryDirectory() as folder:
         shoal.create(folder).create("logs", key="ts")
-        # New processes, as real writers are: what they share is the directory.
+        # New processes, like real writers: they share only the directory.
         context = multiprocessing.get_context("spawn")
         ready, go = context.Barrier(processes + 1), context.Barrier(processes + 1)
         workers = [context.Process(target=_work, args=(folder, i, each, ready, go)) for i in range(processes)]
@@ -71,13 +71,13 @@ def _rate(processes: int, each: int) -> Rate:
         for worker in workers:
             worker.join()
         seconds = time.perf_counter() - begin
-        found = sum(1 for _ in shoal.open(folder).pool("logs").log())
-        return Rate(processes, processes * each, seconds, processes * each - found)
+        committed = sum(1 for _ in shoal.open(folder).pool("logs").log())
+        return Rate(processes, processes * each, seconds, processes * each - committed)
 
 
 def _work(folder: str, number: int, each: int, ready: Barrier, go: Barrier) -> None:
     pool = lake.open_lake(LocalStore(folder)).pool("logs")
-    warm = pool.writer()  # loads the libraries, which is no part of a commit
+    warm = pool.writer()  # loads the libraries, which is not part of a commit
     warm.write(_value(0))
     warm.close()
     ready.wait()
@@ -97,7 +97,7 @@ def _value(ts: int) -> Value:
 
 
 def openings() -> list[Opening]:
-    """One lake whose branch grows; each time it is opened by a handle that knows nothing of it."""
+    """One lake whose branch grows; each time, a new handle opens it."""
     out: list[Opening] = []
     with tempfile.TemporaryDirectory() as folder:
         pool = lake.create(LocalStore(folder)).create_pool(PoolConfig(new(), "logs", SortKey((("ts",),))))
@@ -113,8 +113,8 @@ def openings() -> list[Opening]:
 
 def _opening(folder: str, commits: int) -> Opening:
     def head() -> None:
-        found = shoal.open(folder).query("from logs | head 1").to_list()
-        assert found[0]["ts"] == 0
+        values = shoal.open(folder).query("from logs | head 1").to_list()
+        assert values[0]["ts"] == 0
 
     handle = LocalLake(lake.open_lake(LocalStore(folder))).pool("logs")
     names = iter(range(10**9))
@@ -126,7 +126,7 @@ def _opening(folder: str, commits: int) -> Opening:
 
 
 def _median(task: Callable[[], None]) -> float:
-    """Milliseconds, the median of some rounds after a first one."""
+    """The median in milliseconds of some rounds after a first one."""
     times = []
     for _ in range(ROUNDS + 1):
         begin = time.perf_counter()
@@ -137,7 +137,7 @@ def _median(task: Callable[[], None]) -> float:
 
 @contextmanager
 def _unsynced() -> Iterator[None]:
-    """Lets the store skip its syncs, so that a history of 100,000 commits is made in minutes; for making it only."""
+    """Let the store skip its syncs, so that a history of 100,000 commits is created in minutes."""
     fsync = os.fsync
     local.os.fsync = lambda file: None  # type: ignore[attr-defined]
     try:
@@ -147,12 +147,12 @@ def _unsynced() -> Iterator[None]:
 
 
 def cold_command() -> float:
-    """Seconds of `shoal ls` on a lake with a few pools, from start to end, the best of some rounds."""
+    """Seconds of a whole `shoal ls` on a lake with a few pools; the best of some rounds."""
     times = []
     with tempfile.TemporaryDirectory() as folder:
-        made = shoal.create(folder)
+        small = shoal.create(folder)
         for i in range(5):
-            made.create(f"pool{i}")
+            small.create(f"pool{i}")
         for _ in range(ROUNDS):
             begin = time.perf_counter()
             command = [sys.executable, "-m", "shoal", "ls", "-lake", folder]

@@ -1,4 +1,4 @@
-"""Compaction of many objects that all overlap. `python -m bench.compactions` is one compaction of a branch."""
+"""Compaction of many overlapping objects. `python -m bench.compactions` runs one compaction of a branch."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from shoal.engines.spark.session import spark_session
 OBJECTS = 200
 _WARM_UP_OBJECTS = 4
 ENGINES = {"shoal": "duckdb", "shoal-spark": "spark"}
-"""By name: the engine that compacts."""
+"""The compacting engine by name."""
 
 
 def fill(lake: str, source: Path, records: int, objects: int) -> None:
-    """A pool of so many objects; the records of the source are in no order of time, so each object spans all of it."""
+    """Create a pool of `objects` objects. The source is not sorted by time, so every object spans all of it."""
     pool = shoal.create(lake).create("logs", key="ts")
     with tempfile.TemporaryDirectory() as directory, source.open("rb") as file:
         piece = Path(directory) / "piece.ndjson"
-        for place in range(objects):
-            lines = records * (place + 1) // objects - records * place // objects
+        for index in range(objects):
+            lines = records * (index + 1) // objects - records * index // objects
             piece.write_bytes(b"".join(islice(file, lines)))
             pool.load(piece, engine="duckdb")
 
 
 def branch(lake: str, name: str) -> None:
-    """A branch to compact, so that others find the objects as they were."""
+    """Create a branch to compact, so that other runs find the original objects."""
     shoal.open(lake).pool("logs").create_branch(name)
 
 
 def compact(lake: str, branch: str, engine: str) -> None:
-    """Compact all that is worth it."""
+    """Compact every run of objects that is worth it."""
     for done in shoal.open(lake).pool("logs").branch(branch).compact_all(engine=engine):
         if done.commit is None:
             raise RuntimeError(f"objects could not be compacted: {done}")
 
 
 def _warm_up() -> None:
-    """Start Spark and compact a little."""
+    """Start Spark and run a small compaction."""
     spark_session()
     with tempfile.TemporaryDirectory() as directory:
         lake = f"{directory}/lake"
@@ -52,7 +52,7 @@ def _warm_up() -> None:
 
 
 def main() -> None:
-    """One compaction; tells the seconds, the objects and the records after it."""
+    """Run one compaction; reports its seconds, and the objects and records after it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("who", choices=ENGINES)
     parser.add_argument("lake")
@@ -66,7 +66,7 @@ def main() -> None:
     opened = shoal.open(args.lake)
     rows = opened.query(f"from logs@{args.branch} | count()", engine="duckdb").one()
     objects = len(list(opened.pool("logs").objects(args.branch)))
-    processes.tell(seconds=seconds, rows=int(shoal.to_python(rows)), objects=objects)
+    processes.report(seconds=seconds, rows=int(shoal.to_python(rows)), objects=objects)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Two versions of Shoal, side by side: `python -m bench.compare REVISION [--records N] [--rounds N]`.
 
 The other version is checked out from git into a temporary directory. Each round runs every part with one version and
-then with the other, in processes of their own, so that a change of the machine's speed meets both. The table has the
+then with the other, in separate processes, so that a change of the machine's speed affects both. The table has the
 best CPU time of each, which other processes disturb least, and their ratio.
 """
 
@@ -96,7 +96,7 @@ STARTS = {
 
 
 def run(source: Path, code: str, *args: str) -> dict[str, float]:
-    """What a piece of Python prints when it runs with the package in `source`."""
+    """Run a piece of Python with the package in `source`; returns the times that it prints."""
     command = [sys.executable, "-c", code, *args]
     out = subprocess.run(command, capture_output=True, text=True, check=True, env=_environment(source))
     times: dict[str, float] = json.loads(out.stdout.splitlines()[-1])

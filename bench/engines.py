@@ -1,7 +1,7 @@
-"""Loads, queries and compactions of mixed logs beside peers that have the same data, in one run.
+"""Loads, queries and compactions of mixed logs, side by side with peers on the same data.
 
-Everything runs in a process of its own, so that nobody's memory counts for another; all take turns, and the best of
-several rounds counts. Nothing is told unless everybody found the same records and gave the same answers.
+Each measurement runs in its own process, so that peak memory is separate. Candidates take turns, and the best of
+several rounds counts. There is no result unless all candidates have the same records and the same answers.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _AROUND_NOTE = "Warm, the best of several, with the same answers as above."
 Runs = dict[str, list[Measured]]
 
 _KEPT = ("shoal0", "duckdb0")
-"""The loads that the queries ask."""
+"""The loads that the queries read."""
 
 
 class Disagreement(Exception):
-    """Somebody has other records, or other answers: there is nothing to compare."""
+    """The candidates have different records or answers, so that there is nothing to compare."""
 
 
 def measure(records: int, rounds: int) -> Iterator[Table]:
@@ -62,32 +62,32 @@ def measure(records: int, rounds: int) -> Iterator[Table]:
 
 
 def _in_turns(names: Iterable[str], rounds: int, run: Callable[[str, int], Measured]) -> Runs:
-    """What each did in each round, by name."""
+    """The measurements of each candidate, one per round."""
     runs: Runs = {name: [] for name in names}
-    for place in range(rounds):
-        for name, found in runs.items():
-            found.append(run(name, place))
+    for number in range(rounds):
+        for name, measurements in runs.items():
+            measurements.append(run(name, number))
     return runs
 
 
 def _loads(source: Path, records: int, rounds: int, directory: Path) -> Table:
-    def load(who: str, place: int) -> Measured:
-        own = directory / f"{who}{place}"
+    def load(who: str, number: int) -> Measured:
+        own = directory / f"{who}{number}"
         own.mkdir()
         run = processes.run("bench.loads", who, str(source), str(own))
-        _require(run.found["rows"], records, LOADERS[who].name)
+        _require(run.results["rows"], records, LOADERS[who].name)
         if own.name not in _KEPT:
             shutil.rmtree(own)
         return run
 
     runs = _in_turns((who for who, loader in LOADERS.items() if _is_installed(loader)), rounds, load)
-    seconds = {who: _seconds(found) for who, found in runs.items()}
+    seconds = {who: _seconds(measurements) for who, measurements in runs.items()}
     rows: list[tuple[Cell, ...]] = []
     for who, loader in LOADERS.items():
         if who not in runs:
             rows.append((loader.name, "not installed", *[None] * 5))
             continue
-        own, size = seconds[who], runs[who][0].found["size"] / 1e6
+        own, size = seconds[who], runs[who][0].results["size"] / 1e6
         ratios = own / seconds["duckdb"], own / seconds["spark"]
         rows.append((loader.name, own, *ratios, int(records / own), _peak(runs[who]), size))
     head = ("load, sorted by `ts`", "s", "/ DuckDB", "/ Spark", "records/s", "peak MiB", "MB written")
@@ -99,7 +99,7 @@ def _is_installed(loader: Loader) -> bool:
 
 
 class _Answers:
-    """The questions, asked to several in turns; all answers must be those that came first."""
+    """Asks candidates the questions in turns; all answers must equal the first."""
 
     def __init__(self, records: int, rounds: int) -> None:
         self._records = records
@@ -107,13 +107,13 @@ class _Answers:
         self._first: dict[str, Any] | None = None
 
     def ask(self, where: dict[str, tuple[str, Path, str]]) -> Runs:
-        """Of each, by name: who answers, and from which directory and what in it."""
+        """Ask candidates, given by name: the answerer, its directory, and the pool or file in it."""
 
         def answer(name: str, _: int) -> Measured:
-            who, directory, place = where[name]
-            run = processes.run("bench.questions", who, str(directory), place, str(self._records))
-            self._first = self._first or run.found["answers"]
-            _require(run.found["answers"], self._first, name)
+            who, directory, table = where[name]
+            run = processes.run("bench.questions", who, str(directory), table, str(self._records))
+            self._first = self._first or run.results["answers"]
+            _require(run.results["answers"], self._first, name)
             return run
 
         return _in_turns(where, self._rounds, answer)
@@ -134,25 +134,25 @@ def _queries(answers: _Answers, directory: Path) -> Table:
 
 
 def _write_peer_file(loaded: Path, file: Path) -> None:
-    """What DuckDB loaded, with `ts` as the string that it was."""
+    """Write the data that DuckDB loaded, with `ts` as the original string."""
     text = "strftime(ts AT TIME ZONE 'UTC', '%Y-%m-%dT%H:%M:%S.%fZ')"
     duckdb.execute(f"COPY (SELECT * REPLACE ({text} AS ts) FROM '{loaded}') TO '{file}' (FORMAT parquet)")
 
 
 def _compactions(lake: Path, records: int, rounds: int) -> Table:
-    def compact(who: str, place: int) -> Measured:
-        branch = f"{who}{place}"
+    def compact(who: str, number: int) -> Measured:
+        branch = f"{who}{number}"
         compactions.branch(str(lake), branch)
         run = processes.run("bench.compactions", who, str(lake), branch)
-        _require(run.found["rows"], records, LOADERS[who].name)
+        _require(run.results["rows"], records, LOADERS[who].name)
         return run
 
     runs = _in_turns(compactions.ENGINES, rounds, compact)
     here = _seconds(runs["shoal"])
     rows: list[tuple[Cell, ...]] = []
-    for who, found in runs.items():
-        own, objects = _seconds(found), int(found[0].found["objects"])
-        rows.append((LOADERS[who].name, own, own / here, int(records / own), objects, _peak(found)))
+    for who, measurements in runs.items():
+        own, objects = _seconds(measurements), int(measurements[0].results["objects"])
+        rows.append((LOADERS[who].name, own, own / here, int(records / own), objects, _peak(measurements)))
     head = ("compaction", "s", "/ here", "records/s", "objects after", "peak MiB")
     return Table(f"Compaction of {compactions.OBJECTS} objects that overlap", head, rows, _COMPACTION_NOTE)
 
@@ -170,17 +170,17 @@ def _queries_around(answers: _Answers, lake: Path) -> Table:
     return Table("Queries before and after compaction", head, rows, _AROUND_NOTE)
 
 
-def _require(found: object, wanted: object, who: str) -> None:
-    if found != wanted:
-        raise Disagreement(f"{who} found {found}, not {wanted}")
+def _require(actual: object, expected: object, who: str) -> None:
+    if actual != expected:
+        raise Disagreement(f"{who} has {actual}, not {expected}")
 
 
 def _seconds(runs: Iterable[Measured]) -> float:
-    return min(float(run.found["seconds"]) for run in runs)
+    return min(float(run.results["seconds"]) for run in runs)
 
 
 def _milliseconds(runs: Iterable[Measured], question: str) -> float:
-    return 1000 * min(float(run.found["seconds"][question]) for run in runs)
+    return 1000 * min(float(run.results["seconds"][question]) for run in runs)
 
 
 def _peak(runs: Iterable[Measured]) -> int:

@@ -1,4 +1,4 @@
-"""The interpreter over ZNG: records a second, and how much of the time is decoding."""
+"""The interpreter on ZNG: records per second, and the share of decoding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROUNDS = 3
 
 
 def zng_file(records: int) -> Path:
-    """The logs as ZNG, with the kind of record as `_path`; made on first use."""
+    """The logs as ZNG, with the kind of record as `_path`; created on first use."""
     source = logs.path(records)
     out = source.with_suffix(".zng")
     if not out.exists():
@@ -39,7 +39,7 @@ def zng_file(records: int) -> Path:
 
 
 def seconds(program: str | None, source: Path) -> float:
-    """The time that a program takes over a file; without one, that of decoding alone. The best of some rounds."""
+    """The seconds that a program takes on a file, or those of decoding alone; the best of some rounds."""
     return min(_once(program, source) for _ in range(ROUNDS))
 
 
@@ -54,7 +54,7 @@ def _once(program: str | None, source: Path) -> float:
 
 
 def measure(records: int) -> Iterator[tuple[str, float, float]]:
-    """Name, records a second, and the share of decoding in the time, for each program."""
+    """Name, records per second and share of decoding, for each program."""
     source = zng_file(records)
     decoding = seconds(None, source)
     yield "decoding alone", records / decoding, 1.0

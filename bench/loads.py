@@ -1,7 +1,7 @@
-"""Who loads a file of NDJSON, sorted by `ts`, and how. `python -m bench.loads` is one load by one of them.
+"""Loaders of an NDJSON file, sorted by `ts`. `python -m bench.loads` runs one load with one of them.
 
-What is counted begins with the file and ends with the files that were written. Imports of the peers are not counted
-(ours are, as far as they wait for the first load), nor the start of Spark and one small load that warms it up.
+The time includes reading the file and writing the result. It excludes imports of the peers (ours are included if they
+happen on the first load), the start of Spark, and one small load that warms it up.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ WARM_UP = 20_000
 
 
 class Loader(NamedTuple):
-    """Somebody who loads."""
+    """A way to load the file."""
 
     name: str
     load: Callable[[str, str], None]
-    """From a file into a directory that is not there yet."""
+    """Load a file into a new directory."""
     rows: Callable[[str], int]
-    """How many records there are in the directory."""
+    """Count the records in the directory."""
     package: str
     is_warm: bool = False
 
@@ -68,12 +68,12 @@ def _parquet_rows(target: str) -> int:
 
 
 def _arrow_table(source: str) -> pyarrow.Table:
-    """The rows as DuckDB reads them; a column of nothing but nulls becomes one of strings, for Iceberg has no other."""
-    found = _sorted_rows(source).to_arrow_table()
-    for place, field in enumerate(found.schema):
+    """The rows as DuckDB reads them; columns of nulls become strings, because Iceberg has no null type."""
+    table = _sorted_rows(source).to_arrow_table()
+    for index, field in enumerate(table.schema):
         if pyarrow.types.is_null(field.type):
-            found = found.set_column(place, field.name, found[field.name].cast(pyarrow.string()))
-    return found
+            table = table.set_column(index, field.name, table[field.name].cast(pyarrow.string()))
+    return table
 
 
 def _delta(source: str, target: str) -> None:
@@ -113,13 +113,13 @@ LOADERS = {
 
 
 def warm_up(load: Callable[[str, str], None], directory: str) -> None:
-    """Start Spark and load a little."""
+    """Start Spark and run a small load."""
     spark_session()
     load(str(logs.path(WARM_UP)), f"{directory}/warm")
 
 
 def main() -> None:
-    """One load; tells the seconds, the records that are there and their bytes."""
+    """Run one load; reports its seconds, the number of records and their bytes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("who", choices=LOADERS)
     parser.add_argument("source")
@@ -133,7 +133,7 @@ def main() -> None:
     loader.load(args.source, target)
     seconds = time.perf_counter() - began
     size = sum(file.stat().st_size for file in Path(target).rglob("*") if file.is_file())
-    processes.tell(seconds=seconds, rows=loader.rows(target), size=size)
+    processes.report(seconds=seconds, rows=loader.rows(target), size=size)
 
 
 if __name__ == "__main__":

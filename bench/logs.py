@@ -1,4 +1,4 @@
-"""Mixed logs, the same for the same number of records: six kinds, optional fields, nulls, nesting, arrays."""
+"""Generates mixed logs, reproducibly: six kinds, optional fields, nulls, nesting, arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Record = dict[str, Any]
 
 
 def path(records: int) -> Path:
-    """The file with so many records; made on first use."""
+    """The file with this many records; created on first use."""
     out = DATA / f"logs-{records}.ndjson"
     if not out.exists():
         DATA.mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
 """Peak memory while a long input is read: it must not grow with the input.
 
-The input repeats a block of records for as long as asked, so that no disk is needed.
+The input repeats a block of records, so that it needs no disk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORMATS = ("ndjson", "ndjson-columns", "zson", "zng", "csv", "csv-columns")
 
 
 class Repeated(io.RawIOBase):
-    """A head, and then a block over and over until so many bytes were read."""
+    """A head, followed by a block that repeats up to `size` bytes."""
 
     def __init__(self, head: bytes, block: bytes, size: int) -> None:
         self._left = size - size % len(block)

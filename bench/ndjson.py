@@ -1,6 +1,6 @@
-"""NDJSON to a Parquet file sorted by `ts`: ours, with exact types, beside DuckDB's `read_json`.
+"""NDJSON to a Parquet file sorted by `ts`: Shoal, with exact types, and DuckDB's `read_json`.
 
-Each run is a process of its own, and the two take turns; the best of several runs counts.
+Each run is its own process, and the two take turns; the best of several runs counts.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def by_shoal(source: Path, out: Path, threads: int) -> None:
 
 
 class Fused:
-    """Rows of any shapes as one table; a field that has several types has a column for each.
+    """Rows of any shapes as one table; a field of several types has a column for each.
 
-    Rows stand in the order in which their parts came, until they are sorted.
+    Rows are in the order of their parts until they are sorted.
     """
 
     def __init__(self) -> None:
@@ -58,10 +58,10 @@ class Fused:
         self._shapes: dict[Type, int] = {}
         self._plain: dict[str, pa.DataType] = {}
         self._columns: dict[str, list[tuple[int, pa.Array]]] = {}
-        self._known: dict[tuple[int, ...], pa.Array] = {}
+        self._indexes: dict[tuple[int, ...], pa.Array] = {}
 
     def add(self, batch: Batch) -> None:
-        """Take in a batch, after the rows so far."""
+        """Append a batch."""
         for part in batch.parts:
             assert isinstance(part.shape, Record)
             number = self._shapes.setdefault(part.shape, len(self._shapes))
@@ -76,31 +76,31 @@ class Fused:
         self._columns.setdefault(name, []).append((self._length, column))
 
     def sorted_by(self, key: str, threads: int) -> pa.Table:
-        """All rows in the order of a field that all of them have."""
+        """All rows, sorted by a field that all of them have."""
         order = pc.sort_indices(pa.concat_arrays([c for _, c in self._columns[key]])).to_numpy().astype(np.int32)
         with ThreadPoolExecutor(threads) as pool:
             names = list(self._columns)
             return pa.table(dict(zip(names, pool.map(lambda name: self._gathered(name, order), names), strict=True)))
 
     def _gathered(self, name: str, order: np.ndarray[Any, Any]) -> pa.Array:
-        """A column in a given order of rows, null where a row does not have it."""
+        """A column in a given order of rows, null where a row lacks the field."""
         pieces = self._columns[name]
         column = pa.concat_arrays([c for _, c in pieces])
-        return column.take(self._places([(start, len(c)) for start, c in pieces], order))
+        return column.take(self._row_indexes([(start, len(c)) for start, c in pieces], order))
 
-    def _places(self, ranges: list[tuple[int, int]], order: np.ndarray[Any, Any]) -> pa.Array:
-        """Where the item of each row stands in a column that has only some rows; many columns share this."""
+    def _row_indexes(self, ranges: list[tuple[int, int]], order: np.ndarray[Any, Any]) -> pa.Array:
+        """The index of each row in a column that has only some rows; many columns share it."""
         key = tuple(start for start, _ in ranges)
-        if key not in self._known:
-            place = np.full(self._length, -1, np.int32)
+        if key not in self._indexes:
+            index = np.full(self._length, -1, np.int32)
             done = 0
             for start, size in ranges:
-                place[start : start + size] = np.arange(done, done + size, dtype=np.int32)
+                index[start : start + size] = np.arange(done, done + size, dtype=np.int32)
                 done += size
-            place = place[order]
-            absent = place < 0
-            self._known[key] = pa.array(place, mask=absent if absent.any() else None)
-        return self._known[key]
+            index = index[order]
+            absent = index < 0
+            self._indexes[key] = pa.array(index, mask=absent if absent.any() else None)
+        return self._indexes[key]
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""Peak memory of this process, and what a tree of processes has now.
+"""Peak memory of this process, and current memory of a process tree.
 
-What getrusage tells may be the parent's: it survives the exec.
+getrusage may report the peak of the parent, because it survives exec.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _STATUS = _PROCESSES / "self" / "status"
 
 
 def mebibytes() -> int:
-    """The most memory that this process has had so far."""
+    """The peak memory of this process so far."""
     if _STATUS.exists():
         line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) // 1024
@@ -21,13 +21,13 @@ def mebibytes() -> int:
 
 
 def tree_mebibytes(root: int) -> int:
-    """What a process and all that descend from it have resident now; pages that they share count for each of them."""
+    """Resident memory of a process and its descendants; shared pages count for each of them."""
     parents, pages = {}, {}
     for stat in _PROCESSES.glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
+            continue  # the process has ended
         pid = int(stat.parent.name)
         parents[pid], pages[pid] = int(fields[1]), int(fields[21])
     return sum(pages[pid] for pid in pages if _descends(pid, root, parents)) * resource.getpagesize() // 2**20

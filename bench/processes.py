@@ -1,7 +1,7 @@
-"""A measurement in a process of its own, with the peak of its memory.
+"""Runs a measurement in its own process and records its peak memory.
 
-The peak is that of the process or, where it has processes below it (the JVM of Spark and its Python workers), the
-greatest sum of all of them that was seen, looking twenty times a second.
+The peak is that of the process. If it has child processes (the JVM of Spark and its Python workers), it is the largest
+sum over all of them, sampled twenty times a second.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from bench import peak
 
 _PAUSE = 0.05
 _SPARK = "spark.driver.memory=4g"
-"""For Spark, ours and theirs: its default of 1 GiB would make it spill what fits into the memory of any machine now."""
+"""For Spark with and without Shoal: with its default of 1 GiB it would spill data that fits into memory."""
 
 
 class Measured(NamedTuple):
-    """What a process told, and its peak in MiB."""
+    """The results of a process, and its peak memory in MiB."""
 
-    found: dict[str, Any]
+    results: dict[str, Any]
     peak: int
 
 
 def run(module: str, *arguments: str) -> Measured:
-    """Run a module that ends with a call of `tell`."""
+    """Run a module that ends with a call of `report`."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         command = [sys.executable, "-m", module, *arguments]
         process = subprocess.Popen(command, stdout=out, stderr=errors, env={"SHOAL_SPARK_CONF": _SPARK, **os.environ})
@@ -41,10 +41,10 @@ def run(module: str, *arguments: str) -> Measured:
             errors.seek(0)
             raise RuntimeError(f"{module} {' '.join(arguments)} failed:\n{errors.read()}")
         out.seek(0)
-        told = json.loads(out.read().splitlines()[-1])
-    return Measured(told["found"], max(most, told["peak"]))
+        report = json.loads(out.read().splitlines()[-1])
+    return Measured(report["results"], max(most, report["peak"]))
 
 
-def tell(**found: Any) -> None:
-    """Tell the process that ran this one."""
-    print(json.dumps({"found": found, "peak": peak.mebibytes()}))
+def report(**results: Any) -> None:
+    """Report results to the parent process."""
+    print(json.dumps({"results": results, "peak": peak.mebibytes()}))

@@ -1,6 +1,6 @@
-"""Six questions in two languages, and who answers them. `python -m bench.questions` is one of them, answering all.
+"""Six queries in two languages, and the engines that answer them. `python -m bench.questions` runs one engine on all.
 
-Each is asked several times in a process that is warm, and the best counts.
+Each query runs several times in a warm process, and the best time counts.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from bench import anywhere, processes
 from shoal.engines.spark.session import spark_session
 
 _LEAST, _MOST, _SECONDS = 5, 25, 4.0
-"""A question is asked so often at least, and at most, and in between for so long: a JVM takes a while to get warm."""
+"""Least and largest number of runs of a query, and the seconds to spend on it: a JVM takes a while to warm up."""
 _WORD = "gamma"
 
 Answer = list[list[Any]]
-"""Rows in an order that is always the same."""
+"""Rows in a fixed order."""
 
 
 class Question(NamedTuple):
-    """A question, in both languages, and the fields whose values must be the same."""
+    """A query in both languages, and the fields whose values must be equal."""
 
     name: str
     ours: str
@@ -34,8 +34,8 @@ class Question(NamedTuple):
     compared: tuple[str, ...]
 
 
-class Asked(NamedTuple):
-    """Somebody who was given the data: answers in a language, and makes rows of what comes back."""
+class Answerer(NamedTuple):
+    """An engine with the data: `answer` runs a query, `rows` converts its result."""
 
     answer: Callable[[Question], Any]
     rows: Callable[[Any], list[Any]]
@@ -73,21 +73,21 @@ QUESTIONS = (
 
 
 def needle(records: int) -> int:
-    """The id that is looked for."""
+    """The id to search for."""
     return records * 7 // 9
 
 
-def _shoal(engine: str) -> Callable[[str, str, int], Asked]:
-    def give(lake: str, pool: str, records: int) -> Asked:
+def _shoal(engine: str) -> Callable[[str, str, int], Answerer]:
+    def prepare(lake: str, pool: str, records: int) -> Answerer:
         opened = shoal.open(lake)
 
         def answer(question: Question) -> list[shoal.Value]:
             program = question.ours.replace("{needle}", str(needle(records)))
             return list(opened.query(f"from {pool} | {program}", engine=engine))
 
-        return Asked(answer, lambda values: [shoal.to_python(value) for value in values])
+        return Answerer(answer, lambda values: [shoal.to_python(value) for value in values])
 
-    return give
+    return prepare
 
 
 def _statement(question: Question, file: str, records: int, dialect: anywhere.Dialect) -> str:
@@ -95,35 +95,37 @@ def _statement(question: Question, file: str, records: int, dialect: anywhere.Di
     return question.theirs.replace("{needle}", str(needle(records))).replace("{anywhere}", condition)
 
 
-def _duckdb(directory: str, file: str, records: int) -> Asked:
+def _duckdb(directory: str, file: str, records: int) -> Answerer:
     path = f"{directory}/{file}"
     db = duckdb.connect()
     db.execute(f"CREATE VIEW t AS FROM '{path}'")
     statements = {question.name: _statement(question, path, records, anywhere.DUCKDB) for question in QUESTIONS}
-    return Asked(lambda question: db.sql(statements[question.name]).to_arrow_table(), lambda table: table.to_pylist())
+    return Answerer(
+        lambda question: db.sql(statements[question.name]).to_arrow_table(), lambda table: table.to_pylist()
+    )
 
 
-def _spark(directory: str, file: str, records: int) -> Asked:
+def _spark(directory: str, file: str, records: int) -> Answerer:
     path = f"{directory}/{file}"
     spark = spark_session()
     spark.read.parquet(path).createOrReplaceTempView("t")
     statements = {question.name: _statement(question, path, records, anywhere.SPARK) for question in QUESTIONS}
-    return Asked(
+    return Answerer(
         lambda question: spark.sql(statements[question.name]).collect(), lambda rows: [row.asDict() for row in rows]
     )
 
 
-ANSWERERS: dict[str, Callable[[str, str, int], Asked]] = {
+ANSWERERS: dict[str, Callable[[str, str, int], Answerer]] = {
     "shoal": _shoal("duckdb"),
     "duckdb": _duckdb,
     "shoal-spark": _shoal("spark"),
     "spark": _spark,
 }
-"""By name: what is given a directory, the pool or file in it, and how many records there are."""
+"""By name: functions of a directory, the pool or file in it, and the number of records."""
 
 
 def _compared(question: Question, rows: list[Any]) -> Answer:
-    """What everybody must agree on. A count of everything is a row for SQL and a bare number for us."""
+    """The part of an answer that must be equal. A total count is a row in SQL and a plain number in Zed."""
     return sorted([row[name] for name in question.compared] if isinstance(row, dict) else [row] for row in rows)
 
 
@@ -137,17 +139,17 @@ def _best(answer: Callable[[Question], Any], question: Question) -> float:
 
 
 def main() -> None:
-    """All questions; tells the answers, and the seconds they took."""
+    """Run all queries; reports the answers and their seconds."""
     parser = argparse.ArgumentParser()
     parser.add_argument("who", choices=ANSWERERS)
     parser.add_argument("directory")
     parser.add_argument("name")
     parser.add_argument("records", type=int)
     args = parser.parse_args()
-    asked = ANSWERERS[args.who](args.directory, args.name, args.records)
-    answers = {question.name: _compared(question, asked.rows(asked.answer(question))) for question in QUESTIONS}
-    seconds = {question.name: _best(asked.answer, question) for question in QUESTIONS}
-    processes.tell(answers=answers, seconds=seconds)
+    answerer = ANSWERERS[args.who](args.directory, args.name, args.records)
+    answers = {question.name: _compared(question, answerer.rows(answerer.answer(question))) for question in QUESTIONS}
+    seconds = {question.name: _best(answerer.answer, question) for question in QUESTIONS}
+    processes.report(answers=answers, seconds=seconds)
 
 
 if __name__ == "__main__":

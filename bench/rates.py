@@ -1,4 +1,4 @@
-"""Rates of the row formats on mixed logs: records and megabytes a second, one core, in one process."""
+"""Rates of the row formats on mixed logs: records and megabytes per second on one core."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ FORMATS = ("zson", "zng", "json", "zjson", "vng")
 
 
 def measure(source: Path) -> list[tuple[str, float, float, float, float]]:
-    """Format, records a second written and read, megabytes a second written and read."""
+    """Format, records per second written and read, megabytes per second written and read."""
     with source.open("rb") as file:
         values = list(islice(registry.by_name("json").load_reader()(file, ReadOptions()), RECORDS))
     return [_measure(name, values) for name in FORMATS]
 
 
 def _measure(name: str, values: list[Value]) -> tuple[str, float, float, float, float]:
-    found = registry.by_name(name)
-    made = b""
+    form = registry.by_name(name)
+    data = b""
 
     def write() -> None:
-        nonlocal made
+        nonlocal data
         out = io.BytesIO()
-        writer = found.load_writer()(out, WriteOptions())
+        writer = form.load_writer()(out, WriteOptions())
         for value in values:
             writer.write(value)
         writer.close()
-        made = out.getvalue()
+        data = out.getvalue()
 
     def read() -> None:
-        count = sum(1 for _ in found.load_reader()(io.BytesIO(made), ReadOptions()))
+        count = sum(1 for _ in form.load_reader()(io.BytesIO(data), ReadOptions()))
         assert count == len(values)
 
     writing, reading = _best(write), _best(read)
-    megabytes = len(made) / 1e6
+    megabytes = len(data) / 1e6
     return name, len(values) / writing, len(values) / reading, megabytes / writing, megabytes / reading
 
 

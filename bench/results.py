@@ -1,4 +1,4 @@
-"""The files of results: where and with what they were measured, and the tables."""
+"""Writes the result files: the machine, the versions and the tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKAGES = ("duckdb", "pyarrow", "pyspark", "deltalake", "pyiceberg")
 
 
 def machine() -> str:
-    """What this runs on and with."""
+    """The machine and the versions of the libraries."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     versions = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
     languages = f"Python {platform.python_version()}, Java {java_version(str(find_java()))}"
@@ -28,7 +28,7 @@ def machine() -> str:
 
 
 def write(measured: Sequence[tuple[int, Sequence[Table]]]) -> None:
-    """Write the file anew: for each number of records its tables."""
+    """Write the results file: the tables for each number of records."""
     parts = ["# Loads, queries and compactions beside peers", _introduction()]
     for records, tables in measured:
         parts += [f"## {records:,} mixed log records", *(f"### {table}" for table in tables)]
@@ -36,7 +36,7 @@ def write(measured: Sequence[tuple[int, Sequence[Table]]]) -> None:
 
 
 def write_service(table: Table) -> None:
-    """Write the file of the service anew."""
+    """Write the results file of the service."""
     SERVICE_FILE.write_text(f"# A service under load\n\n{_origin('service')}\n\n## {table}\n")
 
 
@@ -48,7 +48,7 @@ def _origin(part: str) -> str:
 def _introduction() -> str:
     return (
         f"{_origin('engines')}\n\n"
-        "Everything ran side by side in one run, each measurement in a process of its own, and the best of\n"
+        "Everything ran side by side in one run, each measurement in its own process, and the best of\n"
         "several rounds counts. Ratios below 1 are faster. All counts of records and all answers were compared first:\n"
         "they are the same."
     )

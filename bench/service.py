@@ -1,8 +1,8 @@
-"""A service under load: questions about the lake by many clients at once, and small loads to one branch.
+"""A service under load: metadata requests by many concurrent clients, and small loads to one branch.
 
-Clients are tasks of this process, each with a connection of its own that it keeps, as small as can be: they share the
-cores with the service. Every load that was acknowledged has to be one commit of the branch with its own row, and every
-answer has to be a good one, or one that says to come again.
+Clients are tasks of this process, each with its own persistent connection. They are as small as possible, because they
+share the cores with the service. Every acknowledged load must be one commit of the branch with its own row, and every
+response must be a success or a request to retry.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ LOADERS = 64
 SECONDS = 60.0
 LATER = (429, 503)
 _SHARE_OF_LOADS = 1 / 3
-"""How much of the time the loads get, each way of making them."""
+"""The share of the time that each kind of load gets."""
 METADATA = ("/pool/logs/branch/main", "/pool", "/pool/logs/revision/main/log")
 WITHOUT_GROUPS = ("-groupcommit=false",)
 
 
 class Answered(NamedTuple):
-    """A request and its answer."""
+    """The response to a request."""
 
     status: int
     seconds: float
@@ -44,14 +44,14 @@ class Answered(NamedTuple):
 
 
 class Wire:
-    """A connection that is kept."""
+    """A persistent connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def ask(self, request: bytes) -> Answered:
-        """The answer to a request."""
+        """Send a request and read the response."""
         began = time.perf_counter()
         self._writer.write(request)
         head = await self._reader.readuntil(b"\r\n\r\n")
@@ -72,9 +72,9 @@ class Wire:
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Wire]:
-    """A new connection."""
-    place = urlsplit(url)
-    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    """Open a connection."""
+    address = urlsplit(url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
     try:
         yield Wire(reader, writer)
     finally:
@@ -82,7 +82,7 @@ async def connected(url: str) -> AsyncIterator[Wire]:
 
 
 def request(method: str, path: str, body: bytes = b"", **headers: str) -> bytes:
-    """A request as it is sent."""
+    """A request as bytes."""
     lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Accept: application/json"]
     lines += [f"{name.replace('_', '-')}: {text}" for name, text in headers.items()]
     if body:
@@ -91,11 +91,11 @@ def request(method: str, path: str, body: bytes = b"", **headers: str) -> bytes:
 
 
 Work = Callable[[Wire, Callable[[], bool]], Awaitable[None]]
-"""What a client does, as long as it is asked to go on."""
+"""The work of a client, which runs while the function that it gets returns True."""
 
 
 async def crowd(url: str, clients: int, seconds: float, work: Work) -> float:
-    """Let so many clients work at once; the seconds that it took."""
+    """Run clients concurrently; returns the seconds that it took."""
     async with asyncio.timeout(seconds + 120):
         begin = asyncio.Event()
         until = 0.0
@@ -116,7 +116,7 @@ async def crowd(url: str, clients: int, seconds: float, work: Work) -> float:
 
 
 def quantile(times: list[float], share: float) -> float:
-    """The time, in milliseconds, within which that share of them was done."""
+    """The quantile of times in seconds, in milliseconds."""
     return 1000 * sorted(times)[min(len(times) - 1, int(share * len(times)))] if times else 0.0
 
 
@@ -124,7 +124,7 @@ def quantile(times: list[float], share: float) -> float:
 
 
 def metadata(url: str, clients: int, seconds: float) -> tuple[float, list[Answered]]:
-    """Questions about the lake by clients that ask one after the other."""
+    """Metadata requests by clients that send one after the other."""
     answers: list[Answered] = []
 
     async def work(wire: Wire, go_on: Callable[[], bool]) -> None:
@@ -143,7 +143,7 @@ def metadata(url: str, clients: int, seconds: float) -> tuple[float, list[Answer
 
 
 def loads(url: str, pool: str, clients: int, seconds: float) -> tuple[float, dict[int, str], list[float], Counter[int]]:
-    """Loads of one row, each with a key; what was acknowledged, by the number in the row, and how long it took."""
+    """Loads of one row with an idempotency key; returns acknowledged commits by row number, and the times."""
     numbers, acknowledged = count(), dict[int, str]()
     times: list[float] = []
     statuses: Counter[int] = Counter()
@@ -170,12 +170,12 @@ def loads(url: str, pool: str, clients: int, seconds: float) -> tuple[float, dic
 
 
 def check_loads(lake: Path, acknowledged: dict[int, str]) -> None:
-    """Each acknowledged load is one commit of the branch, with its own row; there is nothing else."""
+    """Check that each acknowledged load is one commit of the branch with its own row, and that there are no others."""
     direct = shoal.open(lake)
     commits = [commit.id for commit in direct.pool("loads").log()]
     rows = Counter(direct.query("from loads | yield id").to_list())
     problems = [
-        (len(set(acknowledged.values())) != len(acknowledged), "two loads were told of the same commit"),
+        (len(set(acknowledged.values())) != len(acknowledged), "two loads got the same commit"),
         (Counter(commits) != Counter(acknowledged.values()), "the history is not what was acknowledged"),
         (rows != Counter(acknowledged.keys()), "the rows are not those that were acknowledged"),
     ]
@@ -243,22 +243,22 @@ def _served_loads(title: str, flags: tuple[str, ...], seconds: float) -> tuple[s
 
 
 def _cpu_seconds(served: Served) -> float:
-    """What the service has used of the processors."""
+    """Processor seconds of the service."""
     fields = Path(f"/proc/{served.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(seconds: float = SECONDS) -> Table:
-    """Everything, on loopback: questions for so many seconds, loads for a part of that."""
+    """All measurements on loopback: metadata requests for `seconds`, loads for a part of that."""
     share = seconds * _SHARE_OF_LOADS
     rows = [
         _served_metadata(seconds),
         _served_loads(f"loads, {LOADERS} clients", (), share),
         _served_loads(f"loads, {LOADERS} clients, without group commit", WITHOUT_GROUPS, share),
     ]
-    head = ("requests", "/s", "p50 ms", "p99 ms", "CPU ms each", "told to come again")
+    head = ("requests", "/s", "p50 ms", "p99 ms", "CPU ms each", "asked to retry")
     note = (
-        f"Questions were asked for {seconds:.0f} s, loads of one record to one branch for {share:.0f} s each way.\n"
+        f"Metadata requests ran for {seconds:.0f} s, loads of one record to one branch for {share:.0f} s each way.\n"
         "The clients are tasks of one process, on the cores that the service has. Every acknowledged load was found\n"
         "to be one commit of the branch with its own row, and there was nothing else."
     )

@@ -1,4 +1,4 @@
-"""Tables as text that is Markdown as well."""
+"""Tables in Markdown that are readable as text."""
 
 from __future__ import annotations
 

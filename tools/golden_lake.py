@@ -1,6 +1,6 @@
-"""`python -m tools.golden_lake FILE`: a small lake with something of everything in the format, as a tar file.
+"""`python -m tools.golden_lake FILE`: writes a small lake that uses every part of the format, as a tar file.
 
-Such a lake of each version of the format is kept in `tests/compat`, and every later version has to read it.
+`tests/compat` has such a lake for each version of the format, and every later version must read it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KINDS = """
 
 
 def write(folder: Path) -> None:
-    """Make the lake."""
+    """Write the lake."""
     lake = shoal.create(str(folder))
     kinds = lake.create("kinds", key="k", seek_stride=40)
     kinds.load(KINDS.encode(), format="zson", author="ada", message="one of each", meta=parse_value('{a:1,b:|["x"]|}'))

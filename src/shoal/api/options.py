@@ -28,7 +28,9 @@ class ReadOptions:
     csv_delimiter: str | None = _option(None, "csv.delim", "CSV field delimiter")
     """None: the default of the format, a comma for csv and a tab for tsv."""
     zng_validate: bool = _option(True, "zng.validate", "F to trust ZNG input")
-    max_value_size: int = _option(MAX_VALUE_SIZE, "zng.readmax", "size limit of a value in bytes", at_most=MAX_VALUE_SIZE)
+    max_value_size: int = _option(
+        MAX_VALUE_SIZE, "zng.readmax", "size limit of a value in bytes", at_most=MAX_VALUE_SIZE
+    )
     threads: int = _option(1, "zng.threads", "number of threads that decode columns", at_most=os.cpu_count() or 1)
 
 
