@@ -16,10 +16,18 @@ from bench.tables import Table
 ROUNDS = 3
 
 
-def run_once(who: str, source: Path, threads: int) -> tuple[float, float]:
+def run_once(candidate: str, source: Path, threads: int) -> tuple[float, float]:
     """Seconds and MiB of one run in its own process."""
     with tempfile.TemporaryDirectory() as directory:
-        command = [sys.executable, "-m", "bench.ndjson", who, str(source), f"{directory}/out.parquet", str(threads)]
+        command = [
+            sys.executable,
+            "-m",
+            "bench.ndjson",
+            candidate,
+            str(source),
+            f"{directory}/out.parquet",
+            str(threads),
+        ]
         out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     seconds, memory = out.split()
     return float(seconds), float(memory)
@@ -32,8 +40,8 @@ def ndjson(source: Path, records: int) -> None:
     for threads in sorted({1, min(2, os.cpu_count() or 1)}):
         runs: dict[str, list[tuple[float, float]]] = {"duckdb": [], "shoal": []}
         for _ in range(ROUNDS):
-            for who, results_of in runs.items():
-                results_of.append(run_once(who, source, threads))
+            for candidate, results_of in runs.items():
+                results_of.append(run_once(candidate, source, threads))
         (peer, peer_memory), (ours, memory) = min(runs["duckdb"]), min(runs["shoal"])
         print(f"{threads:>8} {peer:>9.2f} {ours:>9.2f} {ours / peer:>6.2f} {peer_memory:>11.0f} {memory:>10.0f}")
     print("DuckDB's read_json infers one type a column; Shoal keeps the exact type of every value.")

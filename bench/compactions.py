@@ -54,14 +54,14 @@ def _warm_up() -> None:
 def main() -> None:
     """Run one compaction; reports its seconds, and the objects and records after it."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("who", choices=ENGINES)
+    parser.add_argument("candidate", choices=ENGINES)
     parser.add_argument("lake")
     parser.add_argument("branch")
     args = parser.parse_args()
-    if args.who == "shoal-spark":
+    if args.candidate == "shoal-spark":
         _warm_up()
     began = time.perf_counter()
-    compact(args.lake, args.branch, ENGINES[args.who])
+    compact(args.lake, args.branch, ENGINES[args.candidate])
     seconds = time.perf_counter() - began
     opened = shoal.open(args.lake)
     rows = opened.query(f"from logs@{args.branch} | count()", engine="duckdb").one()

@@ -71,25 +71,25 @@ def _in_turns(names: Iterable[str], rounds: int, run: Callable[[str, int], Measu
 
 
 def _loads(source: Path, records: int, rounds: int, directory: Path) -> Table:
-    def load(who: str, number: int) -> Measured:
-        own = directory / f"{who}{number}"
+    def load(candidate: str, number: int) -> Measured:
+        own = directory / f"{candidate}{number}"
         own.mkdir()
-        run = processes.run("bench.loads", who, str(source), str(own))
-        _require(run.results["rows"], records, LOADERS[who].name)
+        run = processes.run("bench.loads", candidate, str(source), str(own))
+        _require(run.results["rows"], records, LOADERS[candidate].name)
         if own.name not in _KEPT:
             shutil.rmtree(own)
         return run
 
-    runs = _in_turns((who for who, loader in LOADERS.items() if _is_installed(loader)), rounds, load)
-    seconds = {who: _seconds(measurements) for who, measurements in runs.items()}
+    runs = _in_turns((candidate for candidate, loader in LOADERS.items() if _is_installed(loader)), rounds, load)
+    seconds = {candidate: _seconds(measurements) for candidate, measurements in runs.items()}
     rows: list[tuple[Cell, ...]] = []
-    for who, loader in LOADERS.items():
-        if who not in runs:
+    for candidate, loader in LOADERS.items():
+        if candidate not in runs:
             rows.append((loader.name, "not installed", *[None] * 5))
             continue
-        own, size = seconds[who], runs[who][0].results["size"] / 1e6
+        own, size = seconds[candidate], runs[candidate][0].results["size"] / 1e6
         ratios = own / seconds["duckdb"], own / seconds["spark"]
-        rows.append((loader.name, own, *ratios, int(records / own), _peak(runs[who]), size))
+        rows.append((loader.name, own, *ratios, int(records / own), _peak(runs[candidate]), size))
     head = ("load, sorted by `ts`", "s", "/ DuckDB", "/ Spark", "records/s", "peak MiB", "MB written")
     return Table(f"Loads of the same NDJSON, {source.stat().st_size / 1e6:,.0f} MB", head, rows, _LOADS_NOTE)
 
@@ -110,8 +110,8 @@ class _Answers:
         """Ask candidates, given by name: the answerer, its directory, and the pool or file in it."""
 
         def answer(name: str, _: int) -> Measured:
-            who, directory, table = where[name]
-            run = processes.run("bench.questions", who, str(directory), table, str(self._records))
+            candidate, directory, table = where[name]
+            run = processes.run("bench.questions", candidate, str(directory), table, str(self._records))
             self._first = self._first or run.results["answers"]
             _require(run.results["answers"], self._first, name)
             return run
@@ -122,12 +122,14 @@ class _Answers:
 def _queries(answers: _Answers, directory: Path) -> Table:
     _write_peer_file(directory / "duckdb0" / "data" / "rows.parquet", directory / "rows.parquet")
     lake, file = (directory / "shoal0" / "data", "logs"), (directory, "rows.parquet")
-    runs = answers.ask({who: (who, *(lake if who.startswith("shoal") else file)) for who in ANSWERERS})
+    runs = answers.ask(
+        {candidate: (candidate, *(lake if candidate.startswith("shoal") else file)) for candidate in ANSWERERS}
+    )
     rows: list[tuple[Cell, ...]] = []
     for question in QUESTIONS:
-        here, duck, spark, sql = (_milliseconds(runs[who], question.name) for who in ANSWERERS)
+        here, duck, spark, sql = (_milliseconds(runs[candidate], question.name) for candidate in ANSWERERS)
         rows.append((question.name, here, duck, here / duck, spark, sql, spark / sql))
-    here_peak, duck_peak, spark_peak, sql_peak = (_peak(runs[who]) for who in ANSWERERS)
+    here_peak, duck_peak, spark_peak, sql_peak = (_peak(runs[candidate]) for candidate in ANSWERERS)
     rows.append(("peak MiB", here_peak, duck_peak, None, spark_peak, sql_peak, None))
     head = ("query, ms", "Shoal, here", "DuckDB", "ratio", "Shoal, on Spark", "Spark SQL", "ratio")
     return Table("Queries of the loaded records", head, rows, _QUERIES_NOTE)
@@ -140,26 +142,26 @@ def _write_peer_file(loaded: Path, file: Path) -> None:
 
 
 def _compactions(lake: Path, records: int, rounds: int) -> Table:
-    def compact(who: str, number: int) -> Measured:
-        branch = f"{who}{number}"
+    def compact(candidate: str, number: int) -> Measured:
+        branch = f"{candidate}{number}"
         compactions.branch(str(lake), branch)
-        run = processes.run("bench.compactions", who, str(lake), branch)
-        _require(run.results["rows"], records, LOADERS[who].name)
+        run = processes.run("bench.compactions", candidate, str(lake), branch)
+        _require(run.results["rows"], records, LOADERS[candidate].name)
         return run
 
     runs = _in_turns(compactions.ENGINES, rounds, compact)
     here = _seconds(runs["shoal"])
     rows: list[tuple[Cell, ...]] = []
-    for who, measurements in runs.items():
+    for candidate, measurements in runs.items():
         own, objects = _seconds(measurements), int(measurements[0].results["objects"])
-        rows.append((LOADERS[who].name, own, own / here, int(records / own), objects, _peak(measurements)))
+        rows.append((LOADERS[candidate].name, own, own / here, int(records / own), objects, _peak(measurements)))
     head = ("compaction", "s", "/ here", "records/s", "objects after", "peak MiB")
     return Table(f"Compaction of {compactions.OBJECTS} objects that overlap", head, rows, _COMPACTION_NOTE)
 
 
 def _queries_around(answers: _Answers, lake: Path) -> Table:
-    cases = [(who, pool) for who in compactions.ENGINES for pool in ("logs", f"logs@{who}0")]
-    runs = list(answers.ask({f"{who} on {pool}": (who, lake, pool) for who, pool in cases}).values())
+    cases = [(candidate, pool) for candidate in compactions.ENGINES for pool in ("logs", f"logs@{candidate}0")]
+    runs = list(answers.ask({f"{candidate} on {pool}": (candidate, lake, pool) for candidate, pool in cases}).values())
     rows: list[tuple[Cell, ...]] = []
     for question in QUESTIONS:
         here, here_after, spark, spark_after = (_milliseconds(run, question.name) for run in runs)
@@ -170,9 +172,9 @@ def _queries_around(answers: _Answers, lake: Path) -> Table:
     return Table("Queries before and after compaction", head, rows, _AROUND_NOTE)
 
 
-def _require(actual: object, expected: object, who: str) -> None:
+def _require(actual: object, expected: object, candidate: str) -> None:
     if actual != expected:
-        raise Disagreement(f"{who} has {actual}, not {expected}")
+        raise Disagreement(f"{candidate} has {actual}, not {expected}")
 
 
 def _seconds(runs: Iterable[Measured]) -> float:

@@ -121,11 +121,11 @@ def warm_up(load: Callable[[str, str], None], directory: str) -> None:
 def main() -> None:
     """Run one load; reports its seconds, the number of records and their bytes."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("who", choices=LOADERS)
+    parser.add_argument("candidate", choices=LOADERS)
     parser.add_argument("source")
     parser.add_argument("directory")
     args = parser.parse_args()
-    loader, target = LOADERS[args.who], f"{args.directory}/data"
+    loader, target = LOADERS[args.candidate], f"{args.directory}/data"
     import_module(loader.package)
     if loader.is_warm:
         warm_up(loader.load, args.directory)

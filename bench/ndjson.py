@@ -106,13 +106,13 @@ class Fused:
 def main() -> None:
     """One run; prints seconds and peak memory in MiB."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("who", choices=["duckdb", "shoal"])
+    parser.add_argument("candidate", choices=["duckdb", "shoal"])
     parser.add_argument("source", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("threads", type=int)
     args = parser.parse_args()
     start = time.perf_counter()
-    (by_duckdb if args.who == "duckdb" else by_shoal)(args.source, args.out, args.threads)
+    (by_duckdb if args.candidate == "duckdb" else by_shoal)(args.source, args.out, args.threads)
     seconds = time.perf_counter() - start
     print(f"{seconds:.3f} {peak.mebibytes()}")
 

@@ -141,12 +141,12 @@ def _best(answer: Callable[[Question], Any], question: Question) -> float:
 def main() -> None:
     """Run all queries; reports the answers and their seconds."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("who", choices=ANSWERERS)
+    parser.add_argument("candidate", choices=ANSWERERS)
     parser.add_argument("directory")
     parser.add_argument("name")
     parser.add_argument("records", type=int)
     args = parser.parse_args()
-    answerer = ANSWERERS[args.who](args.directory, args.name, args.records)
+    answerer = ANSWERERS[args.candidate](args.directory, args.name, args.records)
     answers = {question.name: _compared(question, answerer.rows(answerer.answer(question))) for question in QUESTIONS}
     seconds = {question.name: _best(answerer.answer, question) for question in QUESTIONS}
     processes.report(answers=answers, seconds=seconds)

@@ -13,14 +13,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "shoal"
 NOT_YET_CLEAN = (
-    "access",
-    "cli",
     "client",
-    "frames",
-    "local",
     "service",
-    "sources",
-    "storage",
     "formats/columns",
     "lake/column_form.py",
     "lake/object_writer.py",

@@ -17,7 +17,7 @@ from shoal.model.values import Value
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one query; None is no limit."""
+    """Limits of one query; None for no limit."""
 
     seconds: float | None = None
     """From the request to the last value, time spent waiting for the reader included."""
