@@ -115,7 +115,7 @@ def test_a_file_that_others_can_read_is_not_used(bare: Shell) -> None:
         assert "others can read your tokens" in failure(bare, "auth", "-lake", SERVICE, word)
     path.chmod(0o600)
     path.write_text("{")
-    assert "holds no tokens" in failure(bare, "auth", "-lake", SERVICE, "logout")
+    assert "does not contain tokens" in failure(bare, "auth", "-lake", SERVICE, "logout")
 
 
 def failure(shell: Shell, *argv: str) -> str:
@@ -130,8 +130,8 @@ def test_what_cannot_be_done_is_told_in_a_line(bare: Shell) -> None:
     assert "no command given (one of: login, logout" in failure(bare, "auth")
     assert "unknown command 'x'" in failure(bare, "auth", "x")
     assert "no token given" in failure(bare, "auth", "-lake", SERVICE, "store")
-    assert "this is no token" in failure(bare, "auth", "-lake", SERVICE, "store", "-access", "a b")
-    assert "this is no token" in failure(bare, "auth", "-lake", SERVICE, "store", "-access", "-")
+    assert "this is not a token" in failure(bare, "auth", "-lake", SERVICE, "store", "-access", "a b")
+    assert "this is not a token" in failure(bare, "auth", "-lake", SERVICE, "store", "-access", "-")
     assert "-access is for" in failure(bare, "auth", "-lake", SERVICE, "verify", "-access", "x")
     assert f"{SERVICE}: no token stored" in failure(bare, "auth", "-lake", SERVICE, "verify")
     for word in ("login", "method"):
@@ -143,7 +143,7 @@ def test_what_cannot_be_done_is_told_in_a_line(bare: Shell) -> None:
 )
 def test_a_url_is_no_place_for_secrets(bare: Shell, url: str) -> None:
     said = failure(bare, "auth", "-lake", url, "store", "-access", "x")
-    assert "no URL of a service" in said or "no place for secrets" in said
+    assert "not the URL of a service" in said or "do not put secrets into a URL" in said
     assert not (bare.directory / ".shoal").exists()
 
 

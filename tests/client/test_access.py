@@ -9,8 +9,7 @@ import pytest
 
 import shoal
 from shoal.api.access import AccessControl
-from shoal.client.access import RemoteAccess
-from shoal.client.json_calls import JsonCalls
+from shoal.client.access import JsonCalls, RemoteAccess
 from shoal.client.transport import Access
 from shoal.errors import AlreadyExists, Forbidden, InvalidInput, NotFound, Unauthenticated
 from shoal.local.access import LocalAccess

@@ -61,10 +61,10 @@ def test_a_service_creates_no_lakes(empty_service: Served) -> None:
     [
         ("http://localhost:1", "connection refused"),
         ("http://no-such-host.invalid", "no such host"),
-        ("http://", "no URL of a service"),
-        ("http://localhost:99999", "no URL of a service"),
-        ("http://localhost:9867?x=1", "no URL of a service"),
-        ("http://ada:secret@localhost", "a URL is no place for secrets"),
+        ("http://", "not the URL of a service"),
+        ("http://localhost:99999", "not the URL of a service"),
+        ("http://localhost:9867?x=1", "not the URL of a service"),
+        ("http://ada:secret@localhost", "do not put secrets into a URL"),
     ],
 )
 def test_what_is_no_service_is_told_in_a_line(url: str, error: str) -> None:
@@ -84,10 +84,10 @@ def test_handles_are_what_the_protocol_says(lake: Lake) -> None:
 
 
 def test_a_token_that_cannot_be_one_is_refused_here(empty_service: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidInput, match="this is no token"):
+    with pytest.raises(InvalidInput, match="this is not a token"):
         shoal.open(empty_service.url, token="a\nb")
     monkeypatch.setenv("SHOAL_TOKEN", "a b")
-    with pytest.raises(InvalidInput, match="this is no token"):
+    with pytest.raises(InvalidInput, match="this is not a token"):
         shoal.open(empty_service.url)
     monkeypatch.setenv("SHOAL_TOKEN", "")
     assert shoal.open(empty_service.url).pools() == []

@@ -165,7 +165,7 @@ def forgotten_is_lost() -> Iterator[None]:
     try:
         yield
     except NotFound as e:
-        assert "the service began anew" in str(e)
+        assert "the service was restarted" in str(e)
         raise StorageFailure(str(e)) from None
 
 

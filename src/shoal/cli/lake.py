@@ -26,13 +26,12 @@ from shoal.model.values import Value
 
 if TYPE_CHECKING:
     from shoal.client import access as remote_access
-    from shoal.client import credentials, json_calls, transport
+    from shoal.client import credentials, transport
     from shoal.local import access as local_access
     from shoal.local import lake as local_lake
 else:  # only the commands about access need these
     remote_access = lazy("shoal.client.access")
     credentials = lazy("shoal.client.credentials")
-    json_calls = lazy("shoal.client.json_calls")
     transport = lazy("shoal.client.transport")
     local_access = lazy("shoal.local.access")
     local_lake = lazy("shoal.local.lake")
@@ -141,7 +140,7 @@ def service_access(args: Parsed) -> remote_access.RemoteAccess:
     """Grants and tokens of a lake behind a service."""
     url = require_service(args)
     token = credentials.find_token(url, args["configdir"])
-    return remote_access.RemoteAccess(json_calls.JsonCalls(transport.Access(url, token)))
+    return remote_access.RemoteAccess(remote_access.JsonCalls(transport.Access(url, token)))
 
 
 def require_service(args: Parsed) -> str:

@@ -34,14 +34,14 @@ def service_url(uri: str) -> str:
         parts = urlsplit(uri)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise InvalidInput(f"{uri}: no URL of a service (such as http://localhost:9867)") from None
+        raise InvalidInput(f"{uri}: not the URL of a service (such as http://localhost:9867)") from None
     if parts.username is not None or parts.password is not None:
-        raise InvalidInput("a URL is no place for secrets (keep a token with: shoal auth store)")
+        raise InvalidInput("do not put secrets into a URL (keep a token with: shoal auth store)")
     if not is_service(uri) or not host or parts.query or parts.fragment:
-        raise InvalidInput(f"{uri}: no URL of a service (such as http://localhost:9867)")
-    place = f"[{host}]" if ":" in host else host
+        raise InvalidInput(f"{uri}: not the URL of a service (such as http://localhost:9867)")
+    authority = f"[{host}]" if ":" in host else host
     path = quote(parts.path.rstrip("/"), safe="/%~")
-    return f"{parts.scheme.lower()}://{place}{'' if port is None else f':{port}'}{path}"
+    return f"{parts.scheme.lower()}://{authority}{'' if port is None else f':{port}'}{path}"
 
 
 def answers(url: str) -> bool:

@@ -23,7 +23,7 @@ def find_token(location: str, directory: str | os.PathLike[str] | None) -> str |
 def check_token(token: str) -> str:
     """The token itself, if it may be one."""
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise InvalidInput("this is no token (give the text that shoal tokens create, or your provider, gave you)")
+        raise InvalidInput("this is not a token (give the text that shoal tokens create, or your provider, gave you)")
     return token
 
 
@@ -35,8 +35,8 @@ class Credentials:
 
     def token(self, location: str) -> str | None:
         """The token for a service; None if there is none."""
-        found = self._read().get(service_url(location), {}).get("access")
-        return found if isinstance(found, str) else None
+        token = self._read().get(service_url(location), {}).get("access")
+        return token if isinstance(token, str) else None
 
     def store(self, location: str, token: str) -> None:
         """Keep a token for a service, in place of another one."""
@@ -55,16 +55,16 @@ class Credentials:
             with self.path.open() as file:
                 if os.fstat(file.fileno()).st_mode & 0o077:
                     raise InvalidInput(f"{self.path}: others can read your tokens (keep it to yourself: chmod 600)")
-                found = json.load(file)
+                document = json.load(file)
         except FileNotFoundError:
             return {}
         except OSError as e:
             raise StorageFailure(f"{self.path}: {(e.strerror or str(e)).lower()}") from None
         except (ValueError, RecursionError):
-            found = None
-        services = found.get("services") if isinstance(found, dict) else None
+            document = None
+        services = document.get("services") if isinstance(document, dict) else None
         if not isinstance(services, dict) or not all(isinstance(each, dict) for each in services.values()):
-            raise CorruptData(f"{self.path}: holds no tokens (remove it, and log in anew)")
+            raise CorruptData(f"{self.path}: does not contain tokens (remove it, and log in again)")
         return services
 
     def _write(self, services: dict[str, dict[str, Any]]) -> None:

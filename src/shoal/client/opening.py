@@ -30,18 +30,18 @@ def open(  # noqa: A001 - it is `shoal.open`
     A service may want a token: the one that is given, else SHOAL_TOKEN, else that of its URL in the credentials file of
     the directory `config` (default ~/.shoal).
     """
-    place = os.fspath(uri)
-    if is_service(place):
-        return remote_lake.open_remote(place, token, config)
-    return opening.open_local(place)
+    location = os.fspath(uri)
+    if is_service(location):
+        return remote_lake.open_remote(location, token, config)
+    return opening.open_local(location)
 
 
 def create(uri: str | os.PathLike[str]) -> Lake:
     """A new lake at a path or URI."""
-    place = os.fspath(uri)
-    if is_service(place):
-        raise Unsupported(f"{place}: a service does not create lakes (create one at its path or URI, and serve it)")
-    return opening.create_local(place)
+    location = os.fspath(uri)
+    if is_service(location):
+        raise Unsupported(f"{location}: a service does not create lakes (create one at its path or URI, and serve it)")
+    return opening.create_local(location)
 
 
 def canonical_uri(uri: str) -> str:

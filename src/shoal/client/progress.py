@@ -1,4 +1,4 @@
-"""How much of what is loaded has been sent to a service, for whoever wants to know."""
+"""Counts the bytes that uploads send. It is a module of its own because every command can show progress."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 Take = Callable[[int], None]
-"""Is told, again and again, how many bytes have been sent since it was told last."""
+"""Gets the number of bytes that were sent since the last call."""
 _watcher: ContextVar[Take | None] = ContextVar("watcher", default=None)
 
 
 @contextmanager
 def watching(take: Take) -> Iterator[None]:
-    """What is sent inside of it is counted."""
+    """Count what is sent inside this block."""
     token = _watcher.set(take)
     try:
         yield
@@ -22,7 +22,7 @@ def watching(take: Take) -> Iterator[None]:
 
 
 def tell_sent(count: int) -> None:
-    """So many bytes are on their way."""
+    """Count bytes that were sent."""
     take = _watcher.get()
     if take is not None:
         take(count)

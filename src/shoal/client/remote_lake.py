@@ -14,11 +14,11 @@ from shoal.api.pool import DiffValues
 from shoal.api.requests import R, Request
 from shoal.api.results import Results
 from shoal.api.transaction import Begin
+from shoal.client.access import JsonCalls
 from shoal.client.address import service_url
 from shoal.client.credentials import check_token, find_token
-from shoal.client.json_calls import JsonCalls
 from shoal.client.loads import load
-from shoal.client.questions import ask, full_text, question
+from shoal.client.queries import ask, full_text, question
 from shoal.client.requests import carry_out
 from shoal.client.service import Call, Service, decode, make_key
 from shoal.client.transactions import begin

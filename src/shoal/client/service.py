@@ -86,7 +86,7 @@ class Service:
         return self._try(call, _take_all)
 
     def change(self, call: Call) -> Value | None:
-        """Do something once; what the service tells of it, if anything."""
+        """Carry out a change once; the value that the service answers with, if any."""
         return next(iter(self.read_all(call)), None)
 
     def send(self, call: Call) -> Answer:
@@ -144,7 +144,7 @@ def decode(answer: Answer) -> Iterator[Value]:
 
 
 def unreadable(answer: Answer, error: InvalidInput) -> StorageFailure:
-    """What is wrong with an answer that is no ZNG."""
+    """The error for an answer that is not valid ZNG."""
     return StorageFailure(f"{answer.url}: the answer cannot be read: {error}")
 
 

@@ -11,7 +11,7 @@ from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.api.requests import NO_NOTE, Note, Op
 from shoal.api.results import Results
 from shoal.api.transaction import Begin, Transaction
-from shoal.client.questions import ask, question
+from shoal.client.queries import ask, question
 from shoal.client.requests import commit_if_done, note_headers, value_of
 from shoal.client.service import Call, Service, make_key
 from shoal.client.transport import Access

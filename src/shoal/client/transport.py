@@ -1,7 +1,7 @@
 """Requests to one service: connections that are kept, encryption, tokens, and errors in our words. No retries here.
 
-A service may work for long before it answers, so the silence of one that is alive is no error; one that is gone is
-found by the probes of TCP.
+A service may work for long before it answers, so silence is not an error while it is alive. TCP probes detect a
+service that is gone.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Transport:
 
 
 class Answer:
-    """An answer, as a source of the bytes of its body. Closing it before its end tells the service to stop."""
+    """An answer, as a source of the bytes of its body. Closing it early makes the service stop."""
 
     def __init__(self, url: str, response: BaseHTTPResponse) -> None:
         self.url = url
@@ -125,21 +125,21 @@ class Answer:
 
     @property
     def is_error(self) -> bool:
-        """Whether it tells of an error."""
+        """Whether it is an error."""
         return not 200 <= self._response.status < 300
 
     @property
     def retry_after(self) -> float | None:
         """Seconds after which the service wants to be asked again; None if it does not say so."""
-        told = self.header("Retry-After")
-        return float(told) if self._response.status in _LATER and told.isascii() and told.isdigit() else None
+        seconds = self.header("Retry-After")
+        return float(seconds) if self._response.status in _LATER and seconds.isascii() and seconds.isdigit() else None
 
     def header(self, name: str) -> str:
         """A header, empty if there is none."""
         return self._response.headers.get(name, "")
 
     def error(self) -> ShoalError:
-        """The error that it tells of."""
+        """The error in it."""
         with self:
             body = read_exactly(self, _LARGEST_ERROR)
         return error_of(self.url, self._response.status, self.header(HEADER), body)
@@ -192,7 +192,7 @@ class _Plain(HTTPConnection):
 
 
 class _Encrypted(HTTPSConnection):
-    """The same, encrypted."""
+    """An encrypted connection that may wait as long."""
 
     def request(self, *args: Any, **kwargs: Any) -> None:
         _wait_for_ever(self)
@@ -217,16 +217,16 @@ class _EncryptedPool(HTTPSConnectionPool):
 def _make_manager(url: str) -> urllib3.PoolManager:
     choices: dict[str, Any] = {"maxsize": _AT_ONCE, "socket_options": _socket_options(), **_trust()}
     proxy = _proxy(url)
-    made = urllib3.PoolManager(**choices) if proxy is None else urllib3.ProxyManager(proxy, **choices)
-    made.pool_classes_by_scheme = {"http": _PlainPool, "https": _EncryptedPool}
-    return made
+    manager = urllib3.PoolManager(**choices) if proxy is None else urllib3.ProxyManager(proxy, **choices)
+    manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _EncryptedPool}
+    return manager
 
 
 def _socket_options() -> list[tuple[int, int, int]]:
     """Those of urllib3, and the probes as far as this system has them."""
-    known = [(name, value) for name, value in _PROBES if hasattr(socket, name)]
+    supported = [(name, value) for name, value in _PROBES if hasattr(socket, name)]
     levels = {"SO_": socket.SOL_SOCKET, "TCP": socket.IPPROTO_TCP}
-    probes = [(levels[name[:3]], int(getattr(socket, name)), value) for name, value in known]
+    probes = [(levels[name[:3]], int(getattr(socket, name)), value) for name, value in supported]
     return [*HTTPConnection.default_socket_options, *probes]
 
 
@@ -244,8 +244,8 @@ def _proxy(url: str) -> str | None:
     host = parts.hostname or ""
     if host in _LOOPBACK or proxy_bypass(host):
         return None
-    found = getproxies().get(parts.scheme)
-    return found if not found or "://" in found else f"http://{found}"
+    proxy = getproxies().get(parts.scheme)
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
 
 
 # ---- what went wrong

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 else:
     frame_uploads = lazy("shoal.client.frame_uploads")
 
-
 AUTO = "auto"
 _CHUNK = 1 << 18
 _KEPT = 1 << 30
@@ -69,7 +68,7 @@ class Upload:
         return True
 
     def headers(self) -> dict[str, str]:
-        """What the service is told of it."""
+        """The headers that describe it."""
         return {"Shoal-Source": quote(self.source, safe=_SAFE)} if self.source else {}
 
     def open(self) -> Iterator[bytes]:
@@ -141,16 +140,16 @@ def load_choices(upload: Upload, engine: str | None, options: ReadOptions) -> di
 @contextmanager
 def open_uploads(data: Any, format_name: str, options: ReadOptions) -> Iterator[list[Upload]]:
     """What a caller gave, each file by itself, until it is loaded."""
-    made = make_uploads(data, format_name, options)
+    uploads = make_uploads(data, format_name, options)
     try:
-        yield made
+        yield uploads
     finally:
-        for upload in made:
+        for upload in uploads:
             upload.close()
 
 
 def make_uploads(data: Any, format_name: str, options: ReadOptions) -> list[Upload]:
-    """The same. A path to no file, and a format that cannot be read, are refused here."""
+    """The uploads of what a caller gave. A path without a file and a format that cannot be read are errors here."""
     if format_name != AUTO:
         registry.by_name(format_name).load_reader()
     reading = Reading(format_name, options)
@@ -162,13 +161,13 @@ def make_uploads(data: Any, format_name: str, options: ReadOptions) -> list[Uplo
         return [_of_values(read_inputs(data, reading))]
     for path in (item for item in data if isinstance(item, (str, os.PathLike))):
         checked_path(path)
-    made: list[Upload] = []
+    uploads: list[Upload] = []
     for is_raw, items in groupby(data, _is_raw):
         if is_raw:
-            made.extend(_of_raw(item, format_name) for item in items)
+            uploads.extend(_of_raw(item, format_name) for item in items)
         else:
-            made.append(_of_values(read_inputs(list(items), reading)))
-    return made or [_of_values(iter(()))]
+            uploads.append(_of_values(read_inputs(list(items), reading)))
+    return uploads or [_of_values(iter(()))]
 
 
 def upload_values(data: Any, format_name: str, options: ReadOptions) -> Upload:

@@ -55,7 +55,7 @@ from shoal.api.pool import (
 from shoal.api.requests import R, Request
 from shoal.api.results import Results
 from shoal.api.transaction import Begin
-from shoal.client.questions import ask, full_text, question
+from shoal.client.queries import ask, full_text, question
 from shoal.client.remote_lake import create_call
 from shoal.client.requests import call_of, note_headers
 from shoal.client.service import MEDIA_TYPE, Call, Service

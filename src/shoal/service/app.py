@@ -27,7 +27,7 @@ from shoal.ids import new, parse, to_text
 from shoal.local.lake import whole
 from shoal.model.values import Value
 from shoal.service import failures, openapi
-from shoal.service.answers import Answer, EventStream, Text
+from shoal.service.answers import Answer, Chunks, EventStream, Streamed, Streaming, Text
 from shoal.service.auth.browsers import ANY, origin_pattern, require_own
 from shoal.service.auth.identity import ANYONE
 from shoal.service.bodies import Body
@@ -35,7 +35,6 @@ from shoal.service.calls import Call
 from shoal.service.media import format_of_answer, media_type, open_writer
 from shoal.service.routes import ROUTES, Route
 from shoal.service.state import OPEN_THREADS, THREADS, Service
-from shoal.service.streaming import Chunks, Streamed, Streaming
 
 _SMALL_BODY = 1 << 20
 """Bodies up to this size are taken in before a thread is needed."""
@@ -72,7 +71,7 @@ def make_app(service: Service) -> ASGIApp:
 
 
 class _Undecoded:
-    """Keeps names in a path as they were written until they are told apart: one may hold a `%2F`."""
+    """Matches routes before names in the path are decoded: a name may contain a `%2F`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -85,16 +84,16 @@ class _Undecoded:
 
 
 def _http_routes(service: Service) -> list[BaseRoute]:
-    made: list[BaseRoute] = [
+    routes: list[BaseRoute] = [
         HttpRoute(route.path, partial(_serve, service, route), methods=[route.method], include_in_schema=False)
         for route in ROUTES
     ]
     described = Route("GET", "/openapi.json", "description", Need.NOTHING, openapi.show)
-    made.append(HttpRoute(described.path, partial(_serve, service, described), methods=["GET"]))
-    known = sorted({route.path for route in ROUTES})
+    routes.append(HttpRoute(described.path, partial(_serve, service, described), methods=["GET"]))
+    paths = sorted({route.path for route in ROUTES})
     everything = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
-    made += [HttpRoute(path, _no_method, methods=everything) for path in known]
-    return [*made, HttpRoute("/{path:path}", _no_route, methods=everything)]
+    routes += [HttpRoute(path, _no_method, methods=everything) for path in paths]
+    return [*routes, HttpRoute("/{path:path}", _no_route, methods=everything)]
 
 
 async def _no_method(request: Request) -> Response:
@@ -154,7 +153,7 @@ async def _answer(service: Service, route: Route, request: Request, ident: str) 
 
 
 def _threads(service: Service, route: Route) -> CapacityLimiter:
-    """Who may wait for long, for a body or for a query, takes no thread from the others, nor do they from `/status`."""
+    """Requests that wait for a body or a query have threads of their own; so have those that are open to everybody."""
     if route.need is Need.NOTHING:
         return service.open_threads
     if route.body == "data" or route.waits:

@@ -1,4 +1,4 @@
-"""Bodies of requests: read by a thread while they arrive, counted, and hashed where a repetition has to be told.
+"""Bodies of requests: read by a thread while they arrive, counted, and hashed to recognise a repeated request.
 
 One layer of compression is taken off, whether `Content-Encoding` names it or not; what it holds is counted as well.
 """

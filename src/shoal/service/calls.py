@@ -126,7 +126,7 @@ class Call:
         """How the body is to be read."""
         return decode_read_options(self.params)
 
-    def record(self, known: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
+    def record(self, expected: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
         """The body as one record, of which the fields and their types are known."""
         name = self.format_of_body()
         if name not in _OF_RECORDS:
@@ -137,11 +137,11 @@ class Call:
             raise InvalidInput("the body has to be one record")
         fields = to_python(values[0]) if values else {}
         if not isinstance(fields, dict):
-            raise InvalidInput(f"the body has to be a record (fields: {', '.join(known)})")
+            raise InvalidInput(f"the body has to be a record (fields: {', '.join(expected)})")
         for each, value in fields.items():
-            if each in known and value is not None and not isinstance(value, known[each]):
+            if each in expected and value is not None and not isinstance(value, expected[each]):
                 raise InvalidInput(f"field {each} of the body has a wrong value: {value!r}")
-        return {each: value for each, value in fields.items() if each in known and value is not None}
+        return {each: value for each, value in fields.items() if each in expected and value is not None}
 
     def request(self, kind: type[Request[Any]]) -> Request[Any]:
         """The request of this type that the path, the parameters, the body and the headers make up."""
@@ -153,7 +153,7 @@ class Call:
         return _make(kind, given)
 
     def repeated(self, kind: type[Request[Any]], op: str) -> Request[Any]:
-        """The same request under the id of an operation that was carried out before; the pool may be gone."""
+        """The request under the id of an operation that was carried out before; the pool may be gone."""
         return _make(kind, {**self._fields(kind), "op": op})
 
     def _fields(self, kind: type[Request[Any]]) -> dict[str, Any]:
@@ -176,12 +176,12 @@ class Call:
             case "string":
                 return self.params[param.name]
 
-    def _body_fields(self, wanted: Mapping[str, BodyField]) -> dict[str, Any]:
-        if not wanted:
+    def _body_fields(self, specs: Mapping[str, BodyField]) -> dict[str, Any]:
+        if not specs:
             return {}
-        record = self.record({spec.name: object if spec.is_id else _TYPES[spec.schema] for spec in wanted.values()})
-        given = {name: record[spec.name] for name, spec in wanted.items() if spec.name in record}
-        for name, spec in wanted.items():
+        record = self.record({spec.name: object if spec.is_id else _TYPES[spec.schema] for spec in specs.values()})
+        given = {name: record[spec.name] for name, spec in specs.items() if spec.name in record}
+        for name, spec in specs.items():
             if name in given and spec.schema == "array":
                 given[name] = tuple(id_texts(given[name], spec.name))
             elif name in given and spec.name == "head":

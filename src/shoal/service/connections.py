@@ -83,7 +83,7 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def _end(self, why: str) -> None:
-        """Refuse, unless an answer is on its way: then there is no place for another."""
+        """Refuse the request, or cut the connection if an answer is being sent."""
         if self._is_answering():
             self.transport.abort()
         else:

@@ -1,4 +1,4 @@
-"""What happens in the lake through this service, told to those who listen, as server-sent events."""
+"""Server-sent events about changes that were made through this service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Event:
 
     name: str
     pool: str
-    """The id of its pool: who may not read that is not told."""
+    """The id of its pool: only callers that may read it get the event."""
     fields: tuple[tuple[str, str], ...] = ()
 
     def encode(self) -> bytes:

@@ -37,14 +37,14 @@ def status_of(failure: ShoalError) -> int:
 
 def describe(failure: ShoalError) -> dict[str, Any]:
     """An error as the body of an answer."""
-    told: dict[str, Any] = {"type": "Error", "kind": _STATUS.get(failure.kind, (500, "internal error"))[1]}
-    told["error"] = str(failure)
+    body: dict[str, Any] = {"type": "Error", "kind": _STATUS.get(failure.kind, (500, "internal error"))[1]}
+    body["error"] = str(failure)
     if isinstance(failure, ProgramError):
-        told["compilation_errors"] = [{"Msg": failure.message, "Pos": failure.begin, "End": failure.end}]
+        body["compilation_errors"] = [{"Msg": failure.message, "Pos": failure.begin, "End": failure.end}]
     commit = getattr(failure, "commit", None)
     if commit is not None:
-        told["commit"] = commit
-    return told
+        body["commit"] = commit
+    return body
 
 
 def respond(failure: ShoalError) -> Response:

@@ -25,16 +25,16 @@ def format_of_body(content_type: str) -> str:
 
 def format_of_answer(accept: str, default: Format) -> Format:
     """The first format in a list of media types that can be written."""
-    wanted = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
-    for each in wanted:
+    accepted = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
+    for each in accepted:
         if each in _UNSAID or each.endswith("/*"):
             return default
         try:
-            found = by_media_type(each)
+            chosen = by_media_type(each)
         except InvalidInput:
             continue
-        if found.writer is not None and found.media_types:
-            return found
+        if chosen.writer is not None and chosen.media_types:
+            return chosen
     raise InvalidInput(f"no format that can be written in Accept: {accept} (such as application/x-zson)")
 
 
@@ -45,10 +45,10 @@ def media_type(written: Format) -> str:
 
 def default_format(name: str) -> Format:
     """The format of answers to those who accept anything."""
-    found = by_name(name)
-    if found.writer is None or not found.media_types:
+    chosen = by_name(name)
+    if chosen.writer is None or not chosen.media_types:
         raise InvalidInput(f"answers cannot have format {name!r} (such as zson, zng, ndjson)")
-    return found
+    return chosen
 
 
 def open_writer(written: Format, is_one: bool = False) -> OpenWriter:

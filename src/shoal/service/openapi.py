@@ -75,7 +75,7 @@ _ERROR: dict[str, Any] = {
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.about,
         "description": f"Needs: {route.need.value}.",
@@ -83,10 +83,10 @@ def _operation(route: Route) -> dict[str, Any]:
         "responses": _responses(route),
     }
     if route.need is not Need.NOTHING:
-        told["security"] = [{"token": []}]
+        operation["security"] = [{"token": []}]
     if route.body != "none":
-        told["requestBody"] = {"required": False, "content": _content(route)}
-    return told
+        operation["requestBody"] = {"required": False, "content": _content(route)}
+    return operation
 
 
 def _in_path(name: str) -> dict[str, Any]:

@@ -36,14 +36,14 @@ class Keyed:
     def operation(self, store: ObjectStore) -> str:
         """The id of the operation; Conflict if the same key came with another request.
 
-        A key that is an id is that of the operation, so that whoever loses the answer knows what to ask about.
+        A key that is an id becomes the id of the operation, so that a client that loses the answer can ask about it.
         """
         return to_text(claim_request(store, self.subject, self.key, self._digest(), as_id(self.key)).op)
 
     def begun(self, store: ObjectStore) -> str | None:
         """The id of the operation, if the same request was let in before."""
-        found = find_request(store, self.subject, self.key, self._digest())
-        return None if found is None else to_text(found)
+        op = find_request(store, self.subject, self.key, self._digest())
+        return None if op is None else to_text(op)
 
     def _digest(self) -> bytes:
         return hashlib.sha256(self.request.encode() + b"\0" + self.body).digest()

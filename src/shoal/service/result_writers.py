@@ -21,8 +21,8 @@ from shoal.formats.zng import stream as zng
 from shoal.model.fields import named, time_value
 from shoal.model.text import format_value
 from shoal.model.values import Value, int64, string
+from shoal.service.answers import Chunks
 from shoal.service.media import open_writer
-from shoal.service.streaming import Chunks
 
 DEBUG = "debug"
 _ZSON = 2

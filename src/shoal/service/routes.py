@@ -14,8 +14,8 @@ from shoal.api.pool import DiffObjects
 from shoal.api.requests import VERBS, Method, Need, Param, Request, body_of, params_of
 from shoal.service.answers import Answer
 from shoal.service.calls import Call
-from shoal.service.handlers import about, access, loads, pools, queries, transactions
-from shoal.service.handlers.verbs import carry_out
+from shoal.service.handlers import about, access, pools, queries, transactions
+from shoal.service.handlers.verbs import carry_out, load
 
 Handler = Callable[[Call], Answer]
 BodyKind = Literal["none", "record", "data"]
@@ -119,7 +119,7 @@ _OWN: tuple[Route, ...] = (
           (("name", "string"), ("layout", "object"), ("seek_stride", "integer"), ("thresh", "integer"))),
     Route("GET", _POOL + "/stats", "poolStats", Need.READ, pools.pool_stats, may_be_empty=True),
     Route("GET", _BRANCH, "showBranch", Need.READ, pools.show_branch),
-    Route("POST", _BRANCH, "load", Need.WRITE, loads.load, "data", params=(*_DATA, _ENGINE)),
+    Route("POST", _BRANCH, "load", Need.WRITE, load, "data", params=(*_DATA, _ENGINE)),
     Route("POST", _BRANCH + "/transaction", "begin", Need.WRITE, transactions.begin, "record",
           (("isolation", "string"), ("expires", "number"))),
     Route("POST", _TRANSACTION + "/load", "stageLoad", Need.WRITE, transactions.load, "data", params=_DATA,

@@ -35,15 +35,15 @@ class Running:
 
     def end(self, ident: str, subject: str, error: str = "") -> None:
         """A query has ended."""
-        found = self._queries.get((subject, ident))
-        if found is not None:
-            found.error = error
-            found.ended.set()
+        query = self._queries.get((subject, ident))
+        if query is not None:
+            query.error = error
+            query.ended.set()
 
     def wait(self, ident: str, subject: str, seconds: float) -> str:
         """The error of a query, once it has ended; "" if there is none."""
-        found = self._queries.get((subject, ident))
-        if found is None:
+        query = self._queries.get((subject, ident))
+        if query is None:
             raise NotFound(f"{ident}: query not found")
-        found.ended.wait(seconds)
-        return found.error
+        query.ended.wait(seconds)
+        return query.error

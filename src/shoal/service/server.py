@@ -1,4 +1,4 @@
-"""Runs a service until it is told to end."""
+"""Runs a service until a signal ends it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvicorn
 
-from shoal.errors import StorageFailure
+from shoal.errors import ShoalError, StorageFailure
+from shoal.lazy import lazy, load
 from shoal.local.manage import Policy, monitor
 from shoal.service.app import make_app
 from shoal.service.auth.settings import is_loopback
 from shoal.service.connections import Connection
 from shoal.service.state import Service
-from shoal.service.warmth import warm_up
+
+if TYPE_CHECKING:
+    from shoal.engines.duckdb import queries, runner, sandbox
+    from shoal.engines.spark import session
+    from shoal.engines.tables import answers
+    from shoal.formats.json import column_reader as json_column_reader
+    from shoal.planner import scan_units, spark_dataframes
+else:
+    queries = lazy("shoal.engines.duckdb.queries")
+    runner = lazy("shoal.engines.duckdb.runner")
+    sandbox = lazy("shoal.engines.duckdb.sandbox")
+    answers = lazy("shoal.engines.tables.answers")
+    session = lazy("shoal.engines.spark.session")
+    json_column_reader = lazy("shoal.formats.json.column_reader")
+    scan_units = lazy("shoal.planner.scan_units")
+    spark_dataframes = lazy("shoal.planner.spark_dataframes")
+
 
 _BACKLOG = 2048
 _GRACE_SECONDS = 10
@@ -39,7 +57,7 @@ class Listening:
     with_spark: bool = False
     """Whether to start Spark along with the service, and not with the first query that needs it."""
     manage_every: float | None = None
-    """Seconds between two rounds of maintenance; None is no maintenance."""
+    """Seconds between two rounds of maintenance; None: no maintenance."""
 
 
 def serve(service: Service, how: Listening) -> None:
@@ -73,8 +91,8 @@ def serve(service: Service, how: Listening) -> None:
 
 def _bind(how: Listening) -> socket.socket:
     try:
-        found = socket.getaddrinfo(how.host or None, how.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
+        addresses = socket.getaddrinfo(how.host or None, how.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = addresses[0]
         listener = socket.socket(family, kind, protocol)  # only where it is TCP by name, asyncio sends without delay
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
@@ -85,7 +103,7 @@ def _bind(how: Listening) -> socket.socket:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Who waits for the file reads all of it."""
+    """Write a file so that readers see all of it or nothing."""
     aside = path.with_name(path.name + ".new")
     aside.write_text(text)
     aside.replace(path)
@@ -109,7 +127,7 @@ def _managed(service: Service, how: Listening) -> Iterator[None]:
 
 @contextmanager
 def _ending_with(how: Listening, server: uvicorn.Server) -> Iterator[None]:
-    """End when the other end of a pipe does: whoever started the service has gone."""
+    """End with the other end of a pipe: the process that started the service has ended."""
     if how.parent is not None:
         threading.Thread(target=_wait_for_end, args=(how.parent, server), daemon=True).start()
     yield
@@ -119,3 +137,21 @@ def _wait_for_end(descriptor: int, server: uvicorn.Server) -> None:
     while os.read(descriptor, 1):
         pass
     server.should_exit = True
+
+
+def warm_up(service: Service, with_spark: bool) -> None:
+    """Load DuckDB and the columnar readers and, if asked to, start Spark, in a background thread."""
+    threading.Thread(target=_warm_up, args=(service, with_spark), daemon=True).start()
+
+
+def _warm_up(service: Service, with_spark: bool) -> None:
+    load(scan_units, runner, json_column_reader, sandbox, answers)
+    queries.connection()
+    if not with_spark:
+        return
+    try:
+        load(spark_dataframes)  # registers the data source `shoal` with the session
+        spark = session.spark_session()
+        service.log("info", "Spark has started", master=spark.sparkContext.master)
+    except ShoalError as e:
+        service.log("error", "Spark does not start", error=str(e))

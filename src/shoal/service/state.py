@@ -1,4 +1,4 @@
-"""What a service holds while it runs."""
+"""What a service is started with, and what it holds while it runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from anyio import CapacityLimiter
 
-from shoal.access.limits import Gate
+from shoal.access.limits import Gate, Limits
+from shoal.formats.registry import Format, by_name
 from shoal.local.access import LocalAccess
 from shoal.local.lake import LocalLake
 from shoal.local.manage import Level, Log
@@ -17,16 +18,42 @@ from shoal.service.auth.settings import AuthSettings
 from shoal.service.events import Event, Events
 from shoal.service.metrics import Metrics
 from shoal.service.running import Running
-from shoal.service.settings import Settings
 from shoal.service.transactions import Transactions
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """What one query, and all queries of one caller, may take."""
+
+    query: Limits = field(default_factory=lambda: Limits(seconds=300.0, memory=2 * GIB))
+    at_once: int = 32
+    """Queries that run at a time."""
+    per_caller: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The choices."""
+
+    default_format: Format = field(default_factory=lambda: by_name("zson"))
+    origins: tuple[str, ...] = ()
+    """Origins whose pages may call the service (CORS)."""
+    root_content: bytes | None = None
+    """What `GET /` gives."""
+    largest_body: int = 100 * GIB
+    """Bytes of a body, as it arrives and without its compression."""
+    limits: QueryLimits = field(default_factory=QueryLimits)
+
 
 THREADS = 128
 """Requests that are worked on at a time; more wait for their turn."""
 READERS = 4
-"""The same for questions about a lake on this machine: they never wait, and many at once take the processor from each
-other, so that some are answered twice as late."""
+"""Requests that only read a lake on this machine. They never wait for a store; more at a time would only share the
+processor, and each would be answered later."""
 OPEN_THREADS = 8
-"""The same for what is open to everybody."""
+"""Requests that are open to everybody."""
 
 
 def _silent(level: Level, message: str, **fields: str | int) -> None:

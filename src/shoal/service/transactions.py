@@ -47,26 +47,26 @@ class Transactions:
                 raise TooMany(f"{_MOST} transactions are open (end some, or try again later)")
             self._open[transaction.id] = _Open(transaction, subject, pool)
 
-    def known(self, ident: str | None, subject: str, pool: str, branch: str) -> LocalTransaction | None:
+    def find(self, ident: str | None, subject: str, pool: str, branch: str) -> LocalTransaction | None:
         """A transaction that a request has begun already."""
-        found = None if ident is None else self._open.get(ident)
-        return found.transaction if found is not None and found.is_of(subject, pool, branch) else None
+        entry = None if ident is None else self._open.get(ident)
+        return entry.transaction if entry is not None and entry.is_of(subject, pool, branch) else None
 
     @contextmanager
     def of(self, ident: str, subject: str, pool: str, branch: str) -> Iterator[LocalTransaction]:
         """One of them, for as long as it is worked with."""
-        known = as_id(ident)
-        found = None if known is None else self._open.get(to_text(known))
-        if found is None or not found.is_of(subject, pool, branch):
-            raise NotFound(f"{ident}: transaction not found (it has ended, has expired, or the service began anew)")
-        if not found.turn.acquire(timeout=_TURN_SECONDS):
+        key = as_id(ident)
+        entry = None if key is None else self._open.get(to_text(key))
+        if entry is None or not entry.is_of(subject, pool, branch):
+            raise NotFound(f"{ident}: transaction not found (it has ended, has expired, or the service was restarted)")
+        if not entry.turn.acquire(timeout=_TURN_SECONDS):
             raise TooMany(f"{ident}: this transaction is busy with another request (try again later)")
         try:
-            yield found.transaction
+            yield entry.transaction
         finally:
-            found.turn.release()
-        if found.transaction.is_done:
-            self._open.pop(found.transaction.id, None)
+            entry.turn.release()
+        if entry.transaction.is_done:
+            self._open.pop(entry.transaction.id, None)
 
     def _forget_expired(self) -> None:
         now = time.time()

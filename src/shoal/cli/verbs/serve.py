@@ -15,11 +15,10 @@ from shoal.lazy import lazy
 from shoal.local.lake import LocalLake, create_local, open_local, whole
 
 if TYPE_CHECKING:
-    from shoal.service import media, server, settings, state
+    from shoal.service import media, server, state
 else:  # `shoal -help` needs no server
     media = lazy("shoal.service.media")
     server = lazy("shoal.service.server")
-    settings = lazy("shoal.service.settings")
     state = lazy("shoal.service.state")
 
 VERB = Verb(
@@ -59,12 +58,12 @@ def run(args: Parsed) -> None:
         raise InvalidInput("no arguments allowed (name the lake with -lake)")
     host, port = parse_address(args["l"])
     auth = auth_settings(args, host)
-    limits = settings.QueryLimits(
+    limits = state.QueryLimits(
         Limits(args["limit.time"] or None, args["limit.rows"] or None, args["limit.memory"] or None),
         at_once=max(1, args["limit.queries"]),
         per_caller=max(1, args["limit.caller"]),
     )
-    config = settings.Settings(
+    config = state.Settings(
         default_format=media.default_format(args["defaultfmt"]),
         origins=tuple(args["cors.origin"]),
         root_content=_read(args["rootcontentfile"]),

@@ -33,12 +33,12 @@ class Authenticator:
         return self._jwts.identify(token)
 
     def _by_token(self, secret: str) -> Identity:
-        held = self._store.holder(secret) if len(secret) <= LONGEST else None
-        if held is None:
+        token = self._store.holder(secret) if len(secret) <= LONGEST else None
+        if token is None:
             raise Unauthenticated("the token was refused: it is unknown or was revoked (ask an admin for a new one)")
-        if held.expires is not None and held.expires <= datetime.now(UTC):
+        if token.expires is not None and token.expires <= datetime.now(UTC):
             raise Unauthenticated("the token was refused: it has expired (ask an admin for a new one)")
-        return Identity(held.subject, "token")
+        return Identity(token.subject, "token")
 
 
 def _bearer(header: str | None) -> str:

@@ -79,5 +79,5 @@ def _require_admin(access: Access, identity: Identity, pool: str) -> str:
     return pool_id
 
 
-def _pool_id(place: str) -> str | None:
-    return None if place == EVERYTHING else place
+def _pool_id(scope: str) -> str | None:
+    return None if scope == EVERYTHING else scope

@@ -44,21 +44,21 @@ class Ages:
 
 
 class KeySet:
-    """The keys in one place. They are read when first needed, when they get old and when one is asked for in vain."""
+    """The keys at one location, read when first needed, when they get old and when a key is missing."""
 
-    def __init__(self, place: str, ages: Ages = Ages()) -> None:
-        self.place = place
+    def __init__(self, location: str, ages: Ages = Ages()) -> None:
+        self.location = location
         self._ages = ages
         self._lock = Lock()
         self._keys: Keys = {}
         self._read_at: float | None = None
         self._tried_at: float | None = None
         self._failure = ""
-        if not _is_url(place):
+        if not _is_url(location):
             self._refresh()
 
     def find(self, kid: str, algorithm: str) -> Any | None:
-        """A key; None if there is none such. If the place cannot be read now, what was read will do for a day."""
+        """A key; None if there is none such. If the location cannot be read now, what was read will do for a day."""
         if _age(self._read_at) > self._ages.stale or (kid, algorithm) not in self._keys:
             self._try_again()
         return self._keys.get((kid, algorithm))
@@ -75,8 +75,8 @@ class KeySet:
 
     def _refresh(self) -> None:
         self._tried_at = time.monotonic()
-        data = _fetch(self.place) if _is_url(self.place) else _read(self.place)
-        self._keys = parse_keys(data, self.place)
+        data = _fetch(self.location) if _is_url(self.location) else _read(self.location)
+        self._keys = parse_keys(data, self.location)
         self._read_at = time.monotonic()
 
 
@@ -84,8 +84,8 @@ def _age(at: float | None) -> float:
     return float("inf") if at is None else time.monotonic() - at
 
 
-def _is_url(place: str) -> bool:
-    return place.startswith("https://")
+def _is_url(location: str) -> bool:
+    return location.startswith("https://")
 
 
 def _read(path: str) -> bytes:
@@ -104,26 +104,26 @@ def _fetch(url: str) -> bytes:
         raise StorageFailure(f"keys cannot be fetched: {e}") from None
 
 
-def parse_keys(data: bytes, place: str) -> Keys:
+def parse_keys(data: bytes, location: str) -> Keys:
     """The keys of a set that can be used here; the others are for something else."""
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError):
-        raise CorruptData(f"{place}: no JSON") from None
-    entries = found.get("keys") if isinstance(found, dict) else None
+        raise CorruptData(f"{location}: not valid JSON") from None
+    entries = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(entries, list):
-        raise CorruptData(f"{place}: no JSON Web Key Set, which has a list of keys")
+        raise CorruptData(f"{location}: not a JSON Web Key Set, which has a list of keys")
     keys: dict[tuple[str, str], Any] = {}
     for entry in entries:
-        made = _parse_key(entry, place) if isinstance(entry, dict) else None
-        if made is not None:
-            keys.setdefault(*made)
+        parsed = _parse_key(entry, location) if isinstance(entry, dict) else None
+        if parsed is not None:
+            keys.setdefault(*parsed)
     if not keys:
-        raise CorruptData(f"{place}: no key with an id for any of {', '.join(ALGORITHMS)}")
+        raise CorruptData(f"{location}: no key with an id for any of {', '.join(ALGORITHMS)}")
     return keys
 
 
-def _parse_key(entry: dict[str, Any], place: str) -> tuple[tuple[str, str], Any] | None:
+def _parse_key(entry: dict[str, Any], location: str) -> tuple[tuple[str, str], Any] | None:
     kid, kind, curve = entry.get("kid"), entry.get("kty"), entry.get("crv")
     if not all(isinstance(text, (str, type(None))) for text in (kid, kind, curve)):
         return None
@@ -136,7 +136,7 @@ def _parse_key(entry: dict[str, Any], place: str) -> tuple[tuple[str, str], Any]
     try:
         key = jwt.PyJWK(public, algorithm=algorithm).key
     except (jwt.PyJWTError, ValueError, TypeError):
-        raise CorruptData(f"{place}: the key {kid!r} cannot be read") from None
+        raise CorruptData(f"{location}: the key {kid!r} cannot be read") from None
     if kind == "RSA" and key.key_size < _LEAST_RSA_BITS:
-        raise CorruptData(f"{place}: the key {kid!r} is too short ({key.key_size} bits, at least {_LEAST_RSA_BITS})")
+        raise CorruptData(f"{location}: the key {kid!r} is too short ({key.key_size} bits, at least {_LEAST_RSA_BITS})")
     return (kid, algorithm), key

@@ -56,7 +56,7 @@ class JwtVerifier:
         except jwt.InvalidSignatureError:
             raise _refused("its signature is wrong") from None
         except (jwt.PyJWTError, InvalidInput, ValueError, TypeError, OverflowError, RecursionError):
-            raise _refused("it is no token that is accepted here") from None
+            raise _refused("it is not a token that is accepted here") from None
 
     def _key(self, header: dict[str, Any]) -> tuple[str, Any]:
         """The key that a header names, and the algorithm, which has to be the one of the key."""
@@ -74,4 +74,4 @@ class JwtVerifier:
 
 
 def _refused(why: str) -> Unauthenticated:
-    return Unauthenticated(f"the token was refused: {why} (log in anew, and keep the token with: shoal auth store)")
+    return Unauthenticated(f"the token was refused: {why} (log in again, and keep the token with: shoal auth store)")

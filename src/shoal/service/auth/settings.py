@@ -22,7 +22,7 @@ class AuthSettings:
 
     @property
     def expected_issuer(self) -> str:
-        """Who has to have made a token: unless told otherwise, the domain as a URL that ends in a slash, as Auth0's."""
+        """The issuer that tokens must have: by default the domain with a slash at the end, as Auth0 writes it."""
         return self.issuer or (f"{self.domain.rstrip('/')}/" if self.domain else "")
 
 
@@ -38,7 +38,7 @@ def checked(settings: AuthSettings, host: str) -> AuthSettings:
             raise InvalidInput("authentication is off, and there are flags for it (add -auth.enabled)")
         return settings
     if settings.domain and not settings.domain.startswith("https://"):
-        raise InvalidInput(f"-auth.domain: {settings.domain!r} is no https URL (such as https://example.auth0.com)")
+        raise InvalidInput(f"-auth.domain: {settings.domain!r} is not an https URL (such as https://example.auth0.com)")
     if settings.jwkspath:
         _require_claims(settings)
     elif settings != AuthSettings():

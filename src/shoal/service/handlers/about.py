@@ -30,6 +30,6 @@ def events(call: Call) -> Answer:
 
 
 def root(call: Call) -> Answer:
-    """What the service was told to show, or where to go from here."""
+    """The configured content, or a pointer to the description."""
     content = call.service.settings.root_content
     return Text("Shoal (see /openapi.json)\n") if content is None else Text(content)

@@ -50,13 +50,13 @@ def tokens(call: Call) -> Answer:
 
 
 def create_token(call: Call) -> Answer:
-    """A new token; its secret is told this once."""
+    """A new token; its secret is shown this once."""
     asked = call.record({"name": str, "subject": str, "expires": (int, float)})
     expires = None if "expires" not in asked else float(asked["expires"])
-    made = handlers.create_token(
+    token = handlers.create_token(
         call.service.access, call.identity, asked.get("name", ""), expires, asked.get("subject")
     )
-    return show_new_token(made)
+    return show_new_token(token)
 
 
 def revoke_token(call: Call) -> None:

@@ -90,8 +90,8 @@ def vectors(call: Call) -> Answer:
     """Check that data objects exist. They are columns already: there is nothing to add or to remove."""
     ids = id_texts(call.record({"object_ids": list}).get("object_ids", []))
     pool, revision = call.pool(), call.path["revision"]
-    known = {o.id for o in pool.objects(revision)} if ids else set()
-    unknown = next((ident for ident in ids if ident not in known), None)
+    present = {o.id for o in pool.objects(revision)} if ids else set()
+    unknown = next((ident for ident in ids if ident not in present), None)
     if unknown is not None:
         raise NotFound(f"{unknown}: not found (no such data object in {pool.name}@{revision})")
     return commit_response(pool.resolve(revision), [*call.warnings, "data objects are columns already"])

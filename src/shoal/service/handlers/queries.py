@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from shoal.access.limits import limited
@@ -13,15 +14,16 @@ from shoal.api.lake import Describe
 from shoal.api.results import Results
 from shoal.engines.stopping import Stop, stopped_by
 from shoal.errors import InvalidInput, ShoalError, Stopped
+from shoal.lang.ast import Seq
 from shoal.lang.parser import parse_source
 from shoal.lang.source import Part, Source
+from shoal.model import types as t
+from shoal.model.text import format_type, format_value
 from shoal.model.values import Value, record, string
-from shoal.service.answers import Answer, Text
+from shoal.service.answers import Answer, Chunks, Streaming, Text
 from shoal.service.calls import Call, head_text
 from shoal.service.media import media_type
 from shoal.service.result_writers import DEBUG, ControlledResults, PlainResults, ResultWriter, has_controls
-from shoal.service.streaming import Chunks, Streaming
-from shoal.service.syntax import tree_as_json
 
 _STATUS_SECONDS = 600.0
 _OWN_AGENT = "shoal/"
@@ -196,3 +198,24 @@ def compile_program(call: Call) -> Answer:
     """The syntax tree of a program."""
     program = call.record({"query": str}).get("query", "")
     return Text(tree_as_json(parse_source(Source([Part("", program)]))), "application/json")
+
+
+def tree_as_json(program: Seq) -> str:
+    """A program as JSON."""
+    return json.dumps(_plain(program), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _plain(node: Any) -> Any:
+    if isinstance(node, Value):
+        return {"kind": "Value", "text": format_value(node)}
+    if isinstance(node, t.Type):
+        return {"kind": "Type", "text": format_type(node)}
+    if is_dataclass(node) and not isinstance(node, type):
+        return {"kind": type(node).__name__, **{f.name: _plain(getattr(node, f.name)) for f in fields(node)}}
+    if isinstance(node, dict):
+        return {str(key): _plain(each) for key, each in node.items()}
+    if isinstance(node, (list, tuple)):
+        return [_plain(each) for each in node]
+    if node is None or isinstance(node, (bool, int, float, str)):
+        return node
+    return str(node)

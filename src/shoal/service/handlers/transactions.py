@@ -16,9 +16,8 @@ from shoal.model.fields import time_value
 from shoal.model.values import int64, record
 from shoal.service.answers import Answer
 from shoal.service.calls import Call, id_texts
-from shoal.service.handlers.loads import pieces
 from shoal.service.handlers.queries import Output, stream
-from shoal.service.handlers.verbs import announce_commit
+from shoal.service.handlers.verbs import announce_commit, pieces
 
 
 def begin(call: Call) -> Answer:
@@ -26,7 +25,7 @@ def begin(call: Call) -> Answer:
     asked = call.record({"isolation": str, "expires": (int, float)})
     seconds = asked.get("expires")
     op, pool = call.operation(), call.pool()
-    transaction = call.service.transactions.known(op, call.subject, pool.id, call.path["branch"])
+    transaction = call.service.transactions.find(op, call.subject, pool.id, call.path["branch"])
     if transaction is None:
         expires = None if seconds is None else float(seconds)
         begun = call.lake.do(Begin(pool.id, call.path["branch"], asked.get("isolation", "snapshot"), expires, op))
