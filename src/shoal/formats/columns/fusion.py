@@ -6,6 +6,7 @@ A record that is null itself, which the columns of its fields cannot tell, has -
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,6 +55,46 @@ def _slot_fields(slot: Slot) -> Iterator[pa.Field]:
 
 def _leaf_fields(slot: Slot) -> list[pa.Field]:
     return [pa.field(leaf.column[-1], arrow_type(leaf.type)) for leaf in slot.leaves.values()]
+
+
+# ---- field ids
+
+SHAPE_ID = 2_147_483_447
+"""The field id of `$shape`: the greatest that table formats do not reserve for columns of their own."""
+_FIELD_ID = b"PARQUET:field_id"
+
+
+def numbered_schema(layout: Layout, ids: Sequence[int]) -> pa.Schema:
+    """The columns of a table in a layout, with the field ids that Parquet has for them.
+
+    There is an id for each of the columns of the layout. What is inside of a leaf has the ids after that of the leaf,
+    one for each element, key, value and field, from the outside in.
+    """
+    root, numbers = layout.root, iter(ids)
+    fields = [] if root.struct is None else _numbered_fields(root.struct, numbers)
+    shape = _numbered(pa.field(SHAPE, SHAPE_TYPE, nullable=False), count(SHAPE_ID))
+    leaves = [_numbered(leaf, count(next(numbers))) for leaf in _leaf_fields(root)]
+    return pa.schema([shape, *fields, *leaves])
+
+
+def _numbered_fields(struct: Struct, ids: Iterator[int]) -> list[pa.Field]:
+    fields = []
+    for slot in struct.fields.values():
+        if slot.struct is not None:
+            metadata = {_FIELD_ID: str(next(ids))}
+            inner = pa.bool_() if slot.struct.is_bare else pa.struct(_numbered_fields(slot.struct, ids))
+            fields.append(pa.field(slot.struct.column[-1], inner, metadata=metadata))
+        fields += [_numbered(leaf, count(next(ids))) for leaf in _leaf_fields(slot)]
+    return fields
+
+
+def _numbered(field: pa.Field, ids: Iterator[int]) -> pa.Field:
+    field = field.with_metadata({_FIELD_ID: str(next(ids))})
+    if pa.types.is_struct(field.type):
+        return field.with_type(pa.struct([_numbered(inner, ids) for inner in field.type]))
+    if pa.types.is_list(field.type):
+        return field.with_type(pa.list_(_numbered(field.type.value_field, ids)))
+    return field
 
 
 # ---- parts to tables

@@ -5,11 +5,12 @@ type that stands at its path; names of types make no difference, since the shape
 no type has no column. At the top the fields of records are the columns of the table, and what is no record is in
 columns named `$value`; `$shape` tells the shape of each row by its place among the shapes.
 
-A layout follows from its shapes, in their order, and from nothing else:
+A layout follows from its shapes, in their order, and from the names of its columns, if they are given:
 
 - Fields stand in the order in which the shapes bring them; at one path the struct comes first, the types after it
   in their canonical order.
-- The first column at a path has the name of the field, any other one `field$type`, as far as those are free.
+- Where no names are given, the first column at a path has the name of the field, any other one `field$type`, as far
+  as those are free. A pool gives names, so that a column has the same one in all of its objects.
 - A struct that no column would be in is a column of bools: true where it is not null.
 """
 
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
 
+from shoal.errors import CorruptData
 from shoal.model import types as t
 
 SHAPE = "$shape"
@@ -80,18 +82,34 @@ Form: TypeAlias = RecordForm | Leaf | None
 class Layout:
     """The columns for values of some shapes."""
 
-    def __init__(self, shapes: Iterable[t.Type]) -> None:
+    def __init__(self, shapes: Iterable[t.Type], names: Sequence[str] = ()) -> None:
+        """`names` are those of `columns`, in their order; without any, the shapes decide on them."""
         self.shapes: tuple[t.Type, ...] = tuple(shapes)
+        self.given = tuple(names)
+        """The names, as far as they do not follow from the shapes."""
         self.leaves: list[Leaf] = []
         self.structs: list[Struct] = []
+        self.columns: list[Struct | Leaf] = []
+        """Structs and leaves as they are nested: a struct before what is in it. The root is not among them."""
         self.root = _Namer(self).root(self.shapes)
         self.forms: tuple[Form, ...] = tuple(form_of(shape, self.root) for shape in self.shapes)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns, in their order."""
+        return tuple(node.column[-1] for node in self.columns)
+
 
 @lru_cache(maxsize=512)
-def layout_of(shapes: tuple[t.Type, ...]) -> Layout:
+def layout_of(shapes: tuple[t.Type, ...], names: tuple[str, ...] = ()) -> Layout:
     """The layout of some shapes; objects of a pool mostly have the same ones."""
-    return Layout(shapes)
+    return Layout(shapes, names)
+
+
+def named_layout(shapes: tuple[t.Type, ...], names: tuple[str, ...]) -> Layout:
+    """The layout of some shapes with these names; if they follow from the shapes, they are not given."""
+    derived = layout_of(shapes)
+    return derived if names == derived.names else layout_of(shapes, names)
 
 
 def form_of(shape: t.Type, slot: Slot) -> Form:
@@ -161,6 +179,7 @@ class _Namer:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
+        self._given = iter(layout.given) if layout.given else None
 
     def root(self, shapes: Sequence[t.Type]) -> Slot:
         found = _Found()
@@ -170,11 +189,23 @@ class _Namer:
         if found.is_record:
             slot.struct = self._struct((), (), found, used)
         self._add_leaves(slot, found, VALUE, (), (), used, is_first=True)
+        if self._given is not None and next(self._given, None) is not None:
+            raise CorruptData("a layout with more names than columns")
         return slot
+
+    def _name(self, plain: str, used: set[str]) -> str:
+        if self._given is None:
+            return free_name(plain, used)
+        name = next(self._given, None)
+        if name is None:
+            raise CorruptData("a layout with fewer names than columns")
+        return name
 
     def _struct(self, path: Path, column: Path, found: _Found, used: set[str]) -> Struct:
         struct = Struct(path, column, len(self._layout.structs))
         self._layout.structs.append(struct)
+        if path:
+            self._layout.columns.append(struct)
         for name, inner in found.fields.items():
             struct.fields[name] = self._slot((*path, name), column, inner, used)
         return struct
@@ -183,7 +214,7 @@ class _Namer:
         slot = Slot()
         name = path[-1]
         if found.is_record:
-            slot.struct = self._struct(path, (*above, free_name(name, used)), found, set())
+            slot.struct = self._struct(path, (*above, self._name(name, used)), found, set())
         self._add_leaves(slot, found, name, path, above, used, is_first=not found.is_record)
         return slot
 
@@ -191,14 +222,16 @@ class _Namer:
         self, slot: Slot, found: _Found, name: str, path: Path, above: Path, used: set[str], is_first: bool
     ) -> None:
         for typ in t.unique_types(found.types):
-            wanted = name if is_first else f"{name}${_word(typ)}"
+            plain = name if is_first else f"{name}${type_word(typ)}"
             is_first = False
-            leaf = Leaf(path, typ, (*above, free_name(wanted, used)), len(self._layout.leaves))
+            leaf = Leaf(path, typ, (*above, self._name(plain, used)), len(self._layout.leaves))
             self._layout.leaves.append(leaf)
+            self._layout.columns.append(leaf)
             slot.leaves[typ] = leaf
 
 
-def _word(typ: t.Type) -> str:
+def type_word(typ: t.Type) -> str:
+    """What a type is called in the names of columns."""
     return typ.name if isinstance(typ, t.Primitive) else typ.kind
 
 
@@ -220,6 +253,24 @@ def physical_names(typ: t.Record) -> list[str]:
     """The names of the fields of a record where it is one column with its parts."""
     used: set[str] = set()
     return [free_name(f.name, used) for f in typ.fields]
+
+
+def node_count(typ: t.Type) -> int:
+    """How many nodes a column of a type has in Parquet, with groups and without the repeated ones of lists."""
+    typ = typ.under
+    match typ:
+        case t.Record(fields=fields):
+            return 1 + sum(node_count(f.type) for f in fields)
+        case t.Array(elem=elem) | t.Set(elem=elem):
+            return 1 + node_count(elem)
+        case t.Map(key=key, value=value):
+            return 2 + node_count(key) + node_count(value)
+        case t.Union(types=types):
+            return 2 + sum(map(node_count, types))
+        case t.Error(inner=inner):
+            return node_count(inner)
+        case _:
+            return 1
 
 
 def choose_shapes(shapes: Sequence[t.Type], most_shapes: int, most_columns: int) -> int:
