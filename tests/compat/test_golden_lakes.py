@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import tarfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tools.golden_lake import KINDS
 
 import shoal
 from shoal.api.lake import Lake
+from shoal.api.pool import Pool
+from shoal.lake.objects import key_of
+from shoal.local.lake import stored
 from shoal.model.text import format_value
 from shoal.testing.queries import parse_values
 
@@ -72,3 +78,66 @@ def test_it_takes_commits(lake: Lake) -> None:
         pool.revert(commit)
         assert zson(lake, f"from {info.name} | count()") == before
         assert pool.vacuum(grace=0).objects == 0
+
+
+# ---- objects in column form, whose columns version 0.1.0 named after the shapes of each object alone
+
+LEVELS = [
+    "{k:1,level:3,r:{x:1}}",
+    '{k:2,level:"high",R:1}',
+    '{k:3,level:"low",r:{x:"s",X:1},R:2}',
+    "{k:4,level:4,r:[{x:1}]}",
+    "{k:5,r:{}}",
+]
+
+
+@pytest.fixture
+def levels(tmp_path: Path) -> Lake:
+    with tarfile.open(Path(__file__).parent / "columns-1.tar.xz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    return shoal.open(str(tmp_path))
+
+
+def columns(pool: Pool) -> list[dict[str, int | None]]:
+    """The columns of each object, with their field ids."""
+    inner = stored(pool)
+    objects = inner.snapshot(inner.resolve()).objects()
+    schemas = [pq.read_schema(io.BytesIO(inner.store.get(key_of(inner.prefix, o)))) for o in objects]
+    return [{field.name: _field_id(field) for field in schema if field.name != "$shape"} for schema in schemas]
+
+
+def _field_id(field: pa.Field) -> int | None:
+    return int(field.metadata[b"PARQUET:field_id"]) if field.metadata else None
+
+
+@pytest.mark.parametrize("engine", ["interp", "duckdb"])
+def test_objects_with_the_old_names_are_read(levels: Lake, engine: str) -> None:
+    assert columns(levels.pool("levels")) == [
+        dict.fromkeys(names)
+        for names in (
+            ["k", "level", "level$string", "r", "R$2"],
+            ["k", "level", "r", "R$2"],
+            ["k", "level", "r"],
+            ["k", "r"],
+        )
+    ]
+    for program, rows in (("*", LEVELS), ("level=='low'", LEVELS[2:3]), ("r.x == 1", LEVELS[:1])):
+        assert levels.query(f"from levels | {program}", engine=engine).to_zson().splitlines() == rows
+
+
+@pytest.mark.parametrize("engine", ["interp", "duckdb"])
+def test_new_objects_beside_old_ones_are_stable(levels: Lake, engine: str) -> None:
+    more = ['{k:6,level:"x"}', "{k:7,level:1}", '{k:8,level:"y",r:{}}']
+    pool = levels.pool("levels")
+    for row in more:
+        pool.load(row.encode(), format="zson")
+    new = columns(pool)[4:]
+    assert new == [{"k": 1, "level": 2}, {"k": 1, "level$int64": 3}, {"k": 1, "level": 2, "r": 4}]
+    for program, rows in (("*", LEVELS + more), ("level=='low' or level=='y'", [LEVELS[2], more[2]])):
+        assert zson(levels, f"from levels | {program}") == rows
+        assert levels.query(f"from levels | {program}", engine=engine).to_zson().splitlines() == rows
+    pool.compact([o.id for o in pool.objects()])
+    (compacted,) = columns(pool)
+    assert compacted.items() >= {"k": 1, "level": 2, "level$int64": 3}.items()
+    assert None not in compacted.values()
+    assert levels.query("from levels", engine=engine).to_zson().splitlines() == LEVELS + more

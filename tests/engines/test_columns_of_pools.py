@@ -49,6 +49,46 @@ def test_every_value_comes_back_exactly(lake: LocalLake, values: list[Value], ke
         assert Counter(map(format_value, lake.query(f"from {name}", engine=engine))) == wanted
 
 
+@settings(max_examples=examples(25))
+@given(st.lists(st.lists(strategies.values(), min_size=1, max_size=4), min_size=2, max_size=4))
+def test_values_of_several_loads_come_back_exactly(lake: LocalLake, batches: list[list[Value]]) -> None:
+    name = f"stable{to_text(new())}"
+    pool = lake.create(name, key="a")
+    for values in batches:
+        pool.load(values)
+    expected = Counter(format_value(value) for values in batches for value in values)
+    for engine in ("interp", "duckdb"):
+        assert Counter(map(format_value, lake.query(f"from {name}", engine=engine))) == expected
+
+
+LEVELS = (b'{k:1,level:3,r:{x:1}}{k:2,level:"high"}', b'{k:3,level:"low",r:{x:"s",X:1}}', b"{k:4,level:4,r:[{x:1}]}")
+
+
+@pytest.mark.parametrize("program", ["level=='low'", "count() by typeof(level)", "yield r.x", "level > 3", "fuse"])
+def test_columns_whose_names_the_registry_gave_are_queried(lake: LocalLake, program: str) -> None:
+    if "levels" not in [pool.name for pool in lake.pools()]:
+        lake.create("levels", key="k")
+        for values in LEVELS:
+            lake.pool("levels").load(values)
+    pool = lake.pool("levels")
+    assert any(o.names for o in stored(pool).snapshot(stored(pool).resolve()).objects())
+    answers = [
+        sorted(lake.query(f"from levels | {program}", engine=engine).to_zson().splitlines())
+        for engine in ("interp", "duckdb")
+    ]
+    assert answers[0] == answers[1] != []
+
+
+def test_files_of_a_pool_read_as_one_relation(lake: LocalLake) -> None:
+    pool = lake.create("relation", key="k")
+    for values in LEVELS:
+        pool.load(values)
+    files = [str(path) for path in data_files(lake, "relation")]
+    columns = 'k, level, "level$string", "r$array"'
+    rows = duckdb.sql(f"SELECT {columns} FROM read_parquet({files}, union_by_name=true) ORDER BY k").fetchall()
+    assert rows == [(1, 3, None, None), (2, None, "high", None), (3, None, "low", None), (4, 4, None, [{"x": 1}])]
+
+
 def test_plain_data_is_plain_parquet(lake: LocalLake) -> None:
     lake.create("plain", key="ts").load([
         {"ts": 2, "level": "info", "took": 1.5, "user": {"name": "ann", "roles": ["a", "b"]}},

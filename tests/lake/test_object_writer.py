@@ -10,6 +10,7 @@ import pytest
 from shoal.errors import StorageFailure
 from shoal.formats.columns.batches import batch_of
 from shoal.ids import new
+from shoal.lake.column_registry import ColumnRegistry
 from shoal.lake.keys import parse_sort_key
 from shoal.lake.object_writer import ObjectWriter
 from shoal.lake.objects import DataObject, Form, key_of
@@ -19,6 +20,7 @@ from shoal.model.text import format_value
 from shoal.model.values import Value
 from shoal.storage.faults import Fault, FaultyStore
 from shoal.storage.memory import MemoryStore
+from shoal.storage.store import ObjectStore
 from shoal.testing.queries import parse_values
 
 POOL = "p"
@@ -37,11 +39,15 @@ def texts(store: MemoryStore, pool: PoolConfig, o: DataObject) -> list[str]:
 
 
 def keys(store: MemoryStore) -> set[str]:
-    return {listed.key for listed in store.list(POOL)}
+    return {listed.key for listed in store.list(f"{POOL}/data/")}
+
+
+def object_writer(store: ObjectStore, pool: PoolConfig, as_one_run: bool = False) -> ObjectWriter:
+    return ObjectWriter(store, POOL, pool, ColumnRegistry(store, POOL), as_one_run)
 
 
 def test_a_writer_without_values_writes_no_object(store: MemoryStore) -> None:
-    assert ObjectWriter(store, POOL, config()).write_all([]) == []
+    assert object_writer(store, config()).write_all([]) == []
     assert keys(store) == set()
 
 
@@ -49,7 +55,7 @@ def test_a_writer_without_values_writes_no_object(store: MemoryStore) -> None:
 def test_values_and_batches_end_up_sorted_in_one_object(store: MemoryStore, order: str) -> None:
     pool = config(f"k:{order}")
     values = numbers(30)
-    (o,) = ObjectWriter(store, POOL, pool).write_all([*values[:10], batch_of(values[10:25]), *values[25:]])
+    (o,) = object_writer(store, pool).write_all([*values[:10], batch_of(values[10:25]), *values[25:]])
     expected = sorted(values, key=lambda value: value.data[0], reverse=order == "desc")
     assert texts(store, pool, o) == [format_value(value) for value in expected]
     assert (o.count, o.min.data, o.max.data) == (30, 0, 29)
@@ -60,7 +66,7 @@ def test_values_and_batches_end_up_sorted_in_one_object(store: MemoryStore, orde
 def test_objects_of_a_small_size_hold_every_value_once(store: MemoryStore) -> None:
     pool = config(object_size=200)
     values = numbers(100)
-    written = ObjectWriter(store, POOL, pool).write_all(values)
+    written = object_writer(store, pool).write_all(values)
     assert len(written) > 5
     assert keys(store) == {key_of(POOL, o) for o in written}
     assert Counter(text for o in written for text in texts(store, pool, o)) == Counter(map(format_value, values))
@@ -68,7 +74,7 @@ def test_objects_of_a_small_size_hold_every_value_once(store: MemoryStore) -> No
 
 def test_one_run_is_sorted_across_its_objects(store: MemoryStore) -> None:
     pool = config(object_size=200)
-    written = ObjectWriter(store, POOL, pool, as_one_run=True).write_all(numbers(100))
+    written = object_writer(store, pool, as_one_run=True).write_all(numbers(100))
     bounds = [bound.data for o in written for bound in (o.min, o.max)]
     assert len(written) > 1
     assert bounds == sorted(bounds)
@@ -77,20 +83,20 @@ def test_one_run_is_sorted_across_its_objects(store: MemoryStore) -> None:
 def test_values_without_the_key_have_their_own_object(store: MemoryStore) -> None:
     pool = config()
     values = parse_values('{k:1} {x:2} 3 {k:null(int64)} "a" {u:4((int64,{k:int64}))}')
-    written = ObjectWriter(store, POOL, pool).write_all(values)
+    written = object_writer(store, pool).write_all(values)
     assert [(o.has_key, o.count) for o in written] == [(True, 2), (False, 4)]
     assert sorted(texts(store, pool, written[1])) == sorted(map(format_value, [values[i] for i in (1, 2, 4, 5)]))
 
 
 def test_shapes_are_counted(store: MemoryStore) -> None:
-    (o,) = ObjectWriter(store, POOL, config()).write_all(parse_values('{k:1} {k:2} {k:"a"}'))
+    (o,) = object_writer(store, config()).write_all(parse_values('{k:1} {k:2} {k:"a"}'))
     assert o.form is Form.COLUMNS
     assert o.shapes is not None
     assert sorted(count for _, count in o.shapes) == [1, 2]
 
 
 def test_discarded_objects_are_removed(store: MemoryStore) -> None:
-    writer = ObjectWriter(store, POOL, config(object_size=200))
+    writer = object_writer(store, config(object_size=200))
     for value in numbers(100):
         writer.write(value)
     writer.discard()
@@ -103,7 +109,7 @@ def test_an_input_that_fails_leaves_no_object(store: MemoryStore) -> None:
         raise ValueError("broken input")
 
     with pytest.raises(ValueError, match="broken input"):
-        ObjectWriter(store, POOL, config(object_size=200)).write_all(failing())
+        object_writer(store, config(object_size=200)).write_all(failing())
     assert keys(store) == set()
 
 
@@ -115,6 +121,6 @@ def test_a_store_that_fails_leaves_no_object(store: MemoryStore) -> None:
         return Fault.ERROR if call == "put" and len(puts) == 3 else None
 
     with pytest.raises(StorageFailure):
-        ObjectWriter(FaultyStore(store, choose), POOL, config(object_size=200)).write_all(numbers(100))
+        object_writer(FaultyStore(store, choose), config(object_size=200)).write_all(numbers(100))
     assert len(puts) >= 3
     assert keys(store) == set()

@@ -56,7 +56,7 @@ def test_the_objects_of_a_pool_lie_in_the_folder_of_its_id(store: MemoryStore, p
     load("{k:1}")
     assert pool.prefix == to_text(pool.config.id)
     folders = {listed.key.split("/")[1] for listed in store.list(f"{pool.prefix}/")}
-    assert folders == {"branches", "commits", "data"}
+    assert folders == {"branches", "columns", "commits", "data"}
 
 
 def test_what_a_writer_writes_is_seen_only_after_a_commit(store: MemoryStore, pool: Pool) -> None:

@@ -34,11 +34,12 @@ from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool, open_pool
 from shoal.lake.scans import read_object, scan
 from shoal.model.fields import NO_ID
-from shoal.model.values import Value, int64, record
+from shoal.model.values import Value, int64, record, string
 from shoal.storage.faults import Crash, Fault, FaultyStore
 from shoal.storage.memory import MemoryStore
 from shoal.storage.store import Created, ObjectStore
 from shoal.testing import lake_model
+from shoal.testing.lake_checks import check_columns
 from shoal.testing.scheduler import Scheduler, Weather
 from shoal.testing.tiers import IS_LONG
 
@@ -239,7 +240,9 @@ def all_deeds(clients: int, random: Random) -> list[list[Deed]]:
 
 
 def number(key: int, ident: int) -> Value:
-    return record([("k", int64(key)), ("id", int64(ident))])
+    """A record with a field of which neither the name nor the type is always the same."""
+    extra = int64(ident) if ident % 2 else string(str(ident))
+    return record([("k", int64(key)), ("id", int64(ident)), (f"x{ident % 3}", extra)])
 
 
 # ---- what must be true afterwards
@@ -361,6 +364,7 @@ def check(store: ObjectStore, deeds: list[Deed]) -> None:
     for deed in deeds:
         _check_deed(deed, entries, replay, possible)
     _check_state(pool, replay.model)
+    check_columns(store, pool)
     _check_next(pool, replay.model, len(entries))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.engines.interp.environment import Run
+from shoal.formats.columns.layouts import Layout, layout_of
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.values import Value
@@ -31,6 +32,13 @@ class Source:
     """What is in it, as a table in the layout, if there is no such file."""
     size: int = 0
     """Bytes of its values as they are stored."""
+    names: tuple[str, ...] = ()
+    """Those of its columns in the order of the layout; none if they follow from the shapes."""
+
+    @property
+    def layout(self) -> Layout:
+        """How its values lie in columns."""
+        return layout_of(self.shapes, self.names)
 
     @property
     def count(self) -> int:

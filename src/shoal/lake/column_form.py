@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from shoal.errors import CorruptData, NotFound
 from shoal.formats.columns.batches import Batch
-from shoal.formats.columns.fusion import TableColumns, to_batch
+from shoal.formats.columns.fusion import TableColumns, numbered_schema, to_batch
 from shoal.formats.columns.layouts import Layout, Leaf, layout_of
 from shoal.formats.columns.physical import from_arrow
 from shoal.lake.key_columns import KeyInterval
@@ -60,15 +60,15 @@ class Packed(NamedTuple):
 # ---- writing
 
 
-def write(layout: Layout, table: pa.Table, key: SortKey, seek_stride: int) -> Packed:
-    """A sorted table as a file."""
+def write(layout: Layout, ids: tuple[int, ...], table: pa.Table, key: SortKey, seek_stride: int) -> Packed:
+    """A sorted table as a file, whose columns have these field ids."""
     value_size = table.get_total_buffer_size()
     rows = GROUP_STRIDES * seek_stride * table.num_rows // max(1, value_size)
     said = {_SHAPES: json.dumps([format_type(shape) for shape in layout.shapes]).encode(), _KEY: str(key).encode()}
     out = pa.BufferOutputStream()
     sorting = _sorting(layout, key, table.schema)
     pq.write_table(
-        table.replace_schema_metadata(said),
+        pa.Table.from_arrays(table.columns, schema=numbered_schema(layout, ids).with_metadata(said)),
         out,
         compression=_COMPRESSION,
         compression_level=_LEVEL,
@@ -161,8 +161,8 @@ def _extent(leaf: Leaf, column: pa.ChunkedArray) -> Extent | None:
 
 
 def object_layout(o: DataObject) -> Layout:
-    """The layout of an object, which follows from its shapes."""
-    return layout_of(tuple(shape for shape, _ in o.shapes or ()))
+    """The layout of an object, which follows from its shapes and the names that it lists."""
+    return layout_of(tuple(shape for shape, _ in o.shapes or ()), o.names)
 
 
 def read(store: ObjectStore, pool: str, key: SortKey, o: DataObject, wanted: KeyRange = EVERYTHING) -> Iterator[Value]:

@@ -28,7 +28,7 @@ from shoal.storage.uris import open_store
 
 MAGIC = "SHOAL LAKE"
 VERSION = 1
-FEATURES: frozenset[str] = frozenset()
+FEATURES: frozenset[str] = frozenset({"stable-columns"})
 """What this version knows beyond the first format; a lake that needs more is not written to."""
 _ROOT = "lake.zng"
 

@@ -21,11 +21,12 @@ import pyarrow.compute as pc
 from shoal.errors import ShoalError
 from shoal.formats.columns.batches import Batch, Part, Rows, batch_of
 from shoal.formats.columns.fusion import Fuser
-from shoal.formats.columns.layouts import Layout, choose_shapes, layout_of
+from shoal.formats.columns.layouts import Layout, choose_shapes, layout_of, named_layout
 from shoal.formats.columns.physical import from_arrow
 from shoal.formats.detect import Piece
 from shoal.ids import new
 from shoal.lake import column_form
+from shoal.lake.column_registry import ColumnRegistry
 from shoal.lake.key_columns import SOMEWHERE, find_place
 from shoal.lake.keys import Key, Path, getter, is_ranged, key_getter, sorted_indices
 from shoal.lake.objects import LARGE, LARGEST_RUN, DataObject, Form, data_key, key_of
@@ -56,12 +57,14 @@ _WRITERS = 2
 class ObjectWriter:
     """Takes values and writes objects, which nobody sees before a commit adds them."""
 
-    def __init__(self, store: ObjectStore, pool: str, config: PoolConfig, as_one_run: bool = False) -> None:
+    def __init__(
+        self, store: ObjectStore, pool: str, config: PoolConfig, columns: ColumnRegistry, as_one_run: bool = False
+    ) -> None:
         """With `as_one_run` all that comes is sorted together, and so has to fit into memory."""
         self._find = getter(config.key.paths[0])
         self._path = config.key.paths[0]
         self._object_size = config.object_size
-        self._runs = {has_key: _Run(store, pool, config, has_key, as_one_run) for has_key in (True, False)}
+        self._runs = {has_key: _Run(store, pool, config, columns, has_key, as_one_run) for has_key in (True, False)}
         self._values: list[Value] = []
         self._size = 0
 
@@ -148,8 +151,17 @@ class _Shape:
 class _Run:
     """Values on the way into one object after the other."""
 
-    def __init__(self, store: ObjectStore, pool: str, config: PoolConfig, has_key: bool, is_one: bool = False) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        pool: str,
+        config: PoolConfig,
+        columns: ColumnRegistry,
+        has_key: bool,
+        is_one: bool = False,
+    ) -> None:
         self._store = store
+        self._columns = columns
         self._pool = pool
         self._config = config
         self._has_key = has_key
@@ -205,7 +217,7 @@ class _Run:
     def _flush(self) -> None:
         shapes, size, measured = self._shapes, self._size, self._measured
         self._shapes, self._size, self._before, self._measured, self._count = {}, 0, 0, 0, 0
-        run = _SortedRun(self._config, shapes)
+        run = _SortedRun(self._config, self._columns, shapes)
         shares = max(1, min(_WRITERS, size // LARGE)) if self._config.object_size >= LARGEST_RUN else 1
         if self._is_one:
             shares = max(shares, min(len(run.order), -(-measured // self._config.object_size)))
@@ -225,7 +237,7 @@ class _Run:
 class _SortedRun:
     """The values of a run, shape after shape, and the order of their keys."""
 
-    def __init__(self, config: PoolConfig, shapes: dict[t.Type, _Shape]) -> None:
+    def __init__(self, config: PoolConfig, registry: ColumnRegistry, shapes: dict[t.Type, _Shape]) -> None:
         # The most frequent shapes are sure to be held by the layout. It has them in the order of their texts, so that
         # objects with the same shapes have the same layout, and can be read by one query.
         counts = {shape: sum(map(len, held.columns)) for shape, held in shapes.items()}
@@ -240,11 +252,17 @@ class _SortedRun:
         self.order = self._sorted(np.argsort(arrivals, kind="stable"))
         self._fuser: Fuser | None = None
         self._layout: Layout | None = None
+        self._registry = registry
+        self.ids: tuple[int, ...] = ()
+        """The field ids of the columns of the layout."""
 
     def prepare(self) -> None:
-        """Put the columns of the layout together."""
+        """Put the columns of the layout together, under the names that the pool has for them."""
         if self.limit and self._fuser is None:
-            self._layout = layout_of(tuple(self.shapes[: self.limit]))
+            shapes = tuple(self.shapes[: self.limit])
+            columns = self._registry.register(layout_of(shapes))
+            self._layout = named_layout(shapes, tuple(column.name for column in columns))
+            self.ids = tuple(column.id for column in columns)
             self._fuser = Fuser(self._layout, self.columns[: self.limit])
 
     def _sorted(self, arrived: Rows) -> Rows:
@@ -365,14 +383,14 @@ class _Writer:
 
     def _write_columns(self, run: _SortedRun, rows: Rows) -> DataObject:
         layout, table, counts = run.table(rows)
-        packed = column_form.write(layout, table, self._config.key, self._config.seek_stride)
+        packed = column_form.write(layout, run.ids, table, self._config.key, self._config.seek_stride)
         low, high = self._bounds(run, rows)
         shapes = tuple(zip(layout.shapes, counts, strict=True))
         ident = new()
         self._store.put(data_key(self._pool, ident, Form.COLUMNS), packed.data)
         return DataObject(
             ident, low, high, len(rows), packed.size, packed.checksum, self._value_size(rows), packed.index_size,
-            self._has_key, run.is_ranged(rows), shapes, Form.COLUMNS, packed.index_checksum, packed.zones,
+            self._has_key, run.is_ranged(rows), shapes, Form.COLUMNS, packed.index_checksum, packed.zones, layout.given,
         )  # fmt: skip
 
     def _bounds(self, run: _SortedRun, rows: Rows) -> tuple[Value, Value]:

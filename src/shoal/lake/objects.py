@@ -25,6 +25,13 @@ DATA = "data"
 _SHAPE = t.record((("shape", t.TYPE), ("count", t.UINT64)))
 
 
+_NAMED_COLUMNS = "named columns"
+"""What a description calls the column form of an object whose shapes alone do not give the names of its columns.
+
+Version 0.1.0 takes names from the shapes, and refuses a form that it does not know.
+"""
+
+
 class Form(Enum):
     """How the values of an object lie in the store."""
 
@@ -59,6 +66,8 @@ class DataObject:
     """CRC-32 of the footer."""
     zones: bytes = b""
     """The least and greatest value of each column, packed as in `zones`."""
+    names: tuple[str, ...] = ()
+    """The names of the columns in the order of the layout; none if they follow from the shapes."""
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -99,11 +108,12 @@ def key_of(pool: str, o: DataObject) -> str:
 
 
 @lru_cache(maxsize=256)
-def _object_type(low: t.Type, high: t.Type) -> t.Type:
+def _object_type(low: t.Type, high: t.Type, has_names: bool) -> t.Type:
     return t.record((
         ("id", KSUID), ("min", low), ("max", high), ("count", t.UINT64), ("size", t.INT64), ("checksum", t.UINT32),
         ("value_size", t.UINT64), ("index_size", t.UINT64), ("has_key", t.BOOL), ("is_ranged", t.BOOL),
         ("shapes", t.array(_SHAPE)), ("form", t.STRING), ("index_checksum", t.UINT32), ("zones", t.BYTES),
+        *([("names", t.array(t.STRING))] if has_names else []),
     ))  # fmt: skip
 
 
@@ -115,11 +125,12 @@ def _shown_type(low: t.Type, high: t.Type) -> t.Type:
 
 def format_object(o: DataObject) -> Value:
     """All that is known of an object, as it is stored."""
+    form, names = (_NAMED_COLUMNS, (o.names,)) if o.names else (o.form.value, ())
     data = (
         o.id, o.min.data, o.max.data, o.count, o.size, o.checksum, o.value_size, o.index_size, o.has_key, o.is_ranged,
-        o.shapes, o.form.value, o.index_checksum, o.zones,
+        o.shapes, form, o.index_checksum, o.zones, *names,
     )  # fmt: skip
-    return Value(_object_type(o.min.type, o.max.type), data)
+    return Value(_object_type(o.min.type, o.max.type, bool(o.names)), data)
 
 
 def show_object(o: DataObject) -> Value:
@@ -159,13 +170,15 @@ def parse_object(value: Value, where: str) -> DataObject:
     for name in ("min", "max"):
         by_name[name] = Value(typ.fields[typ.index[name]].type, by_name.get(name))
     if "form" in by_name:
+        if (by_name["form"] == _NAMED_COLUMNS) is not bool(by_name.get("names")):
+            raise CorruptData(f"{where}: names of columns do not go with form {by_name['form']!r}")
         by_name["form"] = _parse_form(by_name["form"], where)
     return DataObject(**by_name)
 
 
 def _parse_form(name: str, where: str) -> Form:
     try:
-        return Form(name)
+        return Form.COLUMNS if name == _NAMED_COLUMNS else Form(name)
     except ValueError:
         raise CorruptData(f"{where}: a data object of unknown form {name!r} (a newer Shoal may know it)") from None
 

@@ -18,7 +18,6 @@ from shoal.ids import Id
 from shoal.lake import column_form, row_form
 from shoal.lake.key_columns import EVERYWHERE, KeyInterval, rows_between
 from shoal.lake.keys import comparer
-from shoal.lake.object_writer import ObjectWriter
 from shoal.lake.objects import LARGEST_RUN, DataObject, Form, Purged, key_of
 from shoal.lake.pools import Pool
 from shoal.lake.scans import unless_purged
@@ -183,7 +182,7 @@ def write_partitions(work: Sequence[Partitioning], by: Workers) -> Generator[lis
 def write_partition(partition: KeyPartition, slices: Iterable[Slice] = ()) -> list[list[DataObject]]:
     """New objects with the values of a partition, sorted; nobody sees them before a commit adds them."""
     pool = partition.pool
-    writer = ObjectWriter(pool.store, pool.prefix, pool.config, as_one_run=True)
+    writer = pool.writer(as_one_run=True)
     try:
         for batch in read_partition(partition, slices):
             writer.write_batch(batch)

@@ -10,6 +10,7 @@ from shoal.ids import Id, to_text
 from shoal.lake.branches import Refs, horizon_of
 from shoal.lake.checkpoints import Checkpoints
 from shoal.lake.claims import Patience
+from shoal.lake.column_registry import ColumnRegistry
 from shoal.lake.commits import Commit, Commits
 from shoal.lake.committer import Committer
 from shoal.lake.history import History
@@ -37,6 +38,7 @@ class Pool:
     history: History
     names: Names
     committer: Committer
+    columns: ColumnRegistry
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self.store.uri, self.config)
@@ -76,9 +78,9 @@ class Pool:
         """Commits from a tip back to the beginning of history."""
         return self.history.log(tip, self.refs().horizon)
 
-    def writer(self) -> object_writer.ObjectWriter:
+    def writer(self, as_one_run: bool = False) -> object_writer.ObjectWriter:
         """Writes data objects, which nobody sees before a commit adds them."""
-        return object_writer.ObjectWriter(self.store, self.prefix, self.config)
+        return object_writer.ObjectWriter(self.store, self.prefix, self.config, self.columns, as_one_run)
 
 
 def open_pool(
@@ -93,7 +95,8 @@ def open_pool(
     history = History(commits, checkpoints, Snapshots(commits, checkpoints, config.key))
     names = Names(config.name, journal, history)
     committer = Committer(store, prefix, journal, history, names, is_grouping)
-    return Pool(store, config, journal, history, names, committer)
+    columns = ColumnRegistry(store, prefix, patience)
+    return Pool(store, config, journal, history, names, committer, columns)
 
 
 def _reopen(uri: str, config: PoolConfig) -> Pool:

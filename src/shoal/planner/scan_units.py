@@ -98,9 +98,10 @@ def make_source(pool: Pool, o: DataObject, index: int = 0) -> Source:
     counts = tuple(count for _, count in shapes)
     if o.form is Form.COLUMNS and column_form.has_files(pool.store):
         file = ObjectReader(pool.store, pool.prefix, o, column_form.checked_file)
-        return Source(index, types, counts, file=file, size=o.size)
+        return Source(index, types, counts, file=file, size=o.size, names=o.names)
     read = column_form.read_table if o.form is Form.COLUMNS else _rows_as_table
-    return Source(index, types, counts, table=ObjectReader(pool.store, pool.prefix, o, read), size=o.size)
+    table = ObjectReader(pool.store, pool.prefix, o, read)
+    return Source(index, types, counts, table=table, size=o.size, names=o.names)
 
 
 class ObjectReader:

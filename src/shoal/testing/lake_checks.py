@@ -6,6 +6,7 @@ by its entries and commits alone.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,10 +15,12 @@ from itertools import pairwise
 
 from shoal.errors import NotFound
 from shoal.ids import Id, to_text
-from shoal.lake import lake, vacuum
+from shoal.lake import column_form, lake, vacuum
 from shoal.lake.actions import fold
+from shoal.lake.column_registry import COLUMNS, pairs_of
 from shoal.lake.journal import Entry, Journal
 from shoal.lake.lake import Lake
+from shoal.lake.objects import Form
 from shoal.lake.pools import Pool
 from shoal.lake.scans import scan
 from shoal.model.text import format_type
@@ -92,6 +95,8 @@ def inspect(store: ObjectStore, facts: Facts) -> World:
     entries = 0
     for prefix in read:
         entries += _check_hints(store, prefix, check_journal(store, prefix))
+    for pool in pools.values():
+        check_columns(store, pool)
     of_scene = next((pool for pool in pools.values() if pool.config.id == facts.pool), None)
     past = {message: _read_past(of_scene, ident) for message, ident in facts.commits.items()}
     return World({name: _view(pool) for name, pool in pools.items()}, past, entries)
@@ -177,6 +182,35 @@ def _check_hints(store: ObjectStore, prefix: str, entries: list[Entry]) -> int:
     assert newest.position == len(entries), f"{prefix}: HEAD leads to {newest.position} of {len(entries)}"
     assert newest.entries == state, f"{prefix}: a snapshot says something else than the entries"
     return sum(bool(entry.changes.keys() - {"vacuum"}) for entry in entries)
+
+
+def check_columns(store: ObjectStore, pool: Pool) -> None:
+    """The column registry has each name once within a struct and each field id once, and never changes a key.
+
+    The columns of all objects have the names that are registered.
+    """
+    prefix = f"{pool.prefix}/{COLUMNS}"
+    entries = check_journal(store, prefix)
+    _check_hints(store, prefix, entries)
+    keys = Counter(key for entry in entries for key in entry.changes)
+    assert all(count == 1 for count in keys.values()), f"{prefix}: a key was registered twice"
+    names: set[tuple[str, str]] = set()
+    ids: list[int] = []
+    state = Journal(store, prefix).read().entries
+    for key, value in state.items():
+        name, first, count = value.data
+        path, _ = json.JSONDecoder().raw_decode(key)
+        sibling = (json.dumps(path[:-1]), name.lower())
+        assert sibling not in names, f"{prefix}: {name!r} is there twice"
+        names.add(sibling)
+        ids += range(first, first + count)
+    assert sorted(ids) == list(range(1, len(ids) + 1)), f"{prefix}: field ids are not dense"
+    objects = {o.id: o for ref in pool.refs().branches() for o in pool.snapshot(ref.commit).objects()}
+    for o in objects.values():
+        if o.form is Form.COLUMNS:
+            layout = column_form.object_layout(o)
+            registered = tuple(state[pair.key].data[0] for pair in pairs_of(layout))
+            assert layout.names == registered, f"{to_text(o.id)}: columns have other names than in the registry"
 
 
 def check_chain(pool: Pool, tip: Id | None) -> list[Id]:

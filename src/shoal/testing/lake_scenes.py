@@ -23,6 +23,7 @@ from shoal.lake import (
     changes,
     checkpoints,
     claims,
+    column_registry,
     commits,
     committer,
     history,
@@ -135,7 +136,20 @@ def in_miniature(monkeypatch: pytest.MonkeyPatch, patience: Patience | None = No
     monkeypatch.setattr(snapshots, "CHECKPOINT_EVERY", 4)
     monkeypatch.setattr(checkpoints, "PAGE", 2)
     monkeypatch.setattr(committer, "AT_ONCE", 1)
-    for module in (changes, claims, commits, history, ids, journal, lake, memory, names, sessions, vacuum):
+    for module in (
+        changes,
+        claims,
+        column_registry,
+        commits,
+        history,
+        ids,
+        journal,
+        lake,
+        memory,
+        names,
+        sessions,
+        vacuum,
+    ):
         monkeypatch.setattr(module, "time", stage, raising=False)
     monkeypatch.setattr(ids, "secrets", stage)
     monkeypatch.setattr(stores, "token_hex", stage.token_hex)
@@ -298,6 +312,15 @@ def _create_pool(store: ObjectStore, facts: Facts) -> object:
 
 def _load(store: ObjectStore, facts: Facts) -> object:
     return load(_open(store, facts), (70, 71), THE_OPERATION)
+
+
+def load_new_columns(store: ObjectStore, facts: Facts) -> object:
+    """Load records with a field, and with types of fields, that the pool does not have yet."""
+    pool = _open(store, facts)
+    writer = pool.writer()
+    writer.write(record([("k", int64(72)), ("s", int64(72)), ("extra", record([("S", string("x"))]))]))
+    writer.write(record([("k", int64(73)), ("s", string("y"))]))
+    return pool.committer.commit(changes.load("main", writer.close(), Note("test", THE_OPERATION)))
 
 
 def _load_named(store: ObjectStore, facts: Facts) -> object:
@@ -472,6 +495,13 @@ def _rival_load(store: ObjectStore, facts: Facts) -> object:
     return load(_open(store, facts), (81,), "rival")
 
 
+def _rival_load_new_columns(store: ObjectStore, facts: Facts) -> object:
+    pool = _open(store, facts)
+    writer = pool.writer()
+    writer.write(record([("k", int64(81)), ("s", int64(81)), ("EXTRA", int64(1))]))
+    return pool.committer.commit(changes.load("main", writer.close(), Note("test", "rival")))
+
+
 def _rival_load_aside(store: ObjectStore, facts: Facts) -> object:
     return load(_open(store, facts), (81,), "rival", "side")
 
@@ -495,6 +525,10 @@ SCENES = (
     Scene("load into a branch, a load into another being first", _load_aside, pond, rival=_rival_load),
     Scene("load that leaves a snapshot of the journal and HEAD", _load, hints_due),
     Scene("load that leaves a checkpoint", _load, checkpoint_due),
+    Scene("load that brings new columns", load_new_columns, pond),
+    Scene(
+        "load that brings new columns, another one being first", load_new_columns, pond, rival=_rival_load_new_columns
+    ),
     Scene("delete", _delete, pond),
     Scene("delete, another delete being first", _delete, pond, rival=_rival_delete),
     Scene("delete where", _delete_where, pond),

@@ -17,6 +17,7 @@ import pytest
 
 import shoal
 from shoal.api.lake import Lake
+from shoal.api.pool import Pool as Handle
 from shoal.engines.spark.session import spark_session
 from shoal.errors import CorruptData, InvalidInput, NotFound
 from shoal.ids import to_text
@@ -24,7 +25,9 @@ from shoal.lake import partitioning
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.local import file_loads
+from shoal.local.lake import stored
 from shoal.model.text import format_value
+from shoal.testing.lake_checks import check_columns
 from shoal.testing.services import serving
 
 
@@ -84,6 +87,13 @@ def check_files(lake: Lake, root: Path) -> None:
     together.load(list(files.values()), engine="spark")
     assert texts(lake, "from together") == sum((texts(lake, f"from here{i}") for i in range(len(files))), Counter())
     assert len(list(together.log())) == 1
+    check_registry(together)
+
+
+def check_registry(pool: Handle) -> None:
+    """Tasks have registered the columns of their objects, each once."""
+    inner = stored(pool)
+    check_columns(inner.store, inner)
 
 
 def check_bad_files(lake: Lake, root: Path) -> None:
@@ -122,7 +132,9 @@ def check_rewriting(lake: Lake) -> None:
         (done,) = pool.compact_all(engine=engine)
         assert (done.objects, sum(1 for _ in pool.objects())) == (6, 1)
         assert texts(lake, f"from rewritten_{engine}") == before
+        check_registry(pool)
         pool.delete(where="n > 100 or n == '8'", engine=engine)
+        check_registry(pool)
     kept = texts(lake, "from rewritten_spark")
     assert kept == texts(lake, "from rewritten_interp")
     assert 0 < sum(kept.values()) < 1800

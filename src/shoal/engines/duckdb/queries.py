@@ -34,7 +34,6 @@ from shoal.engines.sql.relations import Item, scan_relation
 from shoal.engines.stopping import Stop, current
 from shoal.errors import ShoalError, StorageFailure
 from shoal.formats.columns.batches import Rows
-from shoal.formats.columns.layouts import layout_of
 from shoal.lang import plan
 from shoal.lang.recursion import deep_frames
 from shoal.lang.walk import has_aggregate
@@ -114,7 +113,7 @@ class Group:
     def __init__(self, number: int, sources: list[Source]) -> None:
         self.number = number
         self.sources = sources
-        self.layout = layout_of(sources[0].shapes)
+        self.layout = sources[0].layout
         self.is_file = sources[0].file is not None
         present = sorted({i for source in sources for i in source.present})
         order = (

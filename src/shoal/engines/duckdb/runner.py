@@ -251,10 +251,10 @@ class Compiled:
             yield from (value for _, value in self._merged(rows.relations, self._tables, limit))
             return
         queries = dict(zip((g.number for g in self._groups), rows.relations, strict=True))
-        by_shapes = {(g.layout.shapes, g.is_file): g for g in self._groups}
+        by_layout = {(g.layout.shapes, g.layout.given, g.is_file): g for g in self._groups}
 
         def group_of(source: Source) -> Group:
-            return by_shapes[source.shapes, source.file is not None]
+            return by_layout[source.shapes, source.names, source.file is not None]
 
         runs = self._scan.runs[::-1] if is_backwards else self._scan.runs
         for sources in _sections(runs, group_of, is_lazy=limit is not None):
@@ -348,9 +348,9 @@ def _scan_rows(source: plan.PoolScan, scan: Scan, groups: Sequence[Group]) -> Sc
 
 
 def _grouped(sources: Sequence[Source], first: int) -> list[Group]:
-    by_layout: dict[tuple[tuple[t.Type, ...], bool], list[Source]] = {}
+    by_layout: dict[tuple[tuple[t.Type, ...], tuple[str, ...], bool], list[Source]] = {}
     for source in sources:
-        by_layout.setdefault((source.shapes, source.file is not None), []).append(source)
+        by_layout.setdefault((source.shapes, source.names, source.file is not None), []).append(source)
     return [Group(number, same) for number, same in enumerate(by_layout.values(), first)]
 
 

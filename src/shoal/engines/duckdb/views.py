@@ -19,7 +19,7 @@ from shoal.engines.tables.forms import TableForm, source_slot
 from shoal.engines.tables.plain import is_plain, plain_type, to_plain
 from shoal.errors import InvalidInput
 from shoal.formats.columns import fusion
-from shoal.formats.columns.layouts import Layout, Leaf, Slot, Struct, layout_of
+from shoal.formats.columns.layouts import Layout, Leaf, Slot, Struct
 from shoal.formats.columns.physical import arrow_type
 from shoal.model import types as t
 
@@ -55,7 +55,7 @@ class Views:
         return name
 
     def _part(self, form: TableForm, sources: list[Source]) -> exp.Select:
-        layout = layout_of(sources[0].shapes)
+        layout = sources[0].layout
         columns = [sql for _, sql in _Columns(self, form, layout).top()]
         names = form.schema.names
         items = [exp.alias_(sql, name, quoted=True) for sql, name in zip(columns, names, strict=True)]
@@ -99,9 +99,9 @@ def _exact(values: pa.Array, typ: t.Type) -> pa.Array:
 
 
 def _alike(sources: Sequence[Source]) -> list[list[Source]]:
-    by_layout: dict[tuple[tuple[t.Type, ...], bool], list[Source]] = {}
+    by_layout: dict[tuple[tuple[t.Type, ...], tuple[str, ...], bool], list[Source]] = {}
     for source in sources:
-        by_layout.setdefault((source.shapes, source.file is not None), []).append(source)
+        by_layout.setdefault((source.shapes, source.names, source.file is not None), []).append(source)
     return list(by_layout.values())
 
 

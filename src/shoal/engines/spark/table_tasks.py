@@ -39,7 +39,7 @@ class ReadObjects:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         for source in self.sources:
-            projection = Projection(self.form, layout_of(source.shapes))
+            projection = Projection(self.form, source.layout)
             for table in _tables(source, [SHAPE, *projection.top_columns()]):
                 yield projection.batch(TableColumns(table))
 

@@ -6,6 +6,7 @@ A record that is null itself, which the columns of its fields cannot tell, has -
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Any, Protocol
 
@@ -64,7 +65,8 @@ SHAPE_ID = 2_147_483_447
 _FIELD_ID = b"PARQUET:field_id"
 
 
-def numbered_schema(layout: Layout, ids: Sequence[int]) -> pa.Schema:
+@lru_cache(maxsize=128)
+def numbered_schema(layout: Layout, ids: tuple[int, ...]) -> pa.Schema:
     """The columns of a table in a layout, with the field ids that Parquet has for them.
 
     There is an id for each of the columns of the layout. What is inside of a leaf has the ids after that of the leaf,
