@@ -11,11 +11,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from shoal.engines.interp.aggregates.contract import Aggregate, Limits
-from shoal.engines.interp.aggregates.counting import Count
-from shoal.engines.interp.aggregates.gathering import TYPES, Any, Collect, CollectMap, Fuse, Union
-from shoal.engines.interp.aggregates.logical import And, Or
+from shoal.engines.interp.aggregates.counting import And, Count, Or
+from shoal.engines.interp.aggregates.gathering import PACKED, TYPES, Any, Collect, CollectMap, Fuse, Union
 from shoal.engines.interp.aggregates.numeric import MEAN, NUMBERS, Average, Max, Min, Sum
-from shoal.engines.interp.aggregates.packing import PACKED
 from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.node import frozen

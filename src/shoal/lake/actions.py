@@ -220,7 +220,7 @@ def deleted(actions: Iterable[Action]) -> tuple[DataObject, ...]:
 
 
 def fold(commits: Iterable[Sequence[Action]]) -> Patch:
-    """What changes, oldest first, come to together. What one adds and a later one deletes is not in it."""
+    """The sum of changes, oldest first. What one adds and a later one deletes is not in it."""
     effects: dict[Id, Effect] = {}
     for actions in commits:
         for action in actions:

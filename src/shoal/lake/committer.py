@@ -1,4 +1,4 @@
-"""The committer: the one way by which branches come to new commits.
+"""The committer: the only way to put a new commit onto a branch.
 
 A change is data: a branch, what to do there, and a note about it. Changes of one branch that are ready at the same
 moment make a group, which is a chain of commits and one entry of the journal. A single commit is a group of one.
@@ -453,7 +453,7 @@ class Committer:
         return _landed(member.outcome)
 
     def _wait(self, branch: str, me: _Waiter) -> None:
-        """Come to lead, or to have an outcome."""
+        """Wait until this waiter leads the branch, or its change has an outcome."""
         with self._lock:
             if branch not in self._waiting:
                 self._waiting[branch] = []

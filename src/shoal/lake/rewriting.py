@@ -137,7 +137,7 @@ def describe_patch(patch: Patch) -> str:
 def choose_runs(key: SortKey, objects: Iterable[DataObject], object_size: int) -> list[list[DataObject]]:
     """Which objects to compact together: those that overlap, and neighbours that make one object together.
 
-    What a compaction makes of a run is never chosen again, so that policies come to rest.
+    The result of a compaction is never chosen again, so that a policy ends.
     """
     kinds: dict[bool, list[DataObject]] = {True: [], False: []}
     for o in objects:

@@ -117,8 +117,8 @@ def _ident(listed: Listed) -> Id | None:
 
 
 def _kept(pool: Pool, refs: Refs) -> Kept:
-    """What branches and tags reach. Where history was cut, a commit that was merged in stays, for merges to come to
-    know of, but its data does not: what of it is needed, the merge itself has added.
+    """What branches and tags reach. Where history was cut, a commit that was merged in stays, because later merges
+    look for it. Its data goes: the merge itself has added what is needed of it.
     """
     oldest = 0 if refs.horizon is None else pool.commits.read(refs.horizon).generation
     commits: dict[Id, Commit] = {}

@@ -514,7 +514,7 @@ class Expressions:
 
 
 def balanced(op: str, operands: list[ast.Expr]) -> ast.Expr:
-    """One tree of a chain of `and` or `or`; wide rather than deep, so that it may be as long as it likes."""
+    """One tree of a chain of `and` or `or`; wide rather than deep, so that it may be of any length."""
     if len(operands) <= 8:
         tree = operands[0]
         for right in operands[1:]:

@@ -67,7 +67,7 @@ class Regexp:
 
     @property
     def names(self) -> dict[str, int]:
-        """The named groups and their places."""
+        """The named groups and their numbers."""
         return {name.decode(): index for name, index in self._compiled.groupindex.items()}
 
     def replace_all(

@@ -118,7 +118,7 @@ def _rewrite_inside(part: Any, change: Callable[[plan.Seq], plan.Seq]) -> Any:
 
 
 def legs_of(split: plan.Fork | plan.Switch) -> tuple[plan.Seq, ...]:
-    """What each leg does with all that comes to a fork or switch."""
+    """The legs, each as a sequence over the whole input of the fork or switch."""
     if isinstance(split, plan.Fork):
         return split.legs
     return tuple((_only(split, i), *case.body) for i, case in enumerate(split.cases))
@@ -128,7 +128,7 @@ _NOTHING: plan.Seq = (plan.Filter(plan.Literal(FALSE)),)
 
 
 def _only(switch: plan.Switch, index: int) -> plan.Switch:
-    """A switch that passes on what comes to one of its cases."""
+    """A switch that passes on the values of one of its cases."""
     bodies = [(plan.Pass(),) if i == index else _NOTHING for i in range(len(switch.cases))]
     cases = (plan.Case(case.expr, body) for case, body in zip(switch.cases, bodies, strict=True))
     return plan.Switch(switch.expr, tuple(cases))

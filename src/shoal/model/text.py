@@ -305,7 +305,7 @@ class Formatter:
 
 
 def _names_in(typ: t.Type) -> Iterator[t.Named]:
-    """The named types in a type, in the order in which a reader comes to know them."""
+    """The named types in a type, in the order in which a reader meets them."""
     for child in typ.children():
         yield from _names_in(child)
     if isinstance(typ, t.Named):

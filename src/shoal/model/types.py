@@ -249,20 +249,20 @@ _lock = threading.Lock()
 _T = TypeVar("_T", bound=Type)
 
 
-def _intern(key: object, made: _T) -> _T:
-    """Keep `made` under `key`, or return what another thread kept there first."""
-    children = made.children()
-    made.memo = {}
-    made.depth = 1 + max((c.depth for c in children), default=0)
-    made.size = 1 + sum(c.size for c in children)
-    if made.depth > MAX_DEPTH:
+def _intern(key: object, typ: _T) -> _T:
+    """Keep `typ` under `key`, or return what another thread kept there first."""
+    children = typ.children()
+    typ.memo = {}
+    typ.depth = 1 + max((c.depth for c in children), default=0)
+    typ.size = 1 + sum(c.size for c in children)
+    if typ.depth > MAX_DEPTH:
         raise InvalidInput(f"type nests deeper than {MAX_DEPTH} levels")
-    if made.size > MAX_SIZE:
+    if typ.size > MAX_SIZE:
         raise InvalidInput(f"type has more than {MAX_SIZE} parts")
-    made.has_float = any(c.has_float for c in children)
-    made.under = made.inner.under if isinstance(made, Named) else made
+    typ.has_float = any(c.has_float for c in children)
+    typ.under = typ.inner.under if isinstance(typ, Named) else typ
     with _lock:
-        return _interned.setdefault(key, made)  # type: ignore[return-value]
+        return _interned.setdefault(key, typ)  # type: ignore[return-value]
 
 
 def primitive(name: str) -> Primitive:
@@ -290,7 +290,7 @@ _MAX_RECENT = 10_000
 
 
 def record_of(names: tuple[str, ...], types: tuple[Type, ...]) -> Record:
-    """Like `record`, for readers that make one type over and over: the latest ones are kept at hand."""
+    """Like `record`, for readers that make one type over and over: the latest ones are cached."""
     key = (*names, *types)
     typ = _recent_records.get(key)
     if typ is None:

@@ -2,7 +2,7 @@
 
 Surprising: what makes the protocol safe is neither the read-back nor the op-id alone. It is that a put into a
 slot is sent only by a writer that has compared every entry before that slot with its own op-id. Entries do not
-change, so a second entry of an operation would have to be put by someone who had read the first. Late puts,
+change, so a second entry of an operation would have to be put by a writer that had read the first. Late puts,
 crashes, repeats and two attempts at once change nothing about that. It breaks as soon as a repeat begins past the
 position where its operation began, as at a newer HEAD; and when entries are deleted: a late put into a dead slot leaves
 rubbish in the slot of the own entry, so that the tail has to be read before a put as well as after it.
@@ -81,7 +81,7 @@ class Phase(IntEnum):
     CHECK = 5
     """Read the tail: the own entry is in the next slot."""
     PUBLISH = 6
-    """Write HEAD; only those who believe in HEAD must."""
+    """Write HEAD; only writers that trust HEAD must."""
     UNKNOWN = 7
     """The caller got the error that the outcome is unknown."""
     GONE = 8
@@ -210,7 +210,7 @@ class _Move:
         return Writer(phase, operation, at, since, acknowledged, late)
 
     def stopped(self, phase: Phase) -> Writer:
-        """In a phase in which where the scan had come to is forgotten."""
+        """In a phase that forgets the position of the scan."""
         _, operation, _, since, acknowledged, late = self.me
         return Writer(phase, operation, since, since, acknowledged, late)
 
@@ -430,7 +430,7 @@ def is_finished(rules: Rules, state: State) -> bool:
 
 
 def seen_by_readers(rules: Rules, journal: Journal) -> tuple[int, ...]:
-    """The history as one reads it who opens the journal now."""
+    """The history as a reader sees it that opens the journal now."""
     return journal.history if rules.probes_past_head else journal.history[: journal.head]
 
 
@@ -560,7 +560,7 @@ class _Codes:
 def explore(rules: Rules, *, progress: bool = False) -> Verdict:
     """Reach all states, breadth first, and stop at the first broken promise.
 
-    With `progress` it is a promise too that from every state those who are alive can finish, whatever has gone
+    With `progress` it is a promise too that from every state the writers that are alive can finish, whatever has gone
     wrong before, if nothing goes wrong after.
     """
     codes = _Codes(rules)

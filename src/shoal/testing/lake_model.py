@@ -1,4 +1,4 @@
-"""A lake as plain dictionaries: what each verb has to come to, said as simply as it can be. No journal, no files.
+"""A lake as plain dictionaries: the result of each verb, as simply as possible. No journal, no files.
 
 How values are cut into data objects is for the lake to choose. So a verb gives a Change, which says what has to come
 and what has to go; `Pool.land` takes the objects that the lake wrote for it, compares them with the change, and from

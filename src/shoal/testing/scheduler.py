@@ -1,7 +1,7 @@
 """A seeded scheduler over storage calls: clients in threads, of which exactly one runs at a time.
 
-Each call to the store and each pause of the journal is a point where the turn may go to another client. Who goes on
-is chosen by the client that stops, so that a client that goes on itself costs nothing. All chance comes from the seed,
+Each call to the store and each pause of the journal is a point where the turn may go to another client. The client
+that stops chooses the next one, so that going on itself costs nothing. All chance comes from the seed,
 also that of ids, clocks and pauses: a seed is a schedule, and it can be run again.
 """
 

@@ -26,7 +26,7 @@ class Deadly(NamedTuple):
 
 
 def deadly_workers(victim: Victim, mark: Path) -> Workers:
-    """Tasks of Spark, the first of which to come to its end does not live to tell."""
+    """Tasks of Spark, the first of which dies after its work and before it returns."""
 
     def run(work: Callable[[Any], Iterable[Any]], payloads: Sequence[Any]) -> Generator[Any, None, None]:
         yield from run_tasks(work_and_die, [Deadly(work, payload, victim, str(mark)) for payload in payloads])

@@ -27,23 +27,23 @@ def plain_row(layout: Layout, value: Value) -> dict[str, Any]:
 
 
 def _fields(slots: dict[str, Slot], record: Value | None) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    cells: dict[str, Any] = {}
     for name, slot in slots.items():
-        made |= _cells(slot, None if record is None else record.field(name))
-    return made
+        cells |= _cells(slot, None if record is None else record.field(name))
+    return cells
 
 
 def _cells(slot: Slot, value: Value | None) -> dict[str, Any]:
     """What stands in the columns of a path, of which one at most has something."""
-    made: dict[str, Any] = {}
+    cells: dict[str, Any] = {}
     if slot.struct is not None:
         is_record = value is not None and isinstance(value.type.under, t.Record) and value.data is not None
         inside: Any = (_fields(slot.struct.fields, value) or True) if is_record else None
-        made[slot.struct.column[-1]] = True if is_record and slot.struct.is_bare else inside
+        cells[slot.struct.column[-1]] = True if is_record and slot.struct.is_bare else inside
     for typ, leaf in slot.leaves.items():
         is_it = value is not None and not isinstance(value.type.under, t.Record) and bare(value.type) is typ
-        made[leaf.column[-1]] = _plain(typ, value.data) if is_it and value is not None else None
-    return made
+        cells[leaf.column[-1]] = _plain(typ, value.data) if is_it and value is not None else None
+    return cells
 
 
 def _plain(typ: t.Type, data: Any) -> Any:

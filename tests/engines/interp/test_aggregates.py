@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shoal.engines.aggregates import AGGREGATES
 from shoal.engines.interp.aggregates.contract import Aggregate, Limits, feed
-from shoal.engines.interp.aggregates.packing import PACKED, pack, unpack
+from shoal.engines.interp.aggregates.gathering import PACKED, pack, unpack
 from shoal.lang import aggregates as lang
 from shoal.model import types as t
 from shoal.model.parse import parse_value

@@ -85,7 +85,7 @@ class Evaluation:
         with deep_frames():
             self._compute = Compiler(plan.Program(())).exprs.expr(formula.expr)
         self._env = Env(Run())
-        self._known: dict[Data, Value] = {}
+        self._results: dict[Data, Value] = {}
         self.type = _physical_type(self._types)
         """How results lie in a column."""
 
@@ -97,7 +97,7 @@ class Evaluation:
         return self._packed(results).take(inverse)
 
     def _computed(self, data: list[Data]) -> list[Value]:
-        typ, compute, env, cache = self._this.type, self._compute, self._env, self._known
+        typ, compute, env, cache = self._this.type, self._compute, self._env, self._results
         if typ.has_float:
             # Zeros of either sign are one to Python.
             return [compute(Value(typ, d), env) for d in env.run.stop.checked(data)]
@@ -166,7 +166,7 @@ def _data(input_: Input, columns: Sequence[pa.Array], size: int) -> list[Data]:
 
 
 def _distinct(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Array]:
-    """The distinct rows of some columns, and for each row its place among them."""
+    """The distinct rows of some columns, and for each row its index among them."""
     codes = [_codes(column) for column in columns]
     if any(numbers is None for numbers in codes):
         return list(columns), pa.array(np.arange(len(columns[0])))

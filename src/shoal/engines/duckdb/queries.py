@@ -65,7 +65,7 @@ def out_of_memory(stop: Stop, error: Exception) -> ShoalError | None:
 _BATCH_ROWS = 8192
 _DIALECT = "duckdb"
 _PLACE = "place"
-"""With the number of a group it stands for the number of an object, by its place among those that are read."""
+"""With the number of a group it stands for the number of an object, by its index among those that are read."""
 _lock = threading.Lock()
 _database: list[duckdb.DuckDBPyConnection] = []
 _owned: WeakKeyDictionary[Stop, duckdb.DuckDBPyConnection] = WeakKeyDictionary()

@@ -78,5 +78,5 @@ def _errors(views: Views) -> Iterator[None]:
 
 
 def _line(error: Exception) -> str:
-    """The message without the place in a text that is not the user's."""
+    """The message without the position in a text that is not the user's."""
     return " ".join(str(error).partition("\n\nLINE ")[0].split())

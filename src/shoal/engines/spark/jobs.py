@@ -105,9 +105,9 @@ def stream(rows: Any, wave: int | None = None) -> Generator[Any, None, None]:
     waves = [range(start, min(start + wave, count)) for start in range(0, count, wave)]
     group, stop = f"shoal-{to_text(new())}", current()
 
-    def collect(places: range) -> list[bytes]:
+    def collect(partitions: range) -> list[bytes]:
         context.setJobGroup(group, "shoal", interruptOnCancel=True)
-        return list(context.runJob(rows, _as_is, places))
+        return list(context.runJob(rows, _as_is, partitions))
 
     with ThreadPoolExecutor(1) as ahead, shown(group, count), stop.cancelling(lambda: context.cancelJobGroup(group)):
         waiting = ahead.submit(collect, waves[0])
@@ -232,8 +232,8 @@ def _run(pickled: Iterable[bytes]) -> Iterator[bytes]:
 
 def _called(pickled: bytes, *args: Any) -> Iterable[Any]:
     work, payload = pickle.loads(pickled)  # noqa: S301 - from our driver
-    found: Iterable[Any] = work(payload, *args)
-    return found
+    results: Iterable[Any] = work(payload, *args)
+    return results
 
 
 def framed(work: Callable[[], Iterable[Any]]) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """Joins on Spark: the rows of both sides are exchanged by ranges of keys, and each task joins those that it is given.
 
-A side of which but few rows come, such as groups, has come to the driver, which gives it to the tasks. Results come in
-the order of the keys, since parts do, so that nothing has to be sorted again.
+A side with few rows, such as groups, is collected by the driver, which sends it to the tasks. Results come in the
+order of the keys, since partitions do, so that nothing has to be sorted again.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Joined:
         self.is_reduced = self._tail.is_reduced
         """Whether groups come out, or the first rows."""
         self.joined = tuple(index for side in sides for index in (*side.scans, *side.part.joined))
-        """The scans that are read beside the first one, by their places."""
+        """The scans that are read beside the first one, by their indexes."""
 
     def explain(self) -> tuple[str, ...]:
         """The SQL of both sides."""

@@ -62,7 +62,7 @@ class DidNotStart(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Jvm:
-    """A JVM that boots. Who lets go of its process closes the pipe, and so ends it."""
+    """A JVM that boots. It ends when the pipe to its process is closed."""
 
     process: subprocess.Popen[bytes]
     address: Path

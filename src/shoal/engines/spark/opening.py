@@ -36,7 +36,7 @@ _REMEDY = "check SHOAL_SPARK_MASTER and SHOAL_SPARK_CONF; SHOAL_SPARK_LOG=INFO s
 
 
 def open_session(master: str | None, conf: Mapping[str, str], jvm: Jvm | None) -> SparkSession:
-    """A session with its driver in a JVM that boots or, if that comes to nothing, in one that Spark's scripts start."""
+    """A session with its driver in a JVM that boots or, if that fails, in one that Spark's scripts start."""
     try:
         with _set(_variables(master)), handled():
             gateway = _gateway(master, conf, jvm) if is_needed() else None

@@ -51,12 +51,12 @@ def compile_scan(
 def _in_tasks(
     begin: Callable[[plan.Seq], OnSpark | Joined], ops: plan.Seq, funcs: tuple[plan.Func, ...], others: Scans
 ) -> OnSpark | Joined:
-    """What tasks do of some operators; a join that these come to is an exchange between tasks, if both sides allow it.
+    """The part of some operators that tasks run. A join among them is a shuffle, if both sides allow it.
 
-    NotColumnar, if they can do nothing.
+    NotColumnar if tasks can run none of them.
     """
     whole = begin(ops)
-    index = _join_place(whole.rest)
+    index = _join_index(whole.rest)
     if index is None:
         return whole
     index += len(ops) - len(whole.rest)
@@ -82,7 +82,7 @@ def _in_tasks(
     return _in_tasks(partial(Joined, op, sides, funcs=funcs), ops[index + 2 :], funcs, others)
 
 
-def _join_place(ops: plan.Seq) -> int | None:
+def _join_index(ops: plan.Seq) -> int | None:
     """Where the first join is, with the legs before it."""
     joins = (i for i, (a, b) in enumerate(pairwise(ops)) if isinstance(b, plan.Join) and a.traits.splits)
     return next(joins, None)

@@ -17,11 +17,11 @@ R = TypeVar("R")
 
 
 class Sent(NamedTuple):
-    """A piece on its way to a bucket."""
+    """An item on its way to a bucket."""
 
     task: int
     number: int
-    """Of the pieces that the task makes."""
+    """Its number among the items of the task."""
     row: bytes
 
 
@@ -31,7 +31,7 @@ def regroup(
     join: Callable[[Q, Iterator[M]], Iterable[R]],
     buckets: Sequence[Q],
 ) -> Generator[R, None, None]:
-    """What `join` makes of each bucket and the pieces that `part` made for it, in the order of the buckets."""
+    """The results of `join` for each bucket and the items that `part` emitted for it, in the order of the buckets."""
     # Each bucket is sent like a piece, and first: so a task gets its own, and no other.
     joins: list[tuple[int, Any]] = list(enumerate((join, bucket) for bucket in buckets))
     calls: list[tuple[Any, Any]] = [(_as_it_is, joins), *((part, payload) for payload in payloads)]
@@ -59,7 +59,7 @@ def _sent(count: int, task: int, rows: Iterable[bytes]) -> Iterator[tuple[int, S
 
 
 def _joined(bucket: Iterable[tuple[int, Sent]]) -> Iterator[bytes]:
-    """What is made of a bucket, whose pieces come as they like."""
+    """The results of a bucket, whose pieces come in any order."""
     pieces_ = deque(sorted(sent for _, sent in bucket))
     join, payload = opened(pieces_.popleft().row)[1]
 

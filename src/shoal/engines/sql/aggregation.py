@@ -230,7 +230,6 @@ class _Maker:
         self._conditions = conditions
         self._inner: list[tuple[str, Sql]] = []
         self._outer: list[tuple[str, Sql]] = []
-        self._known: dict[tuple[int, str, t.Type], str] = {}
 
     def make(self) -> Summary:
         cases = [Case(*of) for c in self._combinations for of in zip(c.whens, c.keys, c.columns, strict=True)]

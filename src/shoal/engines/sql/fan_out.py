@@ -180,7 +180,7 @@ def _restricted(relation: Relation, cases: list[Case], number: int, index: int) 
 
 
 def _elements(relation: Relation, number: int, typ: t.Type, sql: Sql, when: Cond) -> Relation:
-    """The elements of lists, with their places."""
+    """The elements of lists, with their indexes."""
     columns = [
         *relation.order_columns(),
         (_ELEMENT, build.call("unnest", sql)),

@@ -73,7 +73,7 @@ class Computed(exp.Anonymous):
 
 
 def computed(expr: plan.Expr, this: Node, results: Iterable[Result]) -> Outcomes:
-    """What the interpreter makes of a row, given all that it may come to."""
+    """What the interpreter computes of a row, given all results that it may have."""
     possible = tuple(dict.fromkeys(results))
     if any(isinstance(input_, t.Type) and is_text_error(input_) for input_ in possible):
         raise NotColumnar("an error of any text")

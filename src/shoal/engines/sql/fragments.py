@@ -136,7 +136,7 @@ def _advanced(
 ) -> tuple[_Rows, plan.Seq]:
     """Rows after as many operators as make rows of rows, and the operators from there on.
 
-    The scans that joins have brought in are noted by their places.
+    The scans that joins have brought in are noted by their indexes.
     """
     left = list(ops)
     while len(left) > keep_last:

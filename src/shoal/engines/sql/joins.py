@@ -44,7 +44,7 @@ class _Keyed:
     """Rows that have a key, and what it may be."""
 
     relation: Relation
-    found: tuple[RowKey, ...]
+    keys: tuple[RowKey, ...]
 
 
 def joined(op: plan.Join, left: Sequence[Relation], right: Sequence[Relation]) -> list[Relation]:
@@ -53,15 +53,15 @@ def joined(op: plan.Join, left: Sequence[Relation], right: Sequence[Relation]) -
     if op.style == "right":
         a, b = b, a
     ones, others = _having_keys(a), _having_keys(b)
-    row_keys = (f for side in (*ones, *others) for f in side.found)
+    row_keys = (f for side in (*ones, *others) for f in side.keys)
     keys = keys_of(row_keys, is_descending=(a.order or b.order or "asc") == "desc")
     if not ones or (not others and op.style == "inner"):
         return []
-    table = table_of([side.relation for side in ones], [keys.columns(side.found) for side in ones])
+    table = table_of([side.relation for side in ones], [keys.columns(side.keys) for side in ones])
     if not others:
         return [Relation(table.query.subquery(_LEFT, copy=False), table.cases, order=(*keys.order(), *table.order))]
     cuts = [_cut(() if op.style == "anti" else op.args, side) for side in others]
-    cut_table = table_of(cuts, [keys.columns(side.found) for side in others], prefix=_RIGHT)
+    cut_table = table_of(cuts, [keys.columns(side.keys) for side in others], prefix=_RIGHT)
     if op.style == "anti":
         return [_unmatched(table, cut_table, keys)]
     return [_matched(table, cut_table, keys, with_unmatched=op.style != "inner")]

@@ -1,7 +1,7 @@
-"""What an expression may come to: all types of its results, and known values among them, inferred from its operands.
+"""The results that an expression may have: all their types, and constants among them, inferred from its operands.
 
-Most functions tell by the types of their arguments. So the interpreter is asked what it makes of a few values of these
-types, the null first; a table adds what other values may come to. What is not in the table is not known.
+For most functions the types of the arguments decide. So the interpreter computes a few values of these types, the null
+first; a table adds the results of other values. A function that is not in the table is not columnar.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from shoal.model.values import MISSING, Value
 MOST_RESULTS = 32
 _MOST_REMEMBERED = 1024
 Rule: TypeAlias = Callable[..., Iterable[Result]]
-"""From the operands to what an expression of them may come to."""
+"""From the operands to the results that an expression may have."""
 
 
 def results_of(expr: plan.Expr, operands: Sequence[Outcomes]) -> tuple[Result, ...]:
-    """All that an expression may come to."""
+    """All results that an expression may have."""
     rule = _rule(expr)
     results: dict[Result, None] = {}
     for picked in product(*operands):
@@ -66,9 +66,9 @@ def _rule(expr: plan.Expr) -> Rule:
         case plan.Search() | plan.RegexpSearch() | plan.RegexpMatch():
             return lambda subject: (t.BOOL,)
         case plan.ArrayExpr(elems):
-            return lambda *nodes: (values.array(found).type for found in _elements(elems, nodes))
+            return lambda *nodes: (values.array(items).type for items in _elements(elems, nodes))
         case plan.SetExpr(elems):
-            return lambda *nodes: (values.set_of(found).type for found in _elements(elems, nodes))
+            return lambda *nodes: (values.set_of(items).type for items in _elements(elems, nodes))
         case plan.MapExpr():
             return _mapped
         case plan.Call(name) if name in FUNCTIONS:
@@ -109,7 +109,7 @@ def _arithmetic(op: str, a: Node, b: Node) -> tuple[Result, ...]:
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def _called(name: str, *args: Node) -> tuple[Result, ...]:
-    return (*FUNCTIONS[name](*args), *_asked(lambda *found: plan.Call(name, found), args))
+    return (*FUNCTIONS[name](*args), *_asked(lambda *exprs: plan.Call(name, exprs), args))
 
 
 def _samples(node: Node) -> Iterator[Value]:
@@ -219,7 +219,7 @@ def _mapped(*nodes: Node) -> Iterator[Result]:
     yield values.map_of(zip(nulls[::2], nulls[1::2], strict=True)).type
 
 
-# ---- functions: what they may come to beside what null and zero come to
+# ---- functions: results beside those of null and zero
 
 
 def _nothing_else(*args: Node) -> Iterable[Result]:

@@ -61,7 +61,7 @@ def _plain(column: pa.Array, is_split: bool) -> pa.Array:
     nulls = column.is_null() if column.null_count else None
     if pa.types.is_struct(typ):
         inner = [_plain(child, is_split) for child in column.flatten()]
-        fields = [pa.field(typ.field(i).name, made.type) for i, made in enumerate(inner)]
+        fields = [pa.field(typ.field(i).name, child.type) for i, child in enumerate(inner)]
         return pa.StructArray.from_arrays(inner, fields=fields, mask=nulls)
     if pa.types.is_map(typ):
         keys, values = _plain(column.keys, is_split), _plain(column.items, is_split)

@@ -156,11 +156,11 @@ class _RowGroups:
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer
-        self._held: list[pa.RecordBatch] = []
+        self._batches: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        self._held.append(batch)
+        self._batches.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.get_total_buffer_size()
         if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
@@ -171,6 +171,6 @@ class _RowGroups:
         self._writer.close()
 
     def _flush(self) -> None:
-        if self._held:
-            self._writer.write_table(pa.Table.from_batches(self._held))
-        self._held, self._rows, self._bytes = [], 0, 0
+        if self._batches:
+            self._writer.write_table(pa.Table.from_batches(self._batches))
+        self._batches, self._rows, self._bytes = [], 0, 0

@@ -207,7 +207,7 @@ class Writer:
         self.write_encoded(value.type, encode(value.type, value.data))
 
     def write_encoded(self, typ: t.Type, body: bytes | None) -> None:
-        """Add a value of which the binary form is at hand."""
+        """Add a value that is in its binary form already."""
         ident = self._id_bytes.get(typ)
         if ident is None:
             ident = self._id_bytes[typ] = uvarint(self._id_of(typ))

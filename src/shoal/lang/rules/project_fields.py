@@ -25,7 +25,7 @@ def project_fields(program: plan.Program) -> plan.Program:
 
 
 def used_fields(seq: plan.Seq) -> tuple[plan.Path, ...] | None:
-    """The paths that operators use of what comes to them; None if they may use all of it."""
+    """The paths of the input that operators use; None if they may use all of it."""
     used: tuple[plan.Path, ...] | None = ()
     for op in seq:
         match op:

@@ -1,18 +1,58 @@
-"""Aggregates that keep what they are given: `any`, `collect`, `collect_map`, `union` and `fuse`."""
+"""Aggregates that keep what they are given: `any`, `collect`, `collect_map`, `union` and `fuse`.
+
+The state of an aggregate that keeps values is packed. An array of the values themselves would not do: it would turn
+several types into a union, and a value that was in a union before would look like one that was not.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 
 from shoal.engines.interp.aggregates.contract import Limits
-from shoal.engines.interp.aggregates.packing import contained, pack, unify, unpack
 from shoal.engines.interp.spill import estimate
 from shoal.engines.stopping import Stop
+from shoal.errors import InvalidInput
 from shoal.model import types as t
 from shoal.model.extent import check_parts
 from shoal.model.fusion import Fusion
-from shoal.model.values import NULL, Value
-from shoal.model.zcode import Data, encode, normal_map, normal_set
+from shoal.model.values import NULL, Value, text_error
+from shoal.model.zcode import Data, decode, encode, normal_map, normal_set
+
+PACKED = t.array(t.record((("type", t.TYPE), ("bodies", t.array(t.BYTES)))))
+"""Runs of values of the same type."""
+
+
+def pack(values: Iterable[Value]) -> Value:
+    """The values, in order, as one value."""
+    runs = groupby(values, key=lambda value: value.type)
+    return Value(PACKED, tuple((typ, tuple(encode(typ, v.data) for v in run)) for typ, run in runs))
+
+
+def unpack(packed: Value) -> Iterator[Value]:
+    """The inverse of `pack`."""
+    for typ, bodies in packed.data:
+        for body in bodies:
+            yield Value(typ, decode(typ, body))
+
+
+def unify(values: Sequence[Value]) -> tuple[t.Type, list[Data]]:
+    """One type for all the values, a union if they have several, and their data in it."""
+    kinds = {value.type for value in values}
+    if len(kinds) == 1:
+        return kinds.pop(), [value.data for value in values]
+    union = t.union(kinds)
+    return union, [None if v.type is t.NULL else (union.tags[v.type], v.data) for v in values]
+
+
+def contained(make: Callable[[], Value]) -> Value:
+    """What `make` makes, or an error value if its type nests too deep or has too many parts."""
+    try:
+        return make()
+    except InvalidInput as e:
+        return text_error(str(e))
+
 
 _DEEP = 16
 """Below this depth a value is as large as the data it was made of; above, it may be much larger than it looks."""
@@ -27,21 +67,21 @@ def require_room(stop: Stop | None) -> None:
 class Any:
     """The first value that is not null; the first of all if there are but nulls."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("_value",)
 
     def __init__(self) -> None:
-        self._held: Value | None = None
+        self._value: Value | None = None
 
     def consume(self, value: Value) -> None:
-        current = self._held
+        current = self._value
         if current is None or (current.data is None and value.data is not None):
-            self._held = value
+            self._value = value
 
     def result(self) -> Value:
-        return self._held or NULL
+        return self._value or NULL
 
     def partial(self) -> Value:
-        return pack([self._held] if self._held else [])
+        return pack([self._value] if self._value else [])
 
     def merge(self, partial: Value) -> None:
         for value in unpack(partial):

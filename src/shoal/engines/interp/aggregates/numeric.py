@@ -35,7 +35,7 @@ def _in_kind(kind: t.Primitive, amount: Any) -> Any:
     return amount if kind is t.UINT64 or amount <= _MAX_INT64 else amount - _WRAP
 
 
-_PLACES: dict[t.Type, int] = {t.UINT64: 0, t.INT64: 1, t.DURATION: 1, t.TIME: 1, t.FLOAT64: 2}
+_SLOTS: dict[t.Type, int] = {t.UINT64: 0, t.INT64: 1, t.DURATION: 1, t.TIME: 1, t.FLOAT64: 2}
 """Where numbers of each kind are kept."""
 NUMBERS = ("unsigned", "signed", "float")
 """The fields of a partial result: a number of each kind that was seen."""
@@ -44,7 +44,7 @@ NUMBERS = ("unsigned", "signed", "float")
 class _Reducer:
     """Numbers that each further number changes: an unsigned one, a signed one, a fraction."""
 
-    __slots__ = ("_amounts", "_kinds", "_place", "_ready")
+    __slots__ = ("_amounts", "_kinds", "_ready", "_slot")
 
     def __init__(self) -> None:
         self._amounts: list[Any] = [None, None, None]
@@ -52,21 +52,21 @@ class _Reducer:
         """The widest kind seen in each slot."""
         self._ready: t.Primitive | None = None
         """The last type seen, once there is an amount in its slot: numbers of just this type need no further look."""
-        self._place = 0
+        self._slot = 0
 
     def consume(self, value: Value) -> None:
         value = value.under()
         kind, data = KINDS.get(value.type), value.data
         if kind is None:
             return
-        slot = _PLACES[kind]
+        slot = _SLOTS[kind]
         widest = self._kinds[slot]
         if widest is None or kind.id > widest.id:
             self._kinds[slot] = kind
         if data is not None:
             amount = self._amounts[slot]
             self._amounts[slot] = self._first(data) if amount is None else self._combine(amount, data)
-            self._ready, self._place = value.type if value.type is kind else None, slot
+            self._ready, self._slot = value.type if value.type is kind else None, slot
 
     def _first(self, data: Any) -> Any:
         return data
@@ -75,7 +75,7 @@ class _Reducer:
         raise NotImplementedError
 
     def _total(self, amounts: list[Any]) -> Any:
-        """The number of all places; at least one has an amount."""
+        """The amounts of all slots combined; at least one has an amount."""
         total = amounts[0]
         for amount in amounts[1:]:
             total = self._combine(total, amount)
@@ -117,7 +117,7 @@ class Sum(_Reducer):
 
     def consume(self, value: Value) -> None:
         if value.type is self._ready and value.data is not None:
-            self._amounts[self._place] += value.data  # wraps around in the end, which comes to the same
+            self._amounts[self._slot] += value.data  # wraps around in the end, which comes to the same
         else:
             super().consume(value)
 
@@ -138,8 +138,8 @@ class Min(_Reducer):
 
     def consume(self, value: Value) -> None:
         if value.type is self._ready and (data := value.data) is not None:
-            if not self._amounts[self._place] <= data and data == data:
-                self._amounts[self._place] = data
+            if not self._amounts[self._slot] <= data and data == data:
+                self._amounts[self._slot] = data
         else:
             super().consume(value)
 
@@ -154,8 +154,8 @@ class Max(_Reducer):
 
     def consume(self, value: Value) -> None:
         if value.type is self._ready and (data := value.data) is not None:
-            if not self._amounts[self._place] >= data and data == data:
-                self._amounts[self._place] = data
+            if not self._amounts[self._slot] >= data and data == data:
+                self._amounts[self._slot] = data
         else:
             super().consume(value)
 
@@ -205,5 +205,5 @@ def _float_of(value: Value) -> float | None:
 
 def partial_number(value: Value) -> Value:
     """The partial result of `sum`, `min` or `max` that holds one number, or the null of its kind."""
-    parts = [value if slot == _PLACES.get(value.type) else NULL for slot in range(3)]
+    parts = [value if slot == _SLOTS.get(value.type) else NULL for slot in range(3)]
     return record(zip(NUMBERS, parts, strict=True))

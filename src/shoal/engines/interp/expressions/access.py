@@ -22,13 +22,13 @@ def path(names: tuple[str, ...]) -> Eval:
     """A field of the current value by its path."""
     if not names:
         return this
-    places: Cache[t.Type, Any] = Cache()
+    offsets: Cache[t.Type, Any] = Cache()
 
     def get(value: Value, env: Env) -> Value:
         typ = value.type
-        offset = places.get(typ, _UNSEEN)
+        offset = offsets.get(typ, _UNSEEN)
         if offset is _UNSEEN:
-            offset = places.keep(typ, find(typ, names))
+            offset = offsets.keep(typ, find(typ, names))
         if offset is None:
             return MISSING
         if offset is SLOW:

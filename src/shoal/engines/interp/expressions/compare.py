@@ -148,10 +148,10 @@ def compare_literal(op: str, left: Eval, literal: Value) -> Eval:
 
 def compare_path(op: str, names: tuple[str, ...], literal: Value) -> Eval:
     """A comparison of a field with a literal: the most frequent filter of all."""
-    places: Cache[t.Type, Any] = Cache()
+    tests_by_type: Cache[t.Type, Any] = Cache()
     slow = compare_literal(op, lambda this, env: walk(this, names), literal)
 
-    def place_of(typ: t.Type) -> Any:
+    def find_test(typ: t.Type) -> Any:
         position = find(typ, names)
         if position is None or position is SLOW:
             return position
@@ -161,9 +161,9 @@ def compare_path(op: str, names: tuple[str, ...], literal: Value) -> Eval:
         return indexes, literal_test(op, literal, leaf) or _never
 
     def test(this: Value, env: Env) -> Value:
-        position = places.get(this.type, _UNSEEN)
+        position = tests_by_type.get(this.type, _UNSEEN)
         if position is _UNSEEN:
-            position = places.keep(this.type, place_of(this.type))
+            position = tests_by_type.keep(this.type, find_test(this.type))
         if position is None:
             return MISSING
         if position is SLOW:

@@ -1,6 +1,6 @@
 """Grok: strings taken apart by patterns made of named patterns.
 
-A reference becomes a group of the regular expression, named after its place, so that any groups the
+A reference becomes a group of the regular expression, named after its number, so that any groups the
 patterns have of their own do not disturb the count.
 """
 
@@ -26,7 +26,7 @@ _MAX_LENGTH = 200_000
 
 
 class _Pattern(NamedTuple):
-    """A compiled pattern, and its fields by the places of their groups, in order."""
+    """A compiled pattern, and its fields by the numbers of their groups, in order."""
 
     regexp: Regexp
     fields: tuple[tuple[int, str], ...]
@@ -78,8 +78,8 @@ def _compile(pattern: str, definitions: str) -> _Pattern:
         raise InvalidInput("an empty expression")
     text, groups = _expand(pattern, _define(definitions), count())
     regexp = compile_regexp(text)
-    places = regexp.names
-    return _Pattern(regexp, tuple(sorted((places[group], field) for field, group in groups.items())))
+    numbers = regexp.names
+    return _Pattern(regexp, tuple(sorted((numbers[group], field) for field, group in groups.items())))
 
 
 def _expand(pattern: str, patterns: Mapping[str, str], numbers: count[int]) -> tuple[str, dict[str, str]]:

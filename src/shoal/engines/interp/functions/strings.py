@@ -122,13 +122,13 @@ def _distance(a: str, b: str, stop: Stop) -> int:
     """Myers' bit-parallel algorithm: a column of the table is a pair of integers, so it takes len(b) steps."""
     if not a:
         return len(b)
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for i, c in enumerate(a):
-        places[c] = places.get(c, 0) | 1 << i
+        positions[c] = positions.get(c, 0) | 1 << i
     top, mask = 1 << len(a) - 1, (1 << len(a)) - 1
     up, down, distance = mask, 0, len(a)
     for c in stop.checked(b):
-        same = places.get(c, 0)
+        same = positions.get(c, 0)
         vertical = same | down
         diagonal = (((same & up) + up) ^ up) | same
         right, left = down | ~(diagonal | up) & mask, up & diagonal

@@ -104,10 +104,10 @@ def switch(tests: Sequence[Eval | None], bodies: Sequence[Stream]) -> Split:
 
 def switch_on(expr: Eval, cases: Sequence[Value | None], bodies: Sequence[Stream]) -> Split:
     """Every value into the leg of the case that the expression equals."""
-    places: dict[Any, int] = {}
+    legs_by_case: dict[Any, int] = {}
     for i, case in enumerate(cases):
         if case is not None:
-            places.setdefault(_case_key(case), i)
+            legs_by_case.setdefault(_case_key(case), i)
     default = next((i for i, case in enumerate(cases) if case is None), None)
 
     def split(stream: Iterator[Value], env: Env) -> Legs:
@@ -117,7 +117,7 @@ def switch_on(expr: Eval, cases: Sequence[Value | None], bodies: Sequence[Stream
             subject = expr(value, scope)
             if is_missing(subject):
                 return ()
-            leg = places.get(_case_key(subject), default)
+            leg = legs_by_case.get(_case_key(subject), default)
             return () if leg is None else (leg,)
 
         return Legs(stream, bodies, route, env)

@@ -65,7 +65,7 @@ class Matches:
         self._next = next(self._pairs, None)
         self._order = Order([(key, descending)])
         self._key: Value | None = None
-        self._found: list[Value] | SpillingList = []
+        self._rows: list[Value] | SpillingList = []
         self._run = env.run
 
     def _compare(self, a: Value, b: Value) -> int:
@@ -74,24 +74,24 @@ class Matches:
     def find(self, key: Value) -> list[Value] | SpillingList:
         """All values with this key; smaller keys are not asked for again."""
         if self._key is not None and self._compare(key, self._key) == 0:
-            return self._found
+            return self._rows
         while self._next is not None and self._compare(key, self._next[0]) > 0:
             self._next = next(self._pairs, None)
-        if isinstance(self._found, SpillingList):
-            self._found.remove()
+        if isinstance(self._rows, SpillingList):
+            self._rows.remove()
         rows: list[Value] | SpillingList = []
         while self._next is not None and self._compare(key, self._next[0]) == 0:
             if len(rows) == _MANY:
-                rows = self._held(rows)
+                rows = self._spilling(rows)
             rows.append(self._next[1])
             self._next = next(self._pairs, None)
-        self._key, self._found = key, rows
+        self._key, self._rows = key, rows
         return rows
 
-    def _held(self, found: Iterable[Value]) -> SpillingList:
-        """Values where many more have room."""
+    def _spilling(self, rows: Iterable[Value]) -> SpillingList:
+        """Rows in a list that may go to disk."""
         buffer = SpillingList(self._run.workspace, self._run.memory.sort)
-        for value in found:
+        for value in rows:
             buffer.append(value)
         return buffer
 

@@ -31,12 +31,12 @@ class Order:
 
     def sort(self, values: list[Value], env: Env) -> list[Value]:
         """The values in order; equal ones stay as they are."""
-        places = list(range(len(values)))
+        indexes = list(range(len(values)))
         for expr, descending, nulls_max in reversed(self.keys):
             keys = [self._key(expr, value, env) for value in env.run.stop.checked(values)]
             ranks = native_keys(keys, nulls_max, env.run.stop)
-            places.sort(key=ranks.__getitem__, reverse=descending)
-        return [values[i] for i in places]
+            indexes.sort(key=ranks.__getitem__, reverse=descending)
+        return [values[i] for i in indexes]
 
     def _key(self, expr: Eval, value: Value, env: Env) -> Value:
         key = expr(value, env)
@@ -65,7 +65,7 @@ class Order:
 
 
 def native_keys(values: list[Value], nulls_max: bool, stop: Stop = NEVER) -> list[Any]:
-    """What Python may sort by in place of the values: plain data where it orders alike."""
+    """What Python may sort by instead of the values: plain data where it orders alike."""
     rank = cmp_to_key(stop.comparing(_comparison(nulls_max)))
     kinds = {value.type.under for value in values if value.data is not None}
     if all(t.is_number(kind) for kind in kinds):

@@ -145,7 +145,7 @@ def put(targets: Sequence[Target], exprs: Sequence[Eval]) -> Eval:
 
 
 def _plan_put(typ: t.Record | None, paths: list[Path], kinds: list[t.Type]) -> tuple[t.Type, list[Any]]:
-    """The type with the assignments made, and the steps that make it: (from input, from values, nested)."""
+    """The type after the assignments, and the steps that build it: (from input, from values, nested)."""
     fields: dict[str, t.Type] = {}
     steps: list[Any] = []
     for i, f in enumerate(typ.fields if typ is not None else ()):
@@ -183,16 +183,16 @@ def _assign(
     fields[name] = typ
 
 
-def _build(steps: list[Any], data: Any, made: list[Any]) -> tuple[Any, ...]:
+def _build(steps: list[Any], data: Any, values: list[Any]) -> tuple[Any, ...]:
     out: list[Any] = []
     for kind, i, inner in steps:
         if kind == "input":
             out.append(None if data is None else data[i])
         elif kind == "value":
-            out.append(made[i])
+            out.append(values[i])
         else:
             old = None if i is None or data is None else data[i]
-            out.append(None if old is None and not made else _build(inner, old, made))
+            out.append(None if old is None and not values else _build(inner, old, values))
     return tuple(out)
 
 
