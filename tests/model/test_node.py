@@ -68,3 +68,22 @@ def test_copies_are_equal() -> None:
 def test_fields_are_shown_unless_they_are_secret() -> None:
     assert repr(Point(1, 2, "s")) == "Point(x=1, y=2)"
     assert repr(Leaf("a")) == "Leaf(name='a')"
+
+
+def test_methods_that_a_class_defines_stay() -> None:
+    @frozen
+    class Shown:
+        name: str
+
+        def __repr__(self) -> str:
+            return f"<{self.name}>"
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 7
+
+    assert repr(Shown("a")) == "<a>"
+    assert Shown("a") == Shown("b")
+    assert hash(Shown("a")) == 7

@@ -169,6 +169,8 @@ class Answer:
     def close(self) -> None:
         """Let go of it; the connection is used again only if all of it was read."""
         self._response.close()
+        # A response that was read to its end is closed already, and close() then leaves its connection to nobody.
+        self._response.release_conn()
 
     def __del__(self) -> None:
         self.close()

@@ -33,10 +33,13 @@ def frozen(cls: type[C]) -> type[C]:
 
 
 def _with_shared_methods(cls: type[C]) -> type[C]:
+    """The class with the methods that it does not define itself."""
     defined: Any = cls
     names = [each.name for each in fields(defined)]
-    defined.__repr__ = _repr
-    defined.__eq__, defined.__hash__ = _comparison(attrgetter(*names) if names else _no_fields)
+    if "__repr__" not in vars(cls):
+        defined.__repr__ = _repr
+    if "__eq__" not in vars(cls):
+        defined.__eq__, defined.__hash__ = _comparison(attrgetter(*names) if names else _no_fields)
     return cls
 
 
