@@ -34,10 +34,10 @@ from shoal.model.values import Value
 from shoal.storage.store import ObjectStore, local_file
 
 GROUP_STRIDES = 128
-"""A row group, which is what a seek has to read at least, has so many times the bytes of the pool's seek stride."""
+"""The bytes of a row group, the least that a seek reads, in multiples of the pool's seek stride."""
 _MOST_GROUP_ROWS = 122_880
 _MANY_GROUPS = 16
-"""From so many row groups on, their statistics tell well enough how keys are spread."""
+"""With this many row groups, their statistics show the distribution of keys well enough."""
 _COMPRESSION = "zstd"
 _LEVEL = 1
 _SHAPES = b"shoal.shapes"
@@ -152,8 +152,8 @@ def _extent(leaf: Leaf, column: pa.ChunkedArray) -> Extent | None:
         return None
     if pa.types.is_floating(column.type):
         column = column.filter(pc.invert(pc.is_nan(column)))
-    found = pc.min_max(column)
-    ends = pa.array([found["min"].as_py(), found["max"].as_py()], column.type)
+    extent = pc.min_max(column)
+    ends = pa.array([extent["min"].as_py(), extent["max"].as_py()], column.type)
     return Extent(*from_arrow(leaf.type, ends))
 
 
@@ -208,8 +208,8 @@ def sample_keys(
 ) -> tuple[list[tuple[Value, int]], int]:
     """Keys of an object with the rows that each stands for, and in how many row groups they are: 0 if that is unknown.
 
-    Where groups are few a key is taken at a phase, from 0 to 1, of each of their parts of so many rows at most: the
-    first ones would tell little, if there are many objects that all span the same.
+    Where groups are few, each is divided into parts of at most `most` rows, and the key at a phase (0 to 1) of each
+    part is taken. First keys alone would show little where many objects span the same range.
     """
     name = key_of(pool, o)
     layout = object_layout(o)

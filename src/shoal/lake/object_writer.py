@@ -106,16 +106,16 @@ class ObjectWriter:
 
     def _take(self, batch: Batch, size: int | None) -> None:
         for part in batch.parts:
-            found = find_place(part.shape, self._path)
-            if found is SOMEWHERE:
+            place = find_place(part.shape, self._path)
+            if place is SOMEWHERE:
                 self._take_apart(part)
             else:
-                self._runs[found is not None].add(part)
+                self._runs[place is not None].add(part)
         for run in self._runs.values():
             run.end_batch(batch.length, size)
 
     def _take_apart(self, part: Part) -> None:
-        """A part of which the shape does not tell whether its values have the key."""
+        """Split a part whose shape does not say whether its values have the key."""
         values = from_arrow(part.shape, part.column)
         has_key = np.array([self._find(Value(part.shape, data)) is not None for data in values], bool)
         for which, run in self._runs.items():
@@ -369,17 +369,17 @@ class _Writer:
         self._row_size = row_size
 
     def _value_size(self, rows: Rows) -> int:
-        """What rows count for, as their run was measured: so it is always told alike what makes an object full."""
+        """The size of rows by the average of their run, so that every object is full by the same measure."""
         return math.ceil(len(rows) * self._row_size)
 
     def write(self, run: _SortedRun, rows: Rows) -> list[DataObject]:
-        made = []
+        objects = []
         in_columns, in_rows = run.split(rows)
         if len(in_columns):
-            made.append(self._write_columns(run, in_columns))
+            objects.append(self._write_columns(run, in_columns))
         if len(in_rows):
-            made.append(self._write_rows(run, in_rows))
-        return made
+            objects.append(self._write_rows(run, in_rows))
+        return objects
 
     def _write_columns(self, run: _SortedRun, rows: Rows) -> DataObject:
         layout, table, counts = run.table(rows)
@@ -403,6 +403,6 @@ class _Writer:
         for value in run.values(rows):
             packer.add(get(value)[0], value.type, encode(value.type, value.data))
         ident = new()
-        data, made = packer.close(self._pool, ident, self._config.key, self._has_key)
+        data, packed = packer.close(self._pool, ident, self._config.key, self._has_key)
         self._store.put(data_key(self._pool, ident, Form.ROWS), data)
-        return replace(made, value_size=self._value_size(rows))
+        return replace(packed, value_size=self._value_size(rows))

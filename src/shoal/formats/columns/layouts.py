@@ -1,9 +1,9 @@
 """How values of several shapes lie in the columns of one table: the layout of their shapes.
 
-Records at one path share a struct, whose fields are those of all of them. What is no record has a column for each
-type that stands at its path; names of types make no difference, since the shape of a row gives them back. A null of
-no type has no column. At the top the fields of records are the columns of the table, and what is no record is in
-columns named `$value`; `$shape` tells the shape of each row by its place among the shapes.
+Records at one path share a struct, whose fields are those of all of them. Values that are not records have a column
+for each type at their path; names of types make no difference, since the shape of a row restores them. A null
+without a type has no column. At the top the fields of records are the columns of the table, and values that are not
+records are in columns named `$value`; `$shape` is the index of the shape of each row.
 
 A layout follows from its shapes, in their order, and from the names of its columns, if they are given:
 
@@ -125,11 +125,11 @@ def form_of(shape: t.Type, slot: Slot) -> Form:
 
 
 def bare(typ: t.Type) -> t.Type:
-    """A type without names, at any depth: what tells one column from another."""
-    found: t.Type | None = typ.memo.get("bare")
-    if found is None:
-        found = typ.memo["bare"] = _bare(typ.under)
-    return found
+    """A type without names, at any depth: what distinguishes columns at one path."""
+    cached: t.Type | None = typ.memo.get("bare")
+    if cached is None:
+        cached = typ.memo["bare"] = _bare(typ.under)
+    return cached
 
 
 def _bare(typ: t.Type) -> t.Type:
@@ -152,11 +152,11 @@ def _bare(typ: t.Type) -> t.Type:
 
 
 @dataclass(slots=True)
-class _Found:
+class _PathTypes:
     """What stands at a path in some of the shapes."""
 
     is_record: bool = False
-    fields: dict[str, _Found] = field(default_factory=dict)
+    fields: dict[str, _PathTypes] = field(default_factory=dict)
     types: dict[t.Type, None] = field(default_factory=dict)
 
     def add(self, shape: t.Type) -> None:
@@ -164,13 +164,13 @@ class _Found:
         if isinstance(under, t.Record):
             self.is_record = True
             for name, typ in under.fields:
-                self.fields.setdefault(name, _Found()).add(typ)
+                self.fields.setdefault(name, _PathTypes()).add(typ)
         elif under is not t.NULL:
             self.types[bare(shape)] = None
 
     def count(self) -> int:
         """How many columns it takes."""
-        inner = sum(found.count() for found in self.fields.values())
+        inner = sum(types_here.count() for types_here in self.fields.values())
         return len(self.types) + (max(1, inner) if self.is_record else 0)
 
 
@@ -182,13 +182,13 @@ class _Namer:
         self._given = iter(layout.given) if layout.given else None
 
     def root(self, shapes: Sequence[t.Type]) -> Slot:
-        found = _Found()
+        types_here = _PathTypes()
         for shape in shapes:
-            found.add(shape)
+            types_here.add(shape)
         slot, used = Slot(), {SHAPE}
-        if found.is_record:
-            slot.struct = self._struct((), (), found, used)
-        self._add_leaves(slot, found, VALUE, (), (), used, is_first=True)
+        if types_here.is_record:
+            slot.struct = self._struct((), (), types_here, used)
+        self._add_leaves(slot, types_here, VALUE, (), (), used, is_first=True)
         if self._given is not None and next(self._given, None) is not None:
             raise CorruptData("a layout with more names than columns")
         return slot
@@ -201,27 +201,27 @@ class _Namer:
             raise CorruptData("a layout with fewer names than columns")
         return name
 
-    def _struct(self, path: Path, column: Path, found: _Found, used: set[str]) -> Struct:
+    def _struct(self, path: Path, column: Path, types_here: _PathTypes, used: set[str]) -> Struct:
         struct = Struct(path, column, len(self._layout.structs))
         self._layout.structs.append(struct)
         if path:
             self._layout.columns.append(struct)
-        for name, inner in found.fields.items():
+        for name, inner in types_here.fields.items():
             struct.fields[name] = self._slot((*path, name), column, inner, used)
         return struct
 
-    def _slot(self, path: Path, above: Path, found: _Found, used: set[str]) -> Slot:
+    def _slot(self, path: Path, above: Path, types_here: _PathTypes, used: set[str]) -> Slot:
         slot = Slot()
         name = path[-1]
-        if found.is_record:
-            slot.struct = self._struct(path, (*above, self._name(name, used)), found, set())
-        self._add_leaves(slot, found, name, path, above, used, is_first=not found.is_record)
+        if types_here.is_record:
+            slot.struct = self._struct(path, (*above, self._name(name, used)), types_here, set())
+        self._add_leaves(slot, types_here, name, path, above, used, is_first=not types_here.is_record)
         return slot
 
     def _add_leaves(
-        self, slot: Slot, found: _Found, name: str, path: Path, above: Path, used: set[str], is_first: bool
+        self, slot: Slot, types_here: _PathTypes, name: str, path: Path, above: Path, used: set[str], is_first: bool
     ) -> None:
-        for typ in t.unique_types(found.types):
+        for typ in t.unique_types(types_here.types):
             plain = name if is_first else f"{name}${type_word(typ)}"
             is_first = False
             leaf = Leaf(path, typ, (*above, self._name(plain, used)), len(self._layout.leaves))
@@ -236,17 +236,17 @@ def type_word(typ: t.Type) -> str:
 
 
 def free_name(name: str, used: set[str]) -> str:
-    """A name of a column that is not taken yet, for engines that do not tell upper from lower case.
+    """A name of a column that is not taken yet, for engines that ignore case.
 
-    One that is gets `$2`, `$3` and so on; an empty name is `$empty`, and a zero byte `$0`.
+    A taken one gets `$2`, `$3` and so on; an empty name is `$empty`, and a zero byte `$0`.
     """
     name = name.replace("\0", "$0") or "$empty"
-    made, number = name, 1
-    while made.lower() in used:
+    candidate, number = name, 1
+    while candidate.lower() in used:
         number += 1
-        made = f"{name}${number}"
-    used.add(made.lower())
-    return made
+        candidate = f"{name}${number}"
+    used.add(candidate.lower())
+    return candidate
 
 
 def physical_names(typ: t.Record) -> list[str]:
@@ -275,9 +275,9 @@ def node_count(typ: t.Type) -> int:
 
 def choose_shapes(shapes: Sequence[t.Type], most_shapes: int, most_columns: int) -> int:
     """How many of the shapes, from the first on, fit into a layout within these limits."""
-    found = _Found()
+    types_here = _PathTypes()
     for place, shape in enumerate(shapes):
-        found.add(shape)
-        if place >= most_shapes or found.count() > most_columns:
+        types_here.add(shape)
+        if place >= most_shapes or types_here.count() > most_columns:
             return place
     return len(shapes)

@@ -22,4 +22,4 @@ class Identity:
 
 
 ANYONE = Identity("anyone", "none")
-"""Whoever asks a service that does not want to know."""
+"""The caller of a service without authentication."""
