@@ -604,7 +604,8 @@ def test_the_command_says_which_url_is_missing(site: Site, bucket: S3Store, capf
     url = f"{site.url}/nothing"
     assert zq(capfd, "-z", "s3://bucket/no") == (1, "", "s3://bucket/no: file does not exist\n")
     assert zq(capfd, "-z", "*", url) == (1, "", f"{url}: not found (404)\n")
-    assert zq(capfd, "-z", "-e=false", "*", url) == (0, "", f"{url}: not found (404)\n")
+    no_input = "no input specified: use a command-line file or a Zed source operator"
+    assert zq(capfd, "-z", "-e=false", "*", url) == (1, "", f"{url}: not found (404)\n{no_input}\n")
     assert zq(capfd, "-z", f"get {url}") == (1, "", f"{url}: not found (404)\n")
 
 

@@ -76,9 +76,12 @@ class Shell:
         return sorted(listed for listed in LocalStore(self.lake).list() if not listed.key.startswith("requests/"))
 
     def stored(self) -> list[Any]:
-        """All objects of the lake; behind a service, only its visible state, because unreachable objects may stay."""
+        """All objects of the lake but the names of columns, which a load that fails may have registered.
+
+        Behind a service it is only the visible state, because unreachable objects may stay.
+        """
         if not self.is_served:
-            return self.objects()
+            return [listed for listed in self.objects() if "/columns/" not in listed.key]
         lake = open_local(str(self.lake))
         pools = [lake.pool(info.id) for info in lake.pools()]
         return [(pool.info(), pool.branches(), pool.tags()) for pool in pools]

@@ -192,5 +192,5 @@ def what_is_wrong_is_one_line(lake: LocalLake, spark: Any) -> None:
     remembered.create("p", key="k").load([{"k": 1}])
     with pytest.raises(Unsupported, match="memory"):
         remembered.query("from p").to_spark()
-    with pytest.raises(Unsupported, match="only what a query of a lake gives"):
+    with pytest.raises(Unsupported, match="only queries of a lake can run on Spark"):
         shoal.query("yield 1").to_spark()

@@ -56,11 +56,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no exp": ({"exp": None}, "it lacks the claim 'exp'"),
     "no aud": ({"aud": None}, "it lacks the claim 'aud'"),
     "no iss": ({"iss": None}, "it lacks the claim 'iss'"),
-    "an empty sub": ({"sub": ""}, "no token that is accepted"),
-    "a sub that stands for everything": ({"sub": "*"}, "no token that is accepted"),
-    "a sub with a newline": ({"sub": "ada\nbob"}, "no token that is accepted"),
-    "a sub that is very long": ({"sub": "a" * 256}, "no token that is accepted"),
-    "an exp that is no number": ({"exp": "tomorrow"}, "no token that is accepted"),
+    "an empty sub": ({"sub": ""}, "not a token that is accepted"),
+    "a sub that stands for everything": ({"sub": "*"}, "not a token that is accepted"),
+    "a sub with a newline": ({"sub": "ada\nbob"}, "not a token that is accepted"),
+    "a sub that is very long": ({"sub": "a" * 256}, "not a token that is accepted"),
+    "an exp that is no number": ({"exp": "tomorrow"}, "not a token that is accepted"),
 }
 
 

@@ -62,7 +62,7 @@ def test_the_flags_of_a_provider() -> None:
         (["-auth.jwkspath", "k", "-auth.domain", "https://d"], "-auth.audience"),
         (["-auth.jwkspath", "k", "-auth.audience", "a"], "-auth.domain or -auth.issuer"),
         (["-auth.domain", "https://d"], "-auth.jwkspath"),
-        ([*JWT, "-auth.domain", "d.example.com"], "no https URL"),
+        ([*JWT, "-auth.domain", "d.example.com"], "not an https URL"),
         ([*JWT[:2], "-auth.domain", "https://d", "-auth.jwkspath", "http://d/keys"], "could be changed on its way"),
         (["-auth.enabled=false", "-auth.audience", "a"], "authentication is off"),
     ],
