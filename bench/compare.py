@@ -142,6 +142,8 @@ def main() -> None:
         other, data = Path(directory) / "other", logs.path(args.records)
         _git("worktree", "add", "-q", "--detach", str(other), args.revision)
         try:
+            for source in (other, ROOT):
+                subprocess.run([sys.executable, "-m", "compileall", "-q", str(source / "src")], check=True)
             rounds = [
                 (measure(other, data, args.records), measure(ROOT, data, args.records)) for _ in range(args.rounds)
             ]
