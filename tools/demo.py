@@ -153,8 +153,8 @@ def run_steps() -> None:
     session.run("logs.load([{'ts': '2024-02-29T00:00:00Z', 'kind': 'begin'}], message='first record')")
 
     say("Load the log on a branch: Spark tasks write, one commit publishes")
-    session.run("logs.create_branch('incoming')")
-    session.run("logs.load('log.json', branch='incoming', engine='spark', message='a day of logs')")
+    session.run("incoming = logs.create_branch('incoming')")
+    session.run("incoming.load('log.json', engine='spark', message='a day of logs')")
     session.run("lake.query('from logs | count()')")
 
     say("Query it in SQL and in Zed; each record has kept its exact type")
@@ -171,8 +171,7 @@ def run_steps() -> None:
     say("Fix it on the branch, in one transaction: replace the bad values by null")
     session.run("fixed = list(lake.query(f'from logs@incoming | {bad} | put value:=float64(null)', engine='spark'))")
     session.run(
-        "with logs.transaction('incoming', message='n/a is null') as change:"
-        " change.delete(where=bad); change.load(fixed)"
+        "with incoming.transaction(message='n/a is null') as change: change.delete(where=bad); change.load(fixed)"
     )
     session.run("lake.query('from logs@incoming | has(value) | count() by typeof(value) | sort -r count')")
 
