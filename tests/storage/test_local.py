@@ -151,3 +151,42 @@ def test_a_killed_writer_leaves_whole_objects_and_rubbish_that_can_be_swept(tmp_
     assert store.sweep(older_than=3600) == 0
     store.sweep(older_than=0)
     assert not any(".aside" in name for name in files(tmp_path))
+
+
+@pytest.mark.parametrize("call", ["link", "rename"])
+def test_a_write_survives_a_sweep_without_patience(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """A vacuum takes the temporary file just before it gets its name."""
+    store, other = LocalStore(tmp_path / "lake"), LocalStore(tmp_path / "lake")
+    real, swept = getattr(os, call), list[int]()
+
+    def sweep_first(source: Path, target: Path) -> None:
+        if not swept:
+            swept.append(other.sweep(0))
+        real(source, target)
+
+    monkeypatch.setattr(os, call, sweep_first)
+    try:
+        if call == "link":
+            assert store.create("a/b", b"data") is Created.LANDED
+        else:
+            store.put("a/b", b"data")
+    except StorageFailure as e:
+        pytest.fail(f"the write failed: {e}")
+    assert swept == [1]
+    assert other.get("a/b") == b"data"
+    assert [path.name for path in (tmp_path / "lake" / "a").iterdir()] == ["b"]
+
+
+def test_a_write_whose_temporary_files_vanish_each_time_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path / "lake")
+    real = os.link
+
+    def always_sweep(source: Path, target: Path) -> None:
+        store.sweep(0)
+        real(source, target)
+
+    monkeypatch.setattr(os, "link", always_sweep)
+    with pytest.raises(StorageFailure, match="no such file"):
+        store.create("a/b", b"data")

@@ -141,7 +141,7 @@ def test_lost_answers_are_found_out_by_reading() -> None:
         inner, lambda number, name, key: Fault.LOST_ANSWER if name == "create" and next(first, False) else None
     )
     check_creates(store)
-    assert [name for name, _ in store.calls] == ["create", "get", "create", "get", "delete"]
+    assert [name for name, _ in store.calls] == ["create", "get", "create", "get", "modified", "delete"]
     assert keys(inner) == []
 
 

@@ -64,6 +64,13 @@ class CachedStore:
             whole = self._entries.get((key, None))
         return self._store.size(key) if whole is None else len(whole)
 
+    @property
+    def has_own_clock(self) -> bool:
+        return self._store.has_own_clock
+
+    def modified(self, key: str) -> float:
+        return self._store.modified(key)
+
     def put(self, key: str, data: bytes) -> None:
         try:
             self._store.put(key, data)
@@ -95,6 +102,10 @@ class CachedStore:
             self._store.delete(key)
         finally:
             self._drop(key)
+
+    def forget(self, key: str) -> None:
+        """Drop an object from the cache."""
+        self._drop(key)
 
     # ---- entries
 

@@ -6,7 +6,6 @@ report it as lost. Without retries every response is about the one request that 
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,6 +17,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 
 from shoal.errors import InvalidInput, NotFound, StorageFailure
+from shoal.storage.backoff import backoff
 from shoal.storage.buckets import check_process, is_cut_off, naming, open_bucket, status_of
 from shoal.storage.locations import parse_location
 from shoal.storage.store import Created, Listed, check_key
@@ -82,8 +82,7 @@ class _Attempts:
 
     def __init__(self, timeouts: Timeouts) -> None:
         self._end = time.monotonic() + timeouts.last_attempt
-        self._pause = timeouts.first_pause
-        self._longest_pause = timeouts.longest_pause
+        self._pauses = backoff(timeouts.first_pause, timeouts.longest_pause)
 
     def pause(self, error: BaseError) -> None:
         """Wait before the next attempt; raise the error if a retry cannot help or comes too late."""
@@ -91,8 +90,7 @@ class _Attempts:
         is_transient = is_cut_off(error) or status_of(error) == 412
         if not is_transient or time.monotonic() > self._end:
             raise error
-        time.sleep(random.uniform(0.5, 1) * self._pause)
-        self._pause = min(2 * self._pause, self._longest_pause)
+        time.sleep(next(self._pauses))
 
 
 class CloudStore:
@@ -144,6 +142,13 @@ class CloudStore:
 
     def size(self, key: str) -> int:
         return self._call(key, lambda path: obstore.head(self._store, path)["size"])
+
+    @property
+    def has_own_clock(self) -> bool:
+        return True
+
+    def modified(self, key: str) -> float:
+        return self._call(key, lambda path: obstore.head(self._store, path)["last_modified"].timestamp())
 
     def put(self, key: str, data: bytes) -> None:
         self._call(

@@ -60,6 +60,13 @@ class FaultyStore:
     def size(self, key: str) -> int:
         return self._call("size", key, lambda: self._store.size(key))
 
+    @property
+    def has_own_clock(self) -> bool:
+        return self._store.has_own_clock
+
+    def modified(self, key: str) -> float:
+        return self._call("modified", key, lambda: self._store.modified(key))
+
     def put(self, key: str, data: bytes) -> None:
         return self._call("put", key, lambda: self._store.put(key, data))
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-import random
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
 from shoal.errors import InvalidInput, NotFound, StorageFailure
+from shoal.storage.backoff import backoff
 from shoal.storage.store import Created, Listed, check_key
 
 _TURN = ".turn"
@@ -25,6 +25,8 @@ _LONGEST_WAIT = 0.1
 _PAUSE = 0.001
 _TEMPORARY = ".aside-"
 """Prefix of the names of temporary files, which are not objects yet."""
+_ATTEMPTS = 3
+"""How often an object is written whose temporary file is swept."""
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
@@ -69,6 +71,15 @@ class LocalStore:
         with self._reading(key) as file:
             return os.fstat(file).st_size
 
+    @property
+    def has_own_clock(self) -> bool:
+        """Only on a network file system, which cannot be recognised."""
+        return False
+
+    def modified(self, key: str) -> float:
+        with self._reading(key) as file:
+            return os.fstat(file).st_mtime
+
     @contextmanager
     def _reading(self, key: str) -> Iterator[int]:
         path = self._path(key)
@@ -88,31 +99,33 @@ class LocalStore:
             os.close(file)
 
     def put(self, key: str, data: bytes) -> None:
-        path = self._path(key)
-        temporary = self._write_temporary(path, data)
-        try:
-            os.rename(temporary, path)
-        except OSError as e:
-            raise _failure(path, e) from None
-        else:
-            if self._make_durable(path, Created.LANDED) is not Created.LANDED:
-                raise StorageFailure(f"{self._broken}")
-        finally:
-            _remove(temporary)
+        if self._write(self._path(key), data, os.rename) is not Created.LANDED:
+            raise StorageFailure(f"{self._broken}")
 
     def create(self, key: str, data: bytes) -> Created:
-        path = self._path(key)
-        temporary = self._write_temporary(path, data)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return self._make_durable(path, Created.LOST)
-        except OSError as e:
-            raise _failure(path, e) from None
-        else:
-            return self._make_durable(path, Created.LANDED)
-        finally:
-            _remove(temporary)
+        return self._write(self._path(key), data, os.link)
+
+    def _write(self, path: Path, data: bytes, name: Callable[[Path, Path], None]) -> Created:
+        """Write a temporary file and give it its name.
+
+        A vacuum without a grace period may sweep the file before it has its name. Then it is written again.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            temporary = self._write_temporary(path, data)
+            try:
+                name(temporary, path)
+            except FileExistsError:
+                return self._make_durable(path, Created.LOST)
+            except FileNotFoundError as e:
+                if attempt == _ATTEMPTS:
+                    raise _failure(path, e) from None
+            except OSError as e:
+                raise _failure(path, e) from None
+            else:
+                return self._make_durable(path, Created.LANDED)
+            finally:
+                _remove(temporary)
+        raise AssertionError("the last attempt returns or raises")
 
     def _make_durable(self, path: Path, outcome: Created) -> Created:
         """Sync the directory, so that the object stays, whether this or another process wrote it; returns the outcome.
@@ -262,13 +275,13 @@ def _open_lock(path: Path) -> int | None:
 
 def _wait_for_lock(file: int) -> None:
     until = time.monotonic() + _LONGEST_WAIT
-    while True:
+    for pause in backoff(_PAUSE, _PAUSE):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until:
                 return
-            time.sleep(random.uniform(0, _PAUSE))
+            time.sleep(pause)
         except OSError:
             return
         else:

@@ -23,11 +23,17 @@ class MemoryStore:
         return f"memory://{self._name}"
 
     def get(self, key: str) -> bytes:
+        return self._entry(key)[0]
+
+    def _now(self) -> float:
+        return time.time()
+
+    def _entry(self, key: str) -> tuple[bytes, float]:
         with self._lock:
             entry = self._objects.get(check_key(key))
         if entry is None:
             raise NotFound(f"{self.uri}/{key}: no such object")
-        return entry[0]
+        return entry
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         return self.get(key)[start : start + length]
@@ -35,15 +41,22 @@ class MemoryStore:
     def size(self, key: str) -> int:
         return len(self.get(key))
 
+    @property
+    def has_own_clock(self) -> bool:
+        return False
+
+    def modified(self, key: str) -> float:
+        return self._entry(key)[1]
+
     def put(self, key: str, data: bytes) -> None:
         with self._lock:
-            self._objects[check_key(key)] = (bytes(data), time.time())
+            self._objects[check_key(key)] = (bytes(data), self._now())
 
     def create(self, key: str, data: bytes) -> Created:
         with self._lock:
             if check_key(key) in self._objects:
                 return Created.LOST
-            self._objects[key] = (bytes(data), time.time())
+            self._objects[key] = (bytes(data), self._now())
             return Created.LANDED
 
     def list(self, prefix: str = "") -> Iterator[Listed]:

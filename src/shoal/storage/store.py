@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from enum import Enum
 from secrets import token_hex
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from shoal.errors import InvalidInput, NotFound, StorageFailure, Unsupported
+from shoal.errors import CorruptData, InvalidInput, NotFound, StorageFailure, Unsupported
 
 _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
 _LONGEST_KEY = 900
@@ -56,8 +56,15 @@ class ObjectStore(Protocol):
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """A part of an object, shorter at the end of the object; NotFound if it does not exist."""
 
+    @property
+    def has_own_clock(self) -> bool:
+        """Whether objects are dated by a clock that is not that of this machine."""
+
     def size(self, key: str) -> int:
         """The length of an object; NotFound if it does not exist."""
+
+    def modified(self, key: str) -> float:
+        """When an object was written, as in `Listed`; NotFound if it does not exist."""
 
     def put(self, key: str, data: bytes) -> None:
         """Write or replace an object. Readers see the whole old object or the whole new one."""
@@ -106,6 +113,14 @@ class Sweeps(Protocol):
         """Delete temporary files at least this many seconds old; returns their number."""
 
 
+@runtime_checkable
+class Forgets(Protocol):
+    """A store that keeps copies of objects."""
+
+    def forget(self, key: str) -> None:
+        """Drop the copies of an object, so that the next read is of the object itself."""
+
+
 def local_file(store: object, key: str) -> str | None:
     """The path of an object; None if the store has no files."""
     return store.local_file(key) if isinstance(store, HasFiles) else None
@@ -121,11 +136,24 @@ def sweep(store: object, older_than: float) -> int:
     return store.sweep(older_than) if isinstance(store, Sweeps) else 0
 
 
+@contextmanager
+def dropping_damage(store: object, key: str) -> Iterator[None]:
+    """Read and verify an object: after CorruptData no copy stays, so that the object is right once it is restored."""
+    try:
+        yield
+    except CorruptData:
+        if isinstance(store, Forgets):
+            store.forget(key)
+        raise
+
+
 # ---- whether a store can be used
 
 
-def check_creates(store: ObjectStore) -> None:
+def check_creates(store: ObjectStore) -> float | None:
     """Check that a second create of a name fails: some stores treat put-if-missing as a plain put.
+
+    Returns the time by the store's clock, if the store says when it wrote the object.
 
     Unsupported if the second create succeeds, StorageFailure if the outcome stays unknown. A create without an answer
     may land later and leave a few bytes under `probe/`. There must be no cache between this check and the store.
@@ -134,11 +162,30 @@ def check_creates(store: ObjectStore) -> None:
         key = f"probe/{token_hex(16)}"
         try:
             if _first_lands(store, key) and _second_loses(store, key):
-                return
+                return _modified(store, key)
         finally:
             with suppress(StorageFailure):  # a store that forbids deletes can still be used
                 store.delete(key)
     raise StorageFailure(f"{store.uri}: the outcome of a create is unknown after {_ATTEMPTS} attempts (retry later)")
+
+
+def read_clock(store: ObjectStore) -> float | None:
+    """The time by the store's clock; None if the store does not take an object, or does not say when it wrote it."""
+    key = f"probe/{token_hex(16)}"
+    try:
+        with suppress(StorageFailure):
+            store.put(key, _FIRST)
+            return _modified(store, key)
+        return None
+    finally:
+        with suppress(StorageFailure):
+            store.delete(key)
+
+
+def _modified(store: ObjectStore, key: str) -> float | None:
+    with suppress(StorageFailure, NotFound):
+        return store.modified(key)
+    return None
 
 
 def _first_lands(store: ObjectStore, key: str) -> bool:
