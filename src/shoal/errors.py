@@ -21,11 +21,37 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from shoal.printable import printable
+
+_LONGEST_TEXT = 4000
+_HEAD, _TAIL = 2500, 1000
+"""Characters of a longer text that are kept: the head names the thing, the tail the way out."""
+
+
+def shortened(text: str) -> str:
+    """A text for people; the middle of a long one, such as a program or a name that it quotes, is left out."""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    return f"{text[:_HEAD]} … ({len(text) - _HEAD - _TAIL} characters) … {text[-_TAIL:]}"
+
 
 class ShoalError(Exception):
-    """Any failure that Shoal reports; its text is one line: what, where, and the way out."""
+    """Any failure that Shoal reports; its text is one line: what, where, and the way out.
+
+    Names and other input that it quotes cannot move the cursor or add lines: control characters are escaped.
+    """
 
     kind = "error"
+    has_lines: ClassVar[bool] = False
+    """Whether the text may have several lines, as one that points into a program."""
+
+    def __init__(self, *parts: object) -> None:
+        super().__init__(*(printable(p, lines=self.has_lines) if isinstance(p, str) else p for p in parts))
+
+    def __str__(self) -> str:
+        return shortened(super().__str__())
 
 
 class NotFound(ShoalError):
@@ -50,6 +76,7 @@ class InvalidInput(ShoalError):
     """The input is not valid."""
 
     kind = "invalid_input"
+    has_lines = True
 
 
 class ReadOnly(ShoalError):

@@ -48,12 +48,15 @@ def settled(typ: t.Type, data: Data) -> Data:
             return data
 
 
+_IS_UNFINISHED: t.MemoKey[bool] = t.MemoKey("is unfinished")
+
+
 def is_unfinished(typ: t.Type) -> bool:
     """Whether something in a value of this type still waits for a decorator."""
-    answer: bool | None = typ.memo.get("unfinished")
+    answer = typ.memo.get(_IS_UNFINISHED)
     if answer is None:
         answer = typ in (BIG, SYMBOL) or any(is_unfinished(c) for c in typ.children())
-        typ.memo["unfinished"] = answer
+        typ.memo[_IS_UNFINISHED] = answer
     return answer
 
 

@@ -46,6 +46,8 @@ _PLAIN_FIELD = re.compile(rf'{_GAP}(?:([^\W\d][\w$]*)|"([^"\\\n]*)"){_GAP}:{_GAP
 """A whole field with a plain value, and what follows it: most of any data, in one step."""
 _PLAIN_ELEMENT = re.compile(rf"{_GAP}{_PLAIN}{_GAP}[,\]]")
 _LONGEST_NUMBER = 400
+"""Characters of a number, a time or an address; none that means something is longer."""
+_LONG_KINDS = ("string", "raw", "bytes")
 _OPEN = ("", '"', "`", "/")
 """What begins something that may be long and hold anything: a string, a raw string, a comment."""
 _ENDS = re.compile(r"[\s,\]})]")
@@ -125,14 +127,18 @@ class Parser:
 
     def fail(self, expected: str) -> NoReturn:
         """Complain about what stands at the current position; not yet, if it may be the beginning of something."""
-        if not self.final and (
-            self.text[self.pos : self.pos + 1] in _OPEN or not _ENDS.search(self.text, self.pos + 1)
-        ):
+        if not self.final and self._may_go_on():
             raise NeedMore
         rest = self.text[self.pos : self.pos + 20].split("\n")[0]
         raise ParseError(
             self.pos, f"expected {expected}, found {rest!r}" if rest else f"expected {expected}, found the end"
         )
+
+    def _may_go_on(self) -> bool:
+        """Whether the text may end within a token that begins here."""
+        if self.text[self.pos : self.pos + 1] in _OPEN:
+            return True
+        return len(self.text) - self.pos <= _LONGEST_NUMBER and not _ENDS.search(self.text, self.pos + 1)
 
     # ---- values
 
@@ -213,11 +219,11 @@ class Parser:
         m = _TOKEN.match(self.text, self.pos)
         if m is None:
             self.fail("a value")
+        kind, text = m.lastgroup or "", m.group()
+        if len(text) > _LONGEST_NUMBER and kind not in _LONG_KINDS:
+            raise ParseError(self.pos, f"literal longer than {_LONGEST_NUMBER} characters")
         if m.end() == len(self.text) and not self.final:
             raise NeedMore
-        kind, text = m.lastgroup or "", m.group()
-        if kind != "string" and kind != "raw" and len(text) > _LONGEST_NUMBER and kind != "bytes":
-            raise ParseError(self.pos, f"literal longer than {_LONGEST_NUMBER} characters")
         try:
             typed: Typed = _LITERALS[kind](text)
         except (InvalidInput, ValueError) as e:

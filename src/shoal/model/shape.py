@@ -49,6 +49,7 @@ class _Plan(NamedTuple):
 
 
 _MAX_PLANS = 4096
+_PLANS: t.MemoKey[dict[tuple[t.Type, t.Type, Transform], _Plan]] = t.MemoKey("plans")
 
 
 def shape(value: Value, to: t.Type, transforms: Transform = SHAPE) -> Value:
@@ -96,9 +97,9 @@ def order(value: Value, to: t.Type) -> Value:
 def _find_plan(source: t.Type, to: t.Type, transforms: Transform) -> _Plan:
     """The plan for these types. Primitives live for ever, so plans stay with the type that does not."""
     home = source if isinstance(to, t.Primitive) else to
-    plans = home.memo.setdefault("plans", {})
+    plans = home.memo.setdefault(_PLANS, {})
     key = (source, to, transforms)
-    plan: _Plan | None = plans.get(key)
+    plan = plans.get(key)
     if plan is None:
         if len(plans) >= _MAX_PLANS:
             plans.clear()

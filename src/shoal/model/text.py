@@ -56,11 +56,14 @@ def brief(value: Value, limit: int = 200) -> str:
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
+_TEXT: t.MemoKey[str] = t.MemoKey("text")
+
+
 def format_type(typ: t.Type) -> str:
     """A type on one line, complete by itself."""
-    text: str | None = typ.memo.get("text")
+    text = typ.memo.get(_TEXT)
     if text is None:
-        text = typ.memo["text"] = _type_text(typ, {})
+        text = typ.memo[_TEXT] = _type_text(typ, {})
     return text
 
 
@@ -102,11 +105,14 @@ def _type_text(typ: t.Type, defs: dict[str, t.Named]) -> str:
 _IMPLIED = frozenset((t.INT64, t.FLOAT64, t.DURATION, t.TIME, t.BOOL, t.BYTES, t.STRING, t.IP, t.NET, t.TYPE, t.NULL))
 
 
+_IS_IMPLIED: t.MemoKey[bool] = t.MemoKey("is implied")
+
+
 def is_implied(typ: t.Type) -> bool:
     """Whether a value of this type shows its type without any decorator."""
-    answer: bool | None = typ.memo.get("implied")
+    answer = typ.memo.get(_IS_IMPLIED)
     if answer is None:
-        answer = typ.memo["implied"] = _is_implied(typ)
+        answer = typ.memo[_IS_IMPLIED] = _is_implied(typ)
     return answer
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from functools import cmp_to_key
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from shoal.errors import InvalidInput
@@ -25,6 +25,38 @@ FIRST_COMPLEX_ID = 30
 """In ZNG, identifiers below this one are primitive types; the others are typedefs of the stream."""
 
 
+_V = TypeVar("_V")
+
+
+class MemoKey(Generic[_V]):
+    """What a module works out about types, such as their decoders: the key of it, and the type of its values.
+
+    Each module has keys of its own. A type refers to what was worked out, and not the other way round, so that both
+    go when nothing uses the type any more.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<memo of {self.name}>"
+
+
+class Memo(Protocol):
+    """What has been worked out about a type: a dictionary in which the key decides the type of the value."""
+
+    def get(self, key: MemoKey[_V], /) -> _V | None:
+        """What was worked out; None if it was not."""
+
+    def setdefault(self, key: MemoKey[_V], default: _V, /) -> _V:
+        """What was worked out, or the default, which is kept."""
+
+    def __setitem__(self, key: MemoKey[_V], value: _V, /) -> None:
+        """Keep what was worked out."""
+
+
 class Type:
     """A Zed type. Never call a constructor: use `record`, `array`, ... so that equal means identical."""
 
@@ -37,8 +69,8 @@ class Type:
     size: int
     has_float: bool
     """Whether a value may hold a float: those need care in equality (NaN, -0.)."""
-    memo: dict[str, Any]
-    """What has been worked out about this type (its decoder, its text, ...), kept as long as the type."""
+    memo: Memo
+    """What has been worked out about this type, kept as long as the type."""
 
     def children(self) -> tuple[Type, ...]:
         """The types this one is made of."""
@@ -61,7 +93,7 @@ class Primitive(Type):
         self.name = name
         self.id = ident
         self.under = self
-        self.memo = {}
+        self.memo = cast("Memo", {})
         self.depth = 1
         self.size = 1
         self.has_float = name.startswith("float")
@@ -252,7 +284,7 @@ _T = TypeVar("_T", bound=Type)
 def _intern(key: object, typ: _T) -> _T:
     """Keep `typ` under `key`, or return what another thread kept there first."""
     children = typ.children()
-    typ.memo = {}
+    typ.memo = cast("Memo", {})
     typ.depth = 1 + max((c.depth for c in children), default=0)
     typ.size = 1 + sum(c.size for c in children)
     if typ.depth > MAX_DEPTH:
@@ -287,6 +319,8 @@ def record(fields: Iterable[tuple[str, Type]]) -> Record:
 
 _recent_records: dict[tuple[Any, ...], Record] = {}
 _MAX_RECENT = 10_000
+CACHED_SIZE = 1000
+"""Types with more parts are not kept alive by caches: a few of them would take all memory."""
 
 
 def record_of(names: tuple[str, ...], types: tuple[Type, ...]) -> Record:
@@ -294,9 +328,11 @@ def record_of(names: tuple[str, ...], types: tuple[Type, ...]) -> Record:
     key = (*names, *types)
     typ = _recent_records.get(key)
     if typ is None:
+        typ = record(zip(names, types, strict=True))
         if len(_recent_records) >= _MAX_RECENT:
             _recent_records.clear()
-        typ = _recent_records[key] = record(zip(names, types, strict=True))
+        if typ.size <= CACHED_SIZE:
+            _recent_records[key] = typ
     return typ
 
 

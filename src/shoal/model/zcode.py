@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import cycle
 from typing import Any
 
 from shoal.errors import InvalidInput
@@ -102,13 +103,16 @@ def decode_int(body: bytes) -> int:
 # ---- encoding
 
 
+_ENCODER: t.MemoKey[Callable[[Data], bytes]] = t.MemoKey("encoder")
+
+
 def encode(typ: t.Type, data: Data) -> bytes | None:
     """The body of `data` as a value of `typ`; None for null."""
     if data is None:
         return None
-    encoder: Callable[[Data], bytes] | None = typ.memo.get("encode")
+    encoder = typ.memo.get(_ENCODER)
     if encoder is None:
-        encoder = typ.memo["encode"] = _encoder(typ)
+        encoder = typ.memo[_ENCODER] = _encoder(typ)
     return encoder(data)
 
 
@@ -167,14 +171,46 @@ Decoder = Callable[[bytes, int, int], Data]
 _recently_compiled: deque[t.Type] = deque(maxlen=1024)
 """Keeps types alive for a while that nobody holds on to, as between two small files of the same kind: compiling a
 decoder takes fifty times as long as using it once."""
+_WALKED = 32
+"""Values of a type that are decoded part by part before its decoder is compiled: few more than pay for that."""
+
+
+_DECODER: t.MemoKey[Decoder] = t.MemoKey("decoder")
+_COMPILED: t.MemoKey[Decoder] = t.MemoKey("compiled decoder")
 
 
 def decoder(typ: t.Type) -> Decoder:
-    """The compiled decoder of a type's bodies."""
-    decode: Decoder | None = typ.memo.get("decode")
+    """The decoder of a type's bodies. It is compiled once it has been used a few times."""
+    decode = typ.memo.get(_DECODER)
     if decode is None:
-        decode = typ.memo["decode"] = _compile(typ.under)
-        _recently_compiled.append(typ)
+        if isinstance(typ.under, (t.Primitive, t.Enum)):
+            return _compiled(typ)
+        decode = typ.memo[_DECODER] = _patient(typ)
+    return decode
+
+
+def _compiled(typ: t.Type) -> Decoder:
+    decode = typ.memo.get(_COMPILED)
+    if decode is None:
+        decode = typ.memo[_COMPILED] = typ.memo[_DECODER] = _compile(typ.under)
+        if typ.size <= t.CACHED_SIZE:
+            _recently_compiled.append(typ)
+    return decode
+
+
+def _patient(typ: t.Type) -> Decoder:
+    """A decoder that is compiled after some uses."""
+    parts = typ.under.children()
+    walk = walking_decoder(typ.under, parts, [decoder(part) for part in parts])
+    uses = 0
+
+    def decode(buf: bytes, pos: int, end: int) -> Data:
+        nonlocal uses, walk
+        uses += 1
+        if uses == _WALKED:
+            walk = _compiled(typ)
+        return walk(buf, pos, end)
+
     return decode
 
 
@@ -229,27 +265,13 @@ _MAX_UNROLLED = 256
 
 def _record_source(typ: t.Record, env: dict[str, Any]) -> list[str]:
     if len(typ.fields) > _MAX_UNROLLED:
-        env["fields"] = [decoder(f.type) for f in typ.fields]
-        env["walk"] = _walk_fields
-        return ["return walk(fields, buf, pos, end)"]
+        env["walk"] = walking_decoder(typ, typ.children(), [decoder(f.type) for f in typ.fields])
+        return ["return walk(buf, pos, end)"]
     lines = []
     for i, field in enumerate(typ.fields):
         lines += _item_source(field.type, f"v{i}", env)
     names = "".join(f"v{i}, " for i in range(len(typ.fields)))
     return [*lines, "if pos != end: bad('record does not fit its type')", f"return ({names})"]
-
-
-def _walk_fields(fields: list[Decoder], buf: bytes, pos: int, end: int) -> Data:
-    """A record too wide to be worth compiling."""
-    out = []
-    for field in fields:
-        n, pos = read_uvarint(buf, pos)
-        stop = pos + n - 1 if n else pos
-        out.append(field(buf, pos, stop) if n else None)
-        pos = stop
-    if pos != end:
-        raise InvalidInput("record does not fit its type")
-    return tuple(out)
 
 
 def _sequence_source(typ: t.Array | t.Set, env: dict[str, Any]) -> list[str]:
@@ -272,7 +294,7 @@ def _map_source(typ: t.Map, env: dict[str, Any]) -> list[str]:
 
 
 def _union_source(typ: t.Union, env: dict[str, Any]) -> list[str]:
-    env["members"] = [decoder(m) for m in typ.types]
+    env["members"] = [_compiled(m) for m in typ.types]
     return [
         "n = buf[pos]; pos += 1",
         "if not 0 < n < 10: bad('bad union tag')",
@@ -323,7 +345,7 @@ def _body_source(typ: t.Type, var: str, pos: str, end: str, env: dict[str, Any])
     if typ is t.NULL:
         return [f"if {size}: bad('null with a body')", f"{var} = None"]
     name = f"d{len(env)}"
-    env[name] = decoder(typ.inner if isinstance(typ, t.Error) else typ)
+    env[name] = _compiled(typ.inner if isinstance(typ, t.Error) else typ)
     return [f"{var} = {name}(buf, {pos}, {end})"]
 
 
@@ -334,6 +356,70 @@ def _checked_net(body: bytes) -> bytes:
     if len(body) not in (8, 32) or low & (low + 1):
         raise InvalidInput("bad net: not an address and a mask of leading ones")
     return body
+
+
+def walking_decoder(typ: t.Type, kinds: Sequence[t.Type], parts: Sequence[Decoder]) -> Decoder:
+    """Decodes bodies of a type part by part, given its parts and their decoders; a union may list them in any order."""
+    match typ:
+        case t.Union():
+            return _walk_union([typ.tags[kind] for kind in kinds], typ.tags.get(t.NULL), parts)
+        case t.Record():
+            return _walk_record(parts)
+        case t.Array():
+            return lambda buf, pos, end: tuple(_walk_items(buf, pos, end, parts))
+        case t.Set():
+            elem = typ.elem
+            return lambda buf, pos, end: normal_set(elem, _walk_items(buf, pos, end, parts))
+        case t.Map():
+            return _walk_map(typ.key, parts)
+        case _:
+            return parts[0]
+
+
+def _walk_items(buf: bytes, pos: int, end: int, decoders: Sequence[Decoder]) -> list[Data]:
+    """The items of a container, decoded by each decoder in turn."""
+    items = zip(split(buf, pos, end), cycle(decoders), strict=False)
+    return [None if bounds is None else decode(buf, *bounds) for bounds, decode in items]
+
+
+def _walk_record(fields: Sequence[Decoder]) -> Decoder:
+    def record(buf: bytes, pos: int, end: int) -> Data:
+        out = []
+        for field in fields:
+            n, pos = read_uvarint(buf, pos)
+            stop = pos + n - 1 if n else pos
+            out.append(field(buf, pos, stop) if n else None)
+            pos = stop
+        if pos != end:
+            raise InvalidInput("record does not fit its type")
+        return tuple(out)
+
+    return record
+
+
+def _walk_map(key: t.Type, parts: Sequence[Decoder]) -> Decoder:
+    def entries(buf: bytes, pos: int, end: int) -> Data:
+        flat = _walk_items(buf, pos, end, parts)
+        if len(flat) % 2:
+            raise InvalidInput("entries run past their map")
+        return normal_map(key, zip(flat[::2], flat[1::2], strict=True))
+
+    return entries
+
+
+def _walk_union(tags: list[int], null: int | None, members: Sequence[Decoder]) -> Decoder:
+    """`tags` has the canonical tag of each member."""
+
+    def union(buf: bytes, pos: int, end: int) -> Data:
+        tag_at, body = split(buf, pos, end, 2)
+        tag = decode_int(buf[slice(*tag_at)]) if tag_at is not None else 0
+        if not 0 <= tag < len(tags):
+            raise InvalidInput("union tag out of range")
+        data = None if body is None else members[tag](buf, *body)
+        # A null of no type is the null of the union itself, so that there is one such value.
+        return None if tags[tag] == null else (tags[tag], data)
+
+    return union
 
 
 # ---- canonical order of sets and maps
@@ -354,13 +440,16 @@ def normal_map(key: t.Type, entries: Iterable[tuple[Data, Data]]) -> tuple[tuple
 # ---- type values
 
 
+_TYPE_VALUE: t.MemoKey[bytes] = t.MemoKey("type value")
+
+
 def encode_type(typ: t.Type) -> bytes:
     """A type as the body of a type value: complete, independent of any stream."""
-    code: bytes | None = typ.memo.get("typeval")
+    code = typ.memo.get(_TYPE_VALUE)
     if code is None:
         out = bytearray()
         _append_type(out, typ, {})
-        code = typ.memo["typeval"] = bytes(out)
+        code = typ.memo[_TYPE_VALUE] = bytes(out)
     return code
 
 
@@ -403,9 +492,20 @@ def _append_type(out: bytearray, typ: t.Type, defs: dict[str, t.Type]) -> None:
                 _append_type(out, child, defs)
 
 
-@lru_cache(maxsize=2048)
 def decode_type(body: bytes) -> t.Type:
     """The inverse of `encode_type`. The shapes of data objects are the same ones over and over."""
+    return _decode_small_type(body) if len(body) <= _SMALL_TYPE else _decode_type(body)
+
+
+_SMALL_TYPE = 8192
+
+
+@lru_cache(maxsize=2048)
+def _decode_small_type(body: bytes) -> t.Type:
+    return _decode_type(body)
+
+
+def _decode_type(body: bytes) -> t.Type:
     try:
         typ, pos = _read_type(body, 0, {}, 0)
     except (IndexError, ValueError) as e:
