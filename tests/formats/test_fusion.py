@@ -20,6 +20,8 @@ from shoal.model.parse import parse_type, parse_value
 from shoal.model.values import Value
 from shoal.testing import strategies
 
+CONNECTION = duckdb.connect()
+
 
 def fuse(values: list[Value]) -> tuple[Layout, pa.Table]:
     """Values as a table, in their order."""
@@ -46,7 +48,7 @@ def test_values_come_back(values: list[Value]) -> None:
 @given(st.lists(strategies.records(), min_size=1, max_size=8))
 def test_duckdb_reads_every_column(values: list[Value]) -> None:
     layout, table = fuse(values)
-    read = duckdb.connect().from_arrow(table).to_arrow_table()
+    read = CONNECTION.from_arrow(table).to_arrow_table()
     assert read.num_rows == len(values)
     assert list(to_batch(layout, TableColumns(read)).values()) == values
 

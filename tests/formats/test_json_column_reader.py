@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.columns.batches import Batch, batches
+from shoal.formats.columns.batches import Batch, Piece, batches, values_of
 from shoal.formats.detect import open_source, read_source
 from shoal.formats.json import column_reader as json_column_reader
 from shoal.formats.json import reader as json_reader
-from shoal.formats.json import shapes, text_columns
+from shoal.formats.json import text_columns
 from shoal.formats.json.writer import to_json
 from shoal.model.text import format_type
 from shoal.model.values import Value
@@ -37,7 +37,6 @@ def _small_input_in_columns() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def columnar_from_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shapes, "FEW", 1)
     monkeypatch.setattr(text_columns, "FEW", 1)
 
 
@@ -103,6 +102,7 @@ def test_columns_and_rows_agree_on_what_is_easily_lost(text: bytes) -> None:
 def test_field_order_int_and_float_null_and_missing_make_different_shapes() -> None:
     text = b'{"a":1,"b":2}\n{"b":2,"a":1}\n{"a":1,"b":2.0}\n{"a":1,"b":null}\n{"a":1}\n' * 3
     (batch,) = json_column_reader.read(io.BytesIO(text))
+    assert isinstance(batch, Batch)
     assert {format_type(p.shape): p.rows.tolist() for p in batch.parts} == {
         "{a:int64,b:int64}": [0, 5, 10],
         "{b:int64,a:int64}": [1, 6, 11],
@@ -155,7 +155,7 @@ def test_what_is_before_a_line_that_is_too_long_is_read(threads: int, monkeypatc
     text = b'{"a":1}\n' * 30 + b'{"a":"' + b"x" * 500
     options = ReadOptions(max_value_size=200, threads=threads)
     read, error = outcome(json_column_reader.values(io.BytesIO(text), options))
-    assert (len(read), error) == (30, "line 31: longer than 200 bytes")
+    assert (len(read), error) == (30, "line 31: longer than 200 bytes (raise -zng.readmax)")
 
 
 def test_arrays_with_more_shapes_than_bits_are_read_row_by_row() -> None:
@@ -163,7 +163,7 @@ def test_arrays_with_more_shapes_than_bits_are_read_row_by_row() -> None:
     assert by_columns(text) == by_rows(text)
 
 
-def read_columns(text: bytes) -> Iterator[Batch]:
+def read_columns(text: bytes) -> Iterator[Piece]:
     entry, source = open_source(io.BytesIO(text))
     reader = entry.load_columns()
     return batches(entry.load_reader()(source, ReadOptions())) if reader is None else reader(source, ReadOptions())
@@ -173,7 +173,7 @@ def read_columns(text: bytes) -> Iterator[Batch]:
     "text", [b'{a:1}\n{a:"x"}\n1.2.3.4\n', b'{"a":1}\n{"a":"x"}\n', b"a,b\n1,\n2,x\n", b"#fields a\n#types int\n1\n"]
 )
 def test_any_format_gives_the_same_values_by_columns_and_by_rows(text: bytes) -> None:
-    by_batch = [v for batch in read_columns(text) for v in batch.values()]
+    by_batch = list(values_of(read_columns(text)))
     assert by_batch == list(read_source(io.BytesIO(text)))
     assert by_batch
 
@@ -198,3 +198,66 @@ def test_columns_and_rows_agree_on_damaged_input_too(seed: int) -> None:
             assert columns[1]
         else:
             assert columns == rows
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"k":%d,"f%d":1}\n',  # another field in each
+        b'{"k":%d,"o":{"f%d":1}}\n',  # further inside
+        b'{"k":%d,"a":[{"f%d":1}]}\n',
+        b'{"k":%d,"a":["%d",{"x":1}]}\n{"k":2,"a":[null,{"y":2}]}\n',
+    ],
+)
+def test_input_of_very_many_shapes_means_the_same_as_in_rows(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_columns, "FEW", 48)
+    text = b"".join(line % (i, i) for i in range(1200)) + b'{"k":1}\n' * 200
+    assert by_columns(text) == by_rows(text)
+
+
+def test_input_of_very_many_combinations_of_types_means_the_same_as_in_rows() -> None:
+    cells = ("1", "null", '"x"')
+    lines = (",".join(f'"f{j}":{cells[i // 3**j % 3]}' for j in range(7)) for i in range(3**7))
+    text = "".join(f"{{{line}}}\n" for line in lines).encode()
+    assert by_columns(text) == by_rows(text)
+
+
+def test_a_malformed_line_after_very_many_shapes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_columns, "FEW", 48)
+    text = b"".join(b'{"f%d":1}\n' % i for i in range(1200)) + b'{"a":1}\n{"a":\n2}\n{"a":oops}\n'
+    with pytest.raises(InvalidInput, match="line 1204, column 6"):
+        by_columns(text)
+    kept = []
+    with pytest.raises(InvalidInput):
+        for value in json_column_reader.values(io.BytesIO(text)):
+            kept.append(value)
+    assert len(kept) == 1202
+
+
+DEEP = [
+    b'{"a":' + b"[" * 50_000 + b"]" * 50_000 + b"}\n",
+    b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"\n",
+    b'{"a":' * 1000 + b"1" + b"}" * 1000 + b"\n",
+    b"[" * 1000 + b"]" * 1000 + b"\n",
+    b'{"a":' + b"[" * 200 + b"]" * 200 + b"}\n",
+]
+
+
+@pytest.mark.parametrize("line", DEEP)
+@pytest.mark.parametrize("before", [0, 100])
+def test_lines_that_nest_very_deeply_are_refused_and_do_not_end_the_process(
+    line: bytes, before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_columns, "FEW", 48)
+    text = b'{"a":1}\n' * before + line * 60
+    read, error = outcome(json_column_reader.values(io.BytesIO(text)))
+    assert error is not None
+    assert error.startswith(f"line {before + 1}")
+    assert error.endswith("value nests deeper than 128 levels")
+    assert len(read) in (0, before)
+
+
+def test_long_lines_with_many_brackets_that_do_not_nest_are_read() -> None:
+    line = b'{"a":[' + b"[1]," * 1500 + b'[2]],"s":"' + b"[" * 2000 + b'"}\n'
+    text = line * 60
+    assert by_columns(text) == by_rows(text)

@@ -24,12 +24,12 @@ def peak(name: str, gigabytes: float) -> int:
 @pytest.mark.parametrize(
     "name, short, long",
     [
-        ("ndjson-columns", 0.1, 0.3),
+        ("ndjson-columns", 0.05, 0.15),
         pytest.param("ndjson", 0.03, 0.12, marks=pytest.mark.long),
         pytest.param("zson", 0.015, 0.045, marks=pytest.mark.long),
         ("zng", 0.03, 0.12),
         pytest.param("csv", 0.02, 0.06, marks=pytest.mark.long),
-        ("csv-columns", 0.1, 0.3),
+        ("csv-columns", 0.05, 0.15),
     ],
 )
 def test_memory_does_not_grow_with_the_input(name: str, short: float, long: float) -> None:

@@ -97,10 +97,10 @@ def test_a_new_entry_that_needs_a_file_is_put_on_disk_by_the_service(entries: di
     with pytest.raises(InvalidInput, match="sealed: requires seekable input"):
         detect(Pipe(data))
     body: Any = Pipe(data)
-    file: Any = plain(body, "", 1000)
+    file: Any = plain(body, "", 1000, 500)
     assert file.seekable()
     file.close()
-    assert not plain(Pipe(b"{a:1}\n"), "", 1000).seekable()  # type: ignore[arg-type]
+    assert not plain(Pipe(b"{a:1}\n"), "", 1000, 500).seekable()  # type: ignore[arg-type]
 
 
 def test_a_new_binary_entry_is_not_written_to_a_terminal(

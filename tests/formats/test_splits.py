@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.detect import Piece, read_pieces
+from shoal.formats.columns.batches import Piece
+from shoal.formats.detect import read_pieces
 from shoal.formats.splits import Split, read_split, split
 from shoal.model.text import format_value
 from shoal.model.values import Value

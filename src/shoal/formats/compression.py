@@ -1,23 +1,23 @@
-"""Gzip and zstd input, unwrapped as it streams. Output that grows beyond a sane ratio is refused."""
+"""Gzip, zstd and LZ4 input. Streams are unwrapped as they are read; data that grows beyond a sane ratio is refused."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
 
+import lz4.block
 import zstandard
 
+from shoal.api.options import MAX_RATIO
 from shoal.errors import InvalidInput
 from shoal.formats.streams import CHUNK, Source
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_MAX_RATIO = 1200
-"""Above what deflate can reach, so that only zstd is ever refused for what it holds."""
-_FREE = 64 * 1024 * 1024
+FREE = 64 * 1024 * 1024
 """Output up to this size is never a bomb."""
 
 
-def unwrap(source: Source) -> Source:
+def unwrap(source: Source, ratio: int = MAX_RATIO) -> Source:
     """`source` itself, or the plain bytes inside it. A source that cannot seek is peeked, not consumed."""
     if source.seekable():
         start = source.tell()
@@ -27,9 +27,9 @@ def unwrap(source: Source) -> Source:
         source = Peekable(source)
         head = source.peek(4)
     if head.startswith(_GZIP):
-        return _Stream(source, _gunzip(source))
+        return _Stream(source, _gunzip(source, ratio))
     if head == _ZSTD:
-        return _Stream(source, _unzstd(source))
+        return _Stream(source, _unzstd(source, ratio))
     return source
 
 
@@ -83,25 +83,24 @@ class _Stream(Peekable):
     def __init__(self, source: Source, pieces: Iterator[bytes]) -> None:
         super().__init__(source)
         self._pieces = pieces
-        self._ready = b""
+        self._ready, self._at = b"", 0
 
     def peek(self, size: int) -> bytes:
-        while len(self._ready) < size and (piece := next(self._pieces, b"")):
-            self._ready += piece
-        return self._ready[:size]
+        while len(self._ready) - self._at < size and (piece := next(self._pieces, b"")):
+            self._ready, self._at = self._ready[self._at :] + piece, 0
+        return self._ready[self._at : self._at + size]
 
     def read(self, size: int = -1, /) -> bytes:
         if size < 0:
-            out = self._ready + b"".join(self._pieces)
-            self._ready = b""
-            return out
-        if not self._ready:
-            self._ready = next(self._pieces, b"")
-        out, self._ready = self._ready[:size], self._ready[size:]
+            return b"".join(iter(lambda: self.read(CHUNK), b""))
+        if self._at == len(self._ready):
+            self._ready, self._at = next(self._pieces, b""), 0
+        out = self._ready[self._at : self._at + size]
+        self._at += len(out)
         return out
 
 
-def _gunzip(source: Source) -> Iterator[bytes]:
+def _gunzip(source: Source, ratio: int) -> Iterator[bytes]:
     input_size = output_size = 0
     engine = zlib.decompressobj(wbits=31)
     while data := source.read(CHUNK):
@@ -116,7 +115,7 @@ def _gunzip(source: Source) -> Iterator[bytes]:
             except zlib.error as e:
                 raise InvalidInput(f"gzip: {e}") from None
             output_size += len(piece)
-            _check_ratio("gzip", input_size, output_size)
+            check_ratio("gzip", input_size, output_size, ratio)
             if piece:
                 yield piece
             data = engine.unused_data if engine.eof else engine.unconsumed_tail
@@ -128,7 +127,7 @@ _ZSTD_STEP = 2048
 """Input given to zstd at once: small, since the output of one step is not limited."""
 
 
-def _unzstd(source: Source) -> Iterator[bytes]:
+def _unzstd(source: Source, ratio: int) -> Iterator[bytes]:
     input_size = output_size = 0
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
     engine = decompressor.decompressobj()
@@ -145,13 +144,34 @@ def _unzstd(source: Source) -> Iterator[bytes]:
             fresh = False
             chunk = engine.unused_data + chunk if engine.eof else chunk
             input_size, output_size = input_size + len(step), output_size + len(piece)
-            _check_ratio("zstd", input_size, output_size)
+            check_ratio("zstd", input_size, output_size, ratio)
             if piece:
                 yield piece
     if not engine.eof and not fresh:
         raise InvalidInput("zstd: expected more data, found the end of the input")
 
 
-def _check_ratio(name: str, input_size: int, output_size: int) -> None:
-    if output_size > _FREE and output_size > input_size * _MAX_RATIO:
-        raise InvalidInput(f"{name}: data expands more than {_MAX_RATIO} times (a decompression bomb?)")
+def check_ratio(name: str, input_size: int, output_size: int, ratio: int) -> None:
+    """Refuse data that has become too much more than it was."""
+    if output_size > FREE and output_size > input_size * ratio:
+        raise InvalidInput(
+            f"{name}: expands more than {ratio} times, like a decompression bomb "
+            f"(raise -read.ratio, or -limit.ratio of a service)"
+        )
+
+
+_LZ4_RATIO = 255
+"""LZ4 cannot do better than this, so a block that claims more is lying."""
+
+
+def unpack_lz4(block: bytes, size: int, what: str) -> bytes:
+    """The bytes in an LZ4 block, which claims to hold this many; `what` it is goes into the error."""
+    if size > _LZ4_RATIO * len(block) + 64:
+        raise InvalidInput(f"{what} claims {size} bytes, more than its {len(block)} can hold")
+    try:
+        out: bytes = lz4.block.decompress(block, uncompressed_size=size)
+    except lz4.block.LZ4BlockError as e:
+        raise InvalidInput(f"bad LZ4 data ({e})") from None
+    if len(out) != size:
+        raise InvalidInput(f"{what} holds {len(out)} bytes, not the declared {size}")
+    return out

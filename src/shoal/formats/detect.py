@@ -9,21 +9,21 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import registry
 from shoal.formats.compression import Peekable, unwrap
+from shoal.formats.limits import LimitExceeded
+from shoal.formats.metering import Meter
 from shoal.formats.registry import Format, Trial
 from shoal.formats.streams import Source
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
-    from shoal.formats.columns.batches import Batch
+    from shoal.formats.columns.batches import Piece
 
-Piece: TypeAlias = "Value | Batch"
-"""A value, or a run of values as columns."""
 _FIRST_LOOK = 1 << 16
 _LONGEST_LOOK = 10 << 20
 
@@ -31,21 +31,30 @@ _LONGEST_LOOK = 10 << 20
 def read_source(source: Source, format_name: str = "auto", options: ReadOptions = ReadOptions()) -> Iterator[Value]:
     """The values in a source, compressed or not."""
     entry, plain = open_source(source, format_name, options)
-    return entry.load_reader()(plain, options)
+    return read_values(entry, plain, options)
 
 
 def read_pieces(source: Source, format_name: str = "auto", options: ReadOptions = ReadOptions()) -> Iterator[Piece]:
     """The values in a source, in columns where the format has a reader for them."""
     entry, plain = open_source(source, format_name, options)
-    reader = entry.load_columns() or entry.load_reader()
-    return reader(plain, options)
+    read_columns = entry.load_columns()
+    meter = Meter(plain, options, entry.growth)
+    if read_columns is None:
+        return meter.single_pieces(entry.load_reader()(meter, options))
+    return meter.pieces(read_columns(meter, options))
+
+
+def read_values(entry: Format, plain: Source, options: ReadOptions) -> Iterator[Value]:
+    """The values of a source of this format, without compression."""
+    meter = Meter(plain, options, entry.growth)
+    return meter.values(entry.load_reader()(meter, options))
 
 
 def open_source(
     source: Source, format_name: str = "auto", options: ReadOptions = ReadOptions()
 ) -> tuple[Format, Source]:
     """The format of a source, named or detected, and its bytes without compression."""
-    plain = unwrap(source)
+    plain = unwrap(source, options.max_ratio)
     return detect(plain, options) if format_name == "auto" else (registry.by_name(format_name), plain)
 
 
@@ -127,6 +136,8 @@ def _by_trial(head: bytes, is_complete: bool, is_longest: bool, options: ReadOpt
             return entry
         except _CutOff:
             return entry if is_longest else None
+        except LimitExceeded:
+            return entry  # it would be read if it were smaller; reading it says so
         except InvalidInput as e:
             refusals[entry.name] = str(e).removeprefix(f"{entry.name}: ")
     raise _undetected(head, refusals)
@@ -137,7 +148,7 @@ def _try_reader(entry: Format, trial: Trial, head: bytes, is_complete: bool, opt
     source = io.BytesIO(head) if is_complete else _Head(head)
     if trial.check is not None:
         trial.check(head, options)
-    for _ in islice(entry.load_reader()(source, options), trial.values):
+    for _ in islice(read_values(entry, source, options), trial.values):
         pass
 
 

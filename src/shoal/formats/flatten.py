@@ -23,11 +23,14 @@ class Columns(NamedTuple):
     """Whether no field is a record, so that a row is the record's data as it is."""
 
 
+_COLUMNS: t.MemoKey[Columns] = t.MemoKey("columns")
+
+
 def columns(typ: t.Record) -> Columns:
     """The columns of a record type, worked out once a type."""
-    cached: Columns | None = typ.memo.get("columns")
+    cached = typ.memo.get(_COLUMNS)
     if cached is None:
-        cached = typ.memo["columns"] = _columns(typ)
+        cached = typ.memo[_COLUMNS] = _columns(typ)
     return cached
 
 

@@ -13,7 +13,7 @@ from shoal.model.values import Value
 
 def read(source: Source, options: ReadOptions) -> Iterator[Value]:
     """Each line as a string, without its end."""
-    for number, line in enumerate(read_lines(source, options.max_value_size), 1):
+    for number, line in enumerate(read_lines(source, options), 1):
         yield Value(t.STRING, decode_utf8(line, f"line {number}"))
 
 

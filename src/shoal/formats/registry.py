@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shoal.formats import line, table, text, zson
     from shoal.formats.arrow import parquet
     from shoal.formats.arrow import stream as arrow_stream
-    from shoal.formats.columns.batches import Batch
+    from shoal.formats.columns.batches import Batch, Piece
     from shoal.formats.csv import column_reader as csv_column_reader
     from shoal.formats.csv import reader as csv_reader
     from shoal.formats.csv import writer as csv_writer
@@ -54,6 +54,7 @@ else:
     zson = lazy("shoal.formats.zson")
 
 Read = Callable[[Source, ReadOptions], Iterator[Value]]
+ReadPieces = Callable[[Source, ReadOptions], Iterator["Piece"]]
 Write = Callable[[Sink, WriteOptions], Writer]
 
 
@@ -94,7 +95,7 @@ class Format:
     reader: Callable[[], Read] | None = None
     writer: Callable[[], Write] | None = None
     media_types: tuple[str, ...] = ()
-    column_reader: Callable[[], Callable[[Source, ReadOptions], Iterator[Batch]]] | None = None
+    column_reader: Callable[[], ReadPieces] | None = None
     """Reads into typed columns; formats without it are read value by value."""
     is_binary: bool = False
     """Whether a terminal cannot show it."""
@@ -110,6 +111,9 @@ class Format:
     """Why detection leaves the format out, for the message that lists what was tried."""
     splits: Lines | Groups | None = None
     """How a large file is read in parts; None if it cannot be."""
+    growth: int = 64
+    """How many bytes of memory a byte of input may become before it is a value. Readers that weigh values before they
+    decode them, as `limits` does, may take more at once: 1 is as much as a value may take."""
 
     def load_reader(self) -> Read:
         """The generator function that reads this format."""
@@ -123,7 +127,7 @@ class Format:
             raise InvalidInput(f"cannot write format {self.name!r} (one of: {', '.join(writable())})")
         return self.writer()
 
-    def load_columns(self) -> Callable[[Source, ReadOptions], Iterator[Batch]] | None:
+    def load_columns(self) -> ReadPieces | None:
         """The function that reads this format into columns, if it has one."""
         return None if self.column_reader is None else self.column_reader()
 
@@ -188,6 +192,7 @@ for _entry in (
         writer=lambda: zeek_writer.Writer,
         media_types=("application/x-zeek",),
         trial=Trial(check=lambda head, _: zeek_reader.check_beginning(head)),
+        growth=1,
     ),
     Format(
         "zjson",
@@ -195,6 +200,7 @@ for _entry in (
         writer=lambda: zjson_writer.Writer,
         media_types=("application/x-zjson",),
         trial=Trial(check=lambda head, _: zjson_reader.check_beginning(head)),
+        growth=1,
     ),
     Format(
         "json",
@@ -204,6 +210,7 @@ for _entry in (
         column_reader=lambda: json_column_reader.read,
         trial=Trial(values=10, resembles=lambda head: head.lstrip()[:1] in (b"{", b"[")),
         splits=Lines(),
+        growth=1,
     ),
     Format(
         "ndjson",
@@ -212,6 +219,7 @@ for _entry in (
         media_types=("application/x-ndjson",),
         column_reader=lambda: json_column_reader.read,
         splits=Lines(),
+        growth=1,
     ),
     Format(
         "zson",
@@ -219,6 +227,7 @@ for _entry in (
         writer=lambda: zson.Writer,
         media_types=("application/x-zson",),
         trial=Trial(),
+        growth=1,
     ),
     Format(
         "zng",
@@ -227,6 +236,7 @@ for _entry in (
         media_types=("application/x-zng",),
         is_binary=True,
         trial=Trial(),
+        growth=1,
     ),
     Format(
         "csv",
@@ -239,6 +249,7 @@ for _entry in (
             resembles=lambda head: b"," in head.partition(b"\n")[0],
         ),
         splits=Lines(has_header=True),
+        growth=1,
     ),
     Format(
         "tsv",
@@ -248,6 +259,7 @@ for _entry in (
         column_reader=lambda: csv_column_reader.read_tsv,
         trial=Trial(check=lambda head, options: csv_reader.check_header(head, options.csv_delimiter or "\t")),
         splits=Lines(has_header=True),
+        growth=1,
     ),
     Format(
         "vng",
@@ -257,6 +269,7 @@ for _entry in (
         is_binary=True,
         magic=b"VNG\0",
         needs_seek=True,
+        growth=1,
     ),
     Format(
         "parquet",
@@ -271,6 +284,7 @@ for _entry in (
             lambda source: parquet.group_sizes(source),
             lambda source, options, groups: parquet.read_columns(source, options, groups),
         ),
+        growth=1,
     ),
     Format(
         "arrows",
@@ -281,6 +295,7 @@ for _entry in (
         is_binary=True,
         magic=b"\xff\xff\xff\xff",
         confirm=lambda head: 0 < int.from_bytes(head[4:8], "little") < _ARROW_METADATA,
+        growth=1,
     ),
     Format(
         "line",
@@ -289,6 +304,7 @@ for _entry in (
         media_types=("application/x-line",),
         undetected="auto-detection not supported",
         splits=Lines(),
+        growth=1,
     ),
     Format("text", writer=lambda: text.Writer),
     Format("table", writer=lambda: table.Writer),

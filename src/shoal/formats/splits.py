@@ -9,14 +9,19 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from shoal.api.options import ReadOptions
 from shoal.formats import registry
 from shoal.formats.compression import unwrap
-from shoal.formats.detect import Piece, detect, read_pieces
+from shoal.formats.detect import detect, read_pieces
+from shoal.formats.metering import Meter
 from shoal.formats.registry import Groups
 from shoal.formats.streams import Source
 from shoal.model.node import frozen
+
+if TYPE_CHECKING:
+    from shoal.formats.columns.batches import Piece
 
 _LONGEST_HEADER = 1 << 20
 _BLOCK = 1 << 16
@@ -47,7 +52,7 @@ def split(source: Source, format_name: str, options: ReadOptions, size: int) -> 
     source.seek(0)
     if length <= size:
         return [Split(format_name)]
-    plain = unwrap(source)
+    plain = unwrap(source, options.max_ratio)
     if not plain.seekable():
         return [Split(format_name)]  # compressed
     entry = registry.by_name(format_name) if format_name != "auto" else detect(plain, options)[0]
@@ -90,7 +95,8 @@ def read_split(source: Source, part: Split, options: ReadOptions) -> Iterator[Pi
         return read_pieces(source, part.format_name, options)
     splits = registry.by_name(part.format_name).splits
     if isinstance(splits, Groups):
-        return splits.read(source, options, range(part.start, part.end))
+        meter = Meter(source, options)
+        return meter.pieces(splits.read(meter, options, range(part.start, part.end)))
     start, end = _line_start(source, part.start), _line_start(source, part.end)
     if start >= end:
         return iter(())  # a line that is longer than the part, and belongs to the one before

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
-from shoal.api.options import MAX_VALUE_SIZE
+from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.errors import InvalidInput
+from shoal.formats.limits import LIGHT, NO_PARTS, Costs, check_text
 from shoal.model.node import frozen
 from shoal.model.values import Value
 
@@ -101,21 +102,49 @@ def read_at_least(source: Source, size: int) -> bytes:
     return b"".join(parts)
 
 
-def read_lines(source: Source, limit: int = MAX_VALUE_SIZE) -> Iterator[bytes]:
-    """Lines without their ends; the last one may lack an end. `\\r\\n` counts as an end."""
+def read_lines(source: Source, options: ReadOptions = DEFAULT_READ, costs: Costs = NO_PARTS) -> Iterator[bytes]:
+    """Lines without their ends; the last one may lack an end. `\\r\\n` counts as an end.
+
+    A line that is too long, or has too many parts for the memory it would take, is refused before it is whole.
+    """
     rest = b""
     number = 0
-    # A long line that is not whole yet is copied with what comes: more of it each time.
-    while chunk := read_at_least(source, len(rest) if len(rest) > CHUNK else 1):
+    least = min(LIGHT, options.max_value_size)
+    # A long line that is not whole yet is copied with what comes: more of it each time, up to the limit.
+    while chunk := read_at_least(
+        source, min(len(rest), options.max_value_size + 1 - len(rest)) if len(rest) > CHUNK else 1
+    ):
         pieces = (rest + chunk).split(b"\n")
+        may_be_long = len(rest) + len(chunk) > least
         rest = pieces.pop()
         for piece in pieces:
             number += 1
+            if may_be_long:
+                check_text(piece, options, f"line {number}", costs)
             yield piece[:-1] if piece.endswith(b"\r") else piece
-        if len(rest) > limit:
-            raise InvalidInput(f"line {number + 1}: longer than {limit} bytes")
+        if may_be_long:
+            check_text(rest, options, f"line {number + 1}", costs)
     if rest:
         yield rest
+
+
+class Joined(io.RawIOBase):
+    """Some bytes, and then a source."""
+
+    def __init__(self, head: bytes, source: Source) -> None:
+        self._head, self._at = head, 0
+        self._source = source
+
+    def read(self, size: int = -1, /) -> bytes:
+        if self._at >= len(self._head):
+            self._head, self._at = b"", 0
+            return self._source.read(size)
+        out = self._head[self._at :] if size < 0 else self._head[self._at : self._at + size]
+        self._at += len(out)
+        return out
+
+    def seekable(self) -> bool:
+        return False
 
 
 def decode_utf8(data: bytes, where: str) -> str:
@@ -124,11 +153,6 @@ def decode_utf8(data: bytes, where: str) -> str:
         return data.decode()
     except UnicodeDecodeError as e:
         raise InvalidInput(f"{where}: invalid UTF-8 at byte {e.start + 1}") from None
-
-
-def whole(source: Source) -> BinaryIO:
-    """A seekable file over `source`: itself, or its bytes in memory."""
-    return source if source.seekable() else io.BytesIO(source.read())  # type: ignore[return-value]
 
 
 class NullWriter:

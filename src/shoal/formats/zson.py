@@ -14,6 +14,7 @@ import re2
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.colors import paint_zson
+from shoal.formats.limits import check_text, check_types
 from shoal.formats.streams import CHUNK, Sink, Source, WriteOptions, read_at_least
 from shoal.model.parse import NeedMore, ParseError, Parser
 from shoal.model.text import Formatter
@@ -23,9 +24,10 @@ from shoal.model.values import Value
 
 def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value]:
     """The values of a ZSON text."""
-    window = _Window(source, options.max_value_size)
+    window = _Window(source, options)
     names: dict[str, Type] = {}
     while True:
+        check_types(len(names), options)
         parser = Parser(window.text, window.final, names)
         start = 0
         try:
@@ -44,9 +46,9 @@ def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value
 class _Window:
     """The part of a text that is in memory."""
 
-    def __init__(self, source: Source, limit: int) -> None:
+    def __init__(self, source: Source, options: ReadOptions) -> None:
         self._source = source
-        self._limit = limit
+        self._options = options
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._line = 1
         self._column = 1
@@ -64,9 +66,8 @@ class _Window:
         else:
             self._column += len(passed)
         self.text = self.text[done:]
-        if len(self.text) > self._limit:
-            raise InvalidInput(f"{self.position_text(0)}: value longer than {self._limit} characters")
         self._read(len(self.text) if len(self.text) > CHUNK and not done else 1)
+        check_text(self.text, self._options, self.position_text(0))
 
     def position_text(self, position: int) -> str:
         """Line and column of a position in the window."""

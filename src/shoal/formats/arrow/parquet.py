@@ -6,18 +6,22 @@ are read and written a row group at a time.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.api.options import ReadOptions
+from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.arrow.intervals import DAY_TIME, MONTHS
+from shoal.formats.arrow.pages import PageWatch, SmallerBatches
 from shoal.formats.arrow.reader import batches, refusing
 from shoal.formats.arrow.writer import RecordWriter, exchange_type
 from shoal.formats.columns.batches import Batch
+from shoal.formats.limits import too_much, value_memory
+from shoal.formats.metering import give
 from shoal.formats.streams import Source, read_exactly
 from shoal.model import types as t
 from shoal.model.text import format_type
@@ -28,6 +32,10 @@ _BATCH_ROWS = 16_384
 _BATCH_BYTES = 64 * 1024 * 1024
 _BARE_ROWS = 1 << 22
 """How many records without any field a file may hold."""
+_TAIL = 8
+"""Bytes at the end of a file: the size of the metadata, and the magic bytes."""
+_METADATA_GROWTH = 16
+"""How much larger metadata may be in memory."""
 _GROUP_ROWS = 122_880
 _GROUP_BYTES = 64 * 1024 * 1024
 
@@ -38,6 +46,7 @@ _GROUP_BYTES = 64 * 1024 * 1024
 def read(source: Source, options: ReadOptions) -> Iterator[Value]:
     """The records of a file."""
     for batch in read_columns(source, options):
+        give(source, batch.nbytes)
         yield from batch.values()
 
 
@@ -46,27 +55,48 @@ def read_columns(source: Source, options: ReadOptions, selection: range | None =
     if not source.seekable():
         raise InvalidInput("parquet requires a seekable input")
     with refusing(_NAME):
-        handle = _Handle(source)
+        handle = _Handle(source, options)
         file = _open(handle, "ns")
         groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
         _check_rows(file, groups)
         for i, group in enumerate(groups):
             if selection is not None and i not in selection:
                 continue
-            _check_old_times(file, handle, i)
-            size = max(1, min(_BATCH_ROWS, _BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)))
+            _check_old_times(file, handle, i, options)
             rows = 0
-            for batch in file.iter_batches(size, row_groups=[i], use_threads=options.threads > 1):
+            for batch in _group_batches(file, handle, i, options):
                 rows += batch.num_rows
                 yield from batches(batch)
             if rows != group.num_rows:
                 raise pa.ArrowInvalid(f"row group {i} has {rows} rows instead of {group.num_rows}")
 
 
+def _group_batches(
+    file: Any, handle: _Handle, number: int, options: ReadOptions, columns: list[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a row group in batches of a sane size: what the metadata says is corrected by the pages."""
+    group, limit = file.metadata.row_group(number), value_memory(options)
+    rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)))
+    use_threads = options.threads > 1
+    while True:
+        handle.pages = PageWatch(limit, group.num_rows, rows, _BATCH_BYTES)
+        try:
+            for batch in file.iter_batches(rows, row_groups=[number], columns=columns, use_threads=use_threads):
+                if (size := batch.get_total_buffer_size()) > limit:
+                    raise too_much(f"{_NAME}: row group {number}: {batch.num_rows} rows of {size} bytes", options)
+                handle.pages.settle()
+                yield batch
+            return
+        except SmallerBatches as e:
+            rows = e.rows
+        finally:
+            handle.pages = None
+
+
 def group_sizes(source: Source) -> list[int]:
     """Bytes of each row group, before compression."""
     with refusing(_NAME):
-        file = _open(_Handle(source), "ns")
+        file = _open(_Handle(source, DEFAULT_READ), "ns")
         groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
         _check_rows(file, groups)
         return [group.total_byte_size for group in groups]
@@ -78,6 +108,7 @@ def _open(handle: _Handle, unit: str) -> Any:
         pa.PythonFile(handle, mode="r"),
         pre_buffer=False,
         coerce_int96_timestamp_unit=unit,
+        thrift_container_size_limit=t.MAX_SIZE,
         arrow_extensions_enabled=False,
     )
 
@@ -95,7 +126,7 @@ def _check_rows(file: Any, groups: list[Any]) -> None:
         raise pa.ArrowInvalid(f"{sum(rows)} rows without a column")
 
 
-def _check_old_times(file: Any, handle: _Handle, group: int) -> None:
+def _check_old_times(file: Any, handle: _Handle, group: int, options: ReadOptions) -> None:
     """Times of the old 96-bit kind reach further than nanoseconds do, where pyarrow would wrap around.
 
     Microseconds reach as far; that they fit is checked as for any column of microseconds.
@@ -103,7 +134,7 @@ def _check_old_times(file: Any, handle: _Handle, group: int) -> None:
     schema = file.schema
     old = [schema.column(i).path for i in range(len(schema)) if schema.column(i).physical_type == "INT96"]
     if old:
-        for batch in _open(handle, "us").iter_batches(_BATCH_ROWS, row_groups=[group], columns=old):
+        for batch in _group_batches(_open(handle, "us"), handle, group, options, old):
             for _ in batches(batch):
                 pass
 
@@ -113,12 +144,26 @@ class _Handle:
 
     closed = False
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, options: ReadOptions) -> None:
         self._source = source
+        self.pages: PageWatch | None = None
+        """Looks at all that is read while a row group is."""
         self.seek, self.tell = source.seek, source.tell
+        self._check_footer(options)
+
+    def _check_footer(self, options: ReadOptions) -> None:
+        """Refuse a file whose metadata would take too much memory."""
+        whole = self.seek(0, io.SEEK_END)
+        self.seek(max(0, whole - _TAIL))
+        size = int.from_bytes(read_exactly(self._source, _TAIL)[:4], "little")
+        if size < whole and size * _METADATA_GROWTH > value_memory(options):
+            raise too_much(f"{_NAME}: metadata of {size} bytes", options)
 
     def read(self, size: int) -> bytes:
-        return read_exactly(self._source, size)
+        data = read_exactly(self._source, size)
+        if self.pages is not None:
+            self.pages.look(data)
+        return data
 
     def close(self) -> None:
         pass

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from shoal.api.options import ReadOptions
+from shoal.formats.arrow.messages import check_message
 from shoal.formats.arrow.reader import batches, refusing
 from shoal.formats.arrow.writer import RecordWriter
 from shoal.formats.columns.batches import Batch
+from shoal.formats.metering import give
 from shoal.formats.streams import Source, read_exactly
 from shoal.model.values import Value
 
@@ -23,6 +26,7 @@ _NAME = "arrows"
 def read(source: Source, options: ReadOptions) -> Iterator[Value]:
     """The records of a stream."""
     for batch in read_columns(source, options):
+        give(source, batch.nbytes)
         yield from batch.values()
 
 
@@ -33,7 +37,8 @@ def read_columns(source: Source, options: ReadOptions) -> Iterator[Batch]:
         return
     with refusing(_NAME):
         choices = pa.ipc.IpcReadOptions(use_threads=options.threads > 1)
-        for batch in pa.ipc.open_stream(pa.PythonFile(pipe, mode="r"), options=choices):
+        checked = pa.PythonFile(_Checked(pipe, options), mode="r")
+        for batch in pa.ipc.open_stream(checked, options=choices):
             yield from batches(batch)
 
 
@@ -54,6 +59,40 @@ class _Pipe:
     def read(self, size: int) -> bytes:
         head, self._head = self._head[:size], self._head[size:]
         return head + read_exactly(self._source, size - len(head))
+
+    def close(self) -> None:
+        pass
+
+
+class _Checked:
+    """A stream, message after message: each is checked before pyarrow unpacks it."""
+
+    closed = False
+
+    def __init__(self, pipe: _Pipe, options: ReadOptions) -> None:
+        self._messages = pa.ipc.MessageReader.open_stream(pa.PythonFile(pipe, mode="r"))
+        self._options = options
+        self._parts: deque[memoryview] = deque()
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; short only at the end."""
+        out = []
+        while size > 0 and (self._parts or self._next()):
+            part = self._parts.popleft()
+            out.append(part[:size])
+            if len(part) > size:
+                self._parts.appendleft(part[size:])
+            size -= len(out[-1])
+        return b"".join(out)
+
+    def _next(self) -> bool:
+        try:
+            message = self._messages.read_next_message()
+        except StopIteration:
+            return False
+        check_message(message, self._options)
+        self._parts.append(memoryview(message.serialize()))
+        return True
 
     def close(self) -> None:
         pass

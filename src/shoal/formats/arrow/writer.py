@@ -141,12 +141,15 @@ def _batch(typ: t.Record, rows: list[Data]) -> pa.RecordBatch:
 # ---- types
 
 
+_EXCHANGE_TYPE: t.MemoKey[pa.DataType] = t.MemoKey("exchange type")
+
+
 def exchange_type(typ: t.Type) -> pa.DataType:
     """The Arrow type that stands for a Zed type in files for others."""
-    cached = typ.memo.get("exchange")
+    cached = typ.memo.get(_EXCHANGE_TYPE)
     if cached is None:
         name = typ.name if isinstance(typ, t.Named) else ""
-        cached = typ.memo["exchange"] = _exchange_type(typ.under, name)
+        cached = typ.memo[_EXCHANGE_TYPE] = _exchange_type(typ.under, name)
     return cached
 
 

@@ -6,10 +6,10 @@ rows, and their offsets in the run, so a batch is exactly the sequence of values
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from shoal.formats.columns.physical import from_arrow, to_arrow
 from shoal.formats.streams import Columnar
 from shoal.model.types import Type
 from shoal.model.values import Value
+from shoal.model.zcode import Data
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 BATCH_ROWS = 50_000
@@ -43,6 +44,11 @@ class Batch(Columnar):
     parts: tuple[Part, ...]
     length: int
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns."""
+        return sum(part.column.nbytes for part in self.parts)
+
     def values(self) -> Iterator[Value]:
         """The rows one by one, in their order."""
         placed: list[Value | None] = [None] * self.length
@@ -50,6 +56,18 @@ class Batch(Columnar):
             for row, data in zip(part.rows.tolist(), from_arrow(part.shape, part.column), strict=True):
                 placed[row] = Value(part.shape, data)
         return (value for value in placed if value is not None)
+
+
+EMPTY = Batch((), 0)
+"""No values: who takes one value at a time is told to work on those that have come."""
+Piece: TypeAlias = Value | Batch
+"""A value, or a run of values as columns."""
+
+
+def values_of(pieces: Iterable[Piece]) -> Iterator[Value]:
+    """The values of pieces, in their order."""
+    for piece in pieces:
+        yield from (piece,) if isinstance(piece, Value) else piece.values()
 
 
 def batches(values: Iterator[Value], size: int = BATCH_ROWS) -> Iterator[Batch]:
@@ -69,12 +87,48 @@ def batches(values: Iterator[Value], size: int = BATCH_ROWS) -> Iterator[Batch]:
 
 def batch_of(values: Sequence[Value]) -> Batch:
     """Values as columns."""
-    rows: dict[Type, list[int]] = {}
-    data: dict[Type, list[Any]] = {}
+    return _batch(by_shape(values), len(values))
+
+
+def _batch(groups: Mapping[Type, Group], length: int) -> Batch:
+    parts = (Part(shape, to_arrow(shape, data), np.array(rows, np.int64)) for shape, (rows, data) in groups.items())
+    return Batch(tuple(parts), length)
+
+
+Group = tuple[list[int], list[Data]]
+"""Values of one shape: their offsets in the run, and their data."""
+
+
+def by_shape(values: Sequence[Value]) -> dict[Type, Group]:
+    """Values grouped by shape, in the order in which the shapes come."""
+    groups: dict[Type, Group] = {}
     for i, value in enumerate(values):
-        if value.type not in rows:
-            rows[value.type], data[value.type] = [], []
-        rows[value.type].append(i)
-        data[value.type].append(value.data)
-    parts = (Part(shape, to_arrow(shape, data[shape]), np.array(rows[shape], np.int64)) for shape in rows)
-    return Batch(tuple(parts), len(values))
+        group = groups.get(value.type)
+        if group is None:
+            group = groups[value.type] = ([], [])
+        group[0].append(i)
+        group[1].append(value.data)
+    return groups
+
+
+# ---- values that columns do not suit
+
+MANY_SHAPES = 1000
+"""In a run of more shapes than this, the rare ones are not worth columns of their own."""
+RARE = 16
+"""Rows of a shape that is rare among many."""
+MANY_FIELDS = 4000
+"""A shape with more parts than this hardly fits into any layout. Its values stay rows from the start."""
+
+
+def suits_columns(shape: Type, rows: int, shapes: int) -> bool:
+    """Whether the rows of a shape, one of several in a run, are worth a column."""
+    return shape.size <= MANY_FIELDS and (shapes <= MANY_SHAPES or rows >= RARE)
+
+
+def sift(values: Sequence[Value]) -> tuple[Batch, list[int]]:
+    """Values as columns, as far as columns suit them, and the offsets of the others in the run."""
+    groups = by_shape(values)
+    suited = {shape: group for shape, group in groups.items() if suits_columns(shape, len(group[0]), len(groups))}
+    loose = [row for shape, (rows, _) in groups.items() if shape not in suited for row in rows]
+    return _batch(suited, len(values)), loose

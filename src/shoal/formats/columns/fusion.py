@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from shoal.formats.columns.batches import Batch, Part, Rows
 from shoal.formats.columns.layouts import SHAPE, Form, Layout, Leaf, RecordForm, Slot, Struct
+from shoal.formats.columns.parts import rows_by_code
 from shoal.formats.columns.physical import arrow_type
 from shoal.model import types as t
 
@@ -266,8 +267,7 @@ def to_batch(layout: Layout, columns: Columns) -> Batch:
     parts = []
     nulls = codes < 0
     shapes = np.where(nulls, null_code(codes), codes) if nulls.any() else codes
-    for shape in np.unique(shapes).tolist():
-        rows = np.flatnonzero(shapes == shape)
+    for shape, rows in rows_by_code(shapes):
         picked = None if len(rows) == len(codes) else pa.array(rows)
         is_null = nulls[rows] if shapes is not codes else None
         column = _Unfuser(columns, picked, len(rows), is_null).column(layout.shapes[shape], layout.forms[shape])

@@ -124,11 +124,14 @@ def form_of(shape: t.Type, slot: Slot) -> Form:
     return slot.leaves[bare(shape)]
 
 
+_BARE: t.MemoKey[t.Type] = t.MemoKey("bare")
+
+
 def bare(typ: t.Type) -> t.Type:
     """A type without names, at any depth: what distinguishes columns at one path."""
-    cached: t.Type | None = typ.memo.get("bare")
+    cached = typ.memo.get(_BARE)
     if cached is None:
-        cached = typ.memo["bare"] = _bare(typ.under)
+        cached = typ.memo[_BARE] = _bare(typ.under)
     return cached
 
 

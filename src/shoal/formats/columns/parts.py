@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.formats.columns.batches import Part, Rows
+from shoal.formats.columns.batches import MANY_SHAPES, Part, Rows
 from shoal.formats.columns.physical import arrow_type, list_array
 from shoal.model import types as t
 
@@ -18,7 +18,17 @@ Sizes = np.ndarray[Any, Any]
 
 
 class TooManyShapes(Exception):
-    """The elements of the arrays in one column have more shapes than the columnar path is made for."""
+    """The values of one column, or the elements of its arrays, have more shapes than the columnar path is made for."""
+
+
+def check_shapes(shapes: int, rows: int) -> None:
+    """Raise TooManyShapes if decoding rows of this number of shapes one by one is faster."""
+    if shapes > max(MANY_SHAPES, rows // ROWS_PER_SHAPE):
+        raise TooManyShapes
+
+
+ROWS_PER_SHAPE = 48
+"""A shape with fewer rows is not worth columns of its own: decoding them one by one is faster."""
 
 
 def all_rows(column: pa.Array) -> Rows:
@@ -47,6 +57,20 @@ def groups(column: pa.Array, spelling: tuple[str, str] = ("", "")) -> list[tuple
     sizes = np.bincount(codes, minlength=len(names))
     ends = np.cumsum(sizes)
     return [(name, order[end - size : end]) for name, end, size in zip(names, ends, sizes, strict=True)]
+
+
+def rows_by_code(codes: np.ndarray[Any, Any]) -> list[tuple[int, Rows]]:
+    """Each number that occurs, ascending, and the rows that have it, ascending."""
+    numbers = np.unique(codes)
+    if len(numbers) <= _FEW_CODES:
+        return [(number, np.flatnonzero(codes == number)) for number in numbers.tolist()]
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], numbers[1:])
+    return list(zip(numbers.tolist(), np.split(order, starts), strict=True))
+
+
+_FEW_CODES = 16
+"""Up to here it is faster to look for each number than to sort."""
 
 
 def moved(parts: list[Part], rows: Rows) -> list[Part]:
@@ -92,9 +116,9 @@ def records(keys: list[str], fields: list[list[Part]], length: int) -> list[Part
     for (codes, _), parts in zip(places, fields, strict=True):
         if len(parts) > 1:
             combined = np.unique(combined * len(parts) + codes, return_inverse=True)[1]
+    check_shapes(int(combined.max()) + 1, length)
     out = []
-    for code in range(int(combined.max()) + 1):
-        rows = np.flatnonzero(combined == code)
+    for _, rows in rows_by_code(combined):
         chosen = [parts[codes[rows[0]]] for (codes, _), parts in zip(places, fields, strict=True)]
         columns = [p.column.take(pa.array(within[rows])) for p, (_, within) in zip(chosen, places, strict=True)]
         out.append(_record(keys, [p.shape for p in chosen], columns, rows))
@@ -128,8 +152,7 @@ def lists(elements: list[Part], sizes: Sizes) -> list[Part]:
     masks = _shape_sets(codes, sizes, len(elements))
     starts = np.cumsum(sizes) - sizes
     out = []
-    for mask in np.unique(masks).tolist():
-        rows = np.flatnonzero(masks == mask)
+    for mask, rows in rows_by_code(masks):
         inside = np.arange(count) if len(rows) == len(sizes) else _ranges(starts[rows], sizes[rows])
         members = [i for i in range(len(elements)) if mask >> i & 1]
         shape, values = _elements(elements, members, codes[inside], within[inside])

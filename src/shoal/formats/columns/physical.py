@@ -39,11 +39,14 @@ _PRIMITIVES: dict[t.Type, pa.DataType] = {
 }  # fmt: skip
 
 
+_ARROW_TYPE: t.MemoKey[pa.DataType] = t.MemoKey("Arrow type")
+
+
 def arrow_type(typ: t.Type) -> pa.DataType:
     """The physical type of a shape."""
-    cached = typ.memo.get("arrow")
+    cached = typ.memo.get(_ARROW_TYPE)
     if cached is None:
-        cached = typ.memo["arrow"] = _arrow_type(typ.under)
+        cached = typ.memo[_ARROW_TYPE] = _arrow_type(typ.under)
     return cached
 
 

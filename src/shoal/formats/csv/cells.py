@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from shoal.formats.columns.batches import Part
+from shoal.formats.columns.parts import check_shapes
 from shoal.formats.columns.physical import arrow_type
 from shoal.formats.csv.reader import BOM, BOOLS, SPACES
 from shoal.formats.go_floats import FIRST_CHARACTERS, parse_cell, parse_go_float
@@ -214,9 +215,11 @@ def _keep_digits(cells: Cells, rows: Numbers, firsts: Numbers) -> None:
 
 
 def parts(names: list[str], columns: list[Cells]) -> tuple[Part, ...]:
-    """The rows as records, those of the same type together."""
+    """The rows as records, those of the same type together. Raises TooManyShapes."""
     out = []
-    for rows in _groups([column.kinds for column in columns]):
+    groups = _groups([column.kinds for column in columns])
+    check_shapes(len(groups), len(columns[0].kinds))
+    for rows in groups:
         kinds = [int(column.kinds[rows[0]]) for column in columns]
         shape = t.record(zip(names, (_TYPES[kind] for kind in kinds), strict=True))
         arrays = [_array(kind, column, rows) for kind, column in zip(kinds, columns, strict=True)]

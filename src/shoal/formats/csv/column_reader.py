@@ -3,48 +3,52 @@
 Arrow cuts the text into cells, and whole columns are sorted into nulls, numbers, bools and strings.
 Text that is not regular (a quote inside a field, a lone carriage return, a line with too many
 fields, bad UTF-8) goes through the row reader from its chunk on: it knows what such text means,
-and which line to blame.
+and which line to blame. So does a table of thousands of columns, and one whose rows have too many
+types, as sparse tables do.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from shoal.api.options import ReadOptions
-from shoal.formats.columns.batches import Batch, batches
+from shoal.formats.columns.batches import MANY_FIELDS, Batch, Piece
+from shoal.formats.columns.parts import TooManyShapes
 from shoal.formats.csv import reader as csv_reader
 from shoal.formats.csv.cells import DELIMITERS, Irregular, Layout, classify, inside_quotes, parts
 from shoal.formats.csv.reader import BOM, unique_names
-from shoal.formats.streams import Source
+from shoal.formats.limits import chunk_size, value_memory
+from shoal.formats.streams import Joined, Source
 from shoal.model.values import Value
 
 RowReader = Callable[[Source, ReadOptions], Iterator[Value]]
 
 _CHUNK = 16 * 1024 * 1024
+_TEXT_SHARE = 8
+"""A record that takes more than this share of the memory of a value is left to the row reader."""
 
 
-def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Batch]:
+def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Piece]:
     """The batches of comma-separated text whose first line names the fields."""
     return _read(source, options, ",", csv_reader.read)
 
 
-def read_tsv(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Batch]:
+def read_tsv(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Piece]:
     """Like `read`, separated by tabs."""
     return _read(source, options, "\t", csv_reader.read_tsv)
 
 
-def _read(source: Source, options: ReadOptions, default: str, by_rows: RowReader) -> Iterator[Batch]:
+def _read(source: Source, options: ReadOptions, default: str, by_rows: RowReader) -> Iterator[Piece]:
     delimiter = default if options.csv_delimiter is None else options.csv_delimiter
     if delimiter not in DELIMITERS:
-        return batches(by_rows(source, options))
-    return _chunk_by_chunk(_Text(source, options.max_value_size), options, delimiter, by_rows)
+        return by_rows(source, options)
+    return _chunk_by_chunk(_Text(source, options), options, delimiter, by_rows)
 
 
-def _chunk_by_chunk(text: _Text, options: ReadOptions, delimiter: str, by_rows: RowReader) -> Iterator[Batch]:
+def _chunk_by_chunk(text: _Text, options: ReadOptions, delimiter: str, by_rows: RowReader) -> Iterator[Piece]:
     table = _Table(delimiter, options.threads > 1)
     header = b""
     try:
@@ -54,8 +58,8 @@ def _chunk_by_chunk(text: _Text, options: ReadOptions, delimiter: str, by_rows: 
             header = table.header
             if batch is not None:
                 yield batch
-    except Irregular:
-        yield from batches(by_rows(text.rest(header), options))
+    except (Irregular, TooManyShapes):
+        yield from by_rows(text.rest(header), options)
 
 
 # ---- text
@@ -64,16 +68,17 @@ def _chunk_by_chunk(text: _Text, options: ReadOptions, delimiter: str, by_rows: 
 class _Text:
     """The input in runs of whole records, and what is left of it for another reader."""
 
-    def __init__(self, source: Source, limit: int) -> None:
+    def __init__(self, source: Source, options: ReadOptions) -> None:
         self._source = source
-        self._limit = limit
+        self._limit = min(options.max_value_size, value_memory(options) // _TEXT_SHARE)
+        self._size = chunk_size(options, _CHUNK)
         self._pending = b""
         self._lines = 0
         self._ended = False
 
     def chunk(self) -> bytes:
         """The next records; nothing at the end. They stay until they are accepted."""
-        size = _CHUNK
+        size = self._size
         while True:
             self._fill(size)
             if self._ended:
@@ -82,7 +87,7 @@ class _Text:
                 return self._pending[:end]
             if len(self._pending) > self._limit:
                 raise Irregular
-            size = 2 * len(self._pending)
+            size = min(2 * len(self._pending), self._limit + 1)
 
     def accept(self, chunk: bytes) -> None:
         """Go on after a chunk."""
@@ -91,7 +96,8 @@ class _Text:
 
     def rest(self, header: bytes) -> Source:
         """The header, if it was accepted, and what was not. Blank lines between keep the count of lines right."""
-        return _Joined(header + b"\n" * (self._lines - header.count(b"\n")) + self._pending, self._source)
+        pending, self._pending = self._pending, b""
+        return Joined(header + b"\n" * (self._lines - header.count(b"\n")) + pending, self._source)
 
     def _fill(self, size: int) -> None:
         parts = [self._pending]
@@ -112,24 +118,6 @@ def _end_of_records(data: bytes) -> int:
     content = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero((content == ord("\n")) & ~inside_quotes(content))
     return int(ends[-1]) + 1 if len(ends) else 0
-
-
-class _Joined(io.RawIOBase):
-    """Some bytes, and then a source."""
-
-    def __init__(self, head: bytes, source: Source) -> None:
-        self._head = head
-        self._source = source
-
-    def read(self, size: int = -1, /) -> bytes:
-        if not self._head:
-            return self._source.read(size)
-        size = len(self._head) if size < 0 else size
-        out, self._head = self._head[:size], self._head[size:]
-        return out
-
-    def seekable(self) -> bool:
-        return False
 
 
 # ---- tables
@@ -160,6 +148,8 @@ class _Table:
         start = len(BOM) if not self.header and chunk.startswith(BOM) else 0
         end = _end_of_header(chunk, start)
         text = chunk[start:end]
+        if text.count(self._delimiter.encode()) >= MANY_FIELDS:
+            raise Irregular
         if not _is_blank(text):
             self._names = unique_names([column[0].as_py() for column in self._columns(text, None)])
         self.header += chunk[:end]

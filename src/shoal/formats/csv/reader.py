@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.go_floats import FIRST_CHARACTERS, parse_cell
+from shoal.formats.limits import LIGHT, Costs, cell_costs, check_fields, check_lines, check_text
 from shoal.formats.streams import Source, decode_utf8, read_lines
 from shoal.model import types as t
 from shoal.model.values import Value
@@ -24,7 +25,8 @@ BOOLS = {
     **dict.fromkeys(("t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("f", "F", "false", "FALSE", "False"), False),
 }
-_KNOWN_ROW_TYPES = 4096
+_KNOWN_ROW_TYPES, _KNOWN_FIELDS = 4096, 1_000_000
+"""How many types of rows are remembered, and how many fields they may have in all."""
 
 
 def delimiter_of(chosen: str | None, default: str) -> str:
@@ -37,12 +39,12 @@ def delimiter_of(chosen: str | None, default: str) -> str:
 
 def read(source: Source, options: ReadOptions) -> Iterator[Value]:
     """The records of comma-separated text whose first line names the fields."""
-    return _read(source, delimiter_of(options.csv_delimiter, ","), options.max_value_size)
+    return _read(source, delimiter_of(options.csv_delimiter, ","), options)
 
 
 def read_tsv(source: Source, options: ReadOptions) -> Iterator[Value]:
     """Like `read`, separated by tabs."""
-    return _read(source, delimiter_of(options.csv_delimiter, "\t"), options.max_value_size)
+    return _read(source, delimiter_of(options.csv_delimiter, "\t"), options)
 
 
 def check_header(head: bytes, delimiter: str) -> None:
@@ -54,11 +56,12 @@ def check_header(head: bytes, delimiter: str) -> None:
         raise InvalidInput("line 1: begins like JSON, not like a header")
 
 
-def _read(source: Source, delimiter: str, limit: int) -> Iterator[Value]:
-    records = _records(source, _Splitter(delimiter), limit)
+def _read(source: Source, delimiter: str, options: ReadOptions) -> Iterator[Value]:
+    records = _records(source, _Splitter(delimiter), options)
     header = next(records, None)
     if header is None:
         return
+    check_fields(len(header[1]), f"line {header[0]}")
     rows = _Rows(unique_names(header[1]))
     for number, cells in records:
         yield rows.value(number, cells)
@@ -80,18 +83,23 @@ def unique_names(names: list[str]) -> list[str]:
     return out
 
 
-def _records(source: Source, splitter: _Splitter, limit: int) -> Iterator[tuple[int, list[str]]]:
+def _records(source: Source, splitter: _Splitter, options: ReadOptions) -> Iterator[tuple[int, list[str]]]:
     """The cells of each record, and the line it starts at. Blank lines are no records."""
-    lines = enumerate(_lines(source, limit), 1)
+    costs = cell_costs(splitter.delimiter)
+    lines = enumerate(_lines(source, options, costs), 1)
     for number, line in lines:
         if '"' in line:
-            yield number, splitter.split_quoted(_whole_record(number, line, lines, limit))
+            text = _whole_record(number, line, lines, options)
+            check_text(text, options, f"line {number}", costs)
+            yield number, splitter.split_quoted(text)
         elif line:
+            if len(line) > LIGHT:
+                check_fields(line.count(splitter.delimiter), f"line {number}")
             yield number, splitter.split(line)
 
 
-def _lines(source: Source, limit: int) -> Iterator[str]:
-    for number, line in enumerate(read_lines(source, limit), 1):
+def _lines(source: Source, options: ReadOptions, costs: Costs) -> Iterator[str]:
+    for number, line in enumerate(read_lines(source, options, costs), 1):
         if number == 1:
             line = line.removeprefix(BOM)
         try:
@@ -101,7 +109,7 @@ def _lines(source: Source, limit: int) -> Iterator[str]:
         yield text.removesuffix("\r")
 
 
-def _whole_record(number: int, line: str, lines: Iterator[tuple[int, str]], limit: int) -> str:
+def _whole_record(number: int, line: str, lines: Iterator[tuple[int, str]], options: ReadOptions) -> str:
     """The text of a record, with the lines that its quoted fields run over."""
     parts = [line]
     size = len(line)
@@ -111,9 +119,8 @@ def _whole_record(number: int, line: str, lines: Iterator[tuple[int, str]], limi
         if not number:
             raise InvalidInput(f"line {opened}: quote is not closed")
         parts.append(line)
-        size += len(line)
-        if size > limit:
-            raise InvalidInput(f"line {opened}: quoted field longer than {limit} bytes")
+        size += len(line) + 1
+        check_lines(size, len(parts), options, f"line {opened}")
         if line.count('"') % 2:
             opened = 0
     return "\n".join(parts)
@@ -123,7 +130,7 @@ class _Splitter:
     """Cuts records at a delimiter. Spaces before a field do not count, unless they delimit."""
 
     def __init__(self, delimiter: str) -> None:
-        self._delimiter = delimiter
+        self.delimiter = delimiter
         self._spaces = "" if delimiter in SPACES else SPACES
         outside = re.escape(delimiter)
         # The quantifiers are possessive: no text makes the search go back.
@@ -131,7 +138,7 @@ class _Splitter:
 
     def split(self, line: str) -> list[str]:
         """The fields of a line without quotes."""
-        fields = line.split(self._delimiter)
+        fields = line.split(self.delimiter)
         if not self._spaces or (" " not in line and line.isprintable()):
             return fields
         return [field.lstrip(self._spaces) for field in fields]
@@ -140,7 +147,7 @@ class _Splitter:
         """The fields of a record with quotes, without their quotes."""
         # The pattern matches once more, with nothing, at the end of a text that ends in a field.
         fields = self._field.findall(text)
-        if not text.endswith(self._delimiter):
+        if not text.endswith(self.delimiter):
             fields.pop()
         return [
             _unquote(field.lstrip(self._spaces)) if '"' in field else field.lstrip(self._spaces) for field in fields
@@ -162,6 +169,7 @@ class _Rows:
     def __init__(self, names: list[str]) -> None:
         self._names = names
         self._types: dict[tuple[t.Type, ...], t.Record] = {}
+        self._most_types = min(_KNOWN_ROW_TYPES, 1 + _KNOWN_FIELDS // len(names))
 
     def value(self, number: int, cells: list[str]) -> Value:
         """The record that starts at line `number`."""
@@ -188,7 +196,7 @@ class _Rows:
     def _type(self, kinds: tuple[t.Type, ...]) -> t.Record:
         typ = self._types.get(kinds)
         if typ is None:
-            if len(self._types) >= _KNOWN_ROW_TYPES:
+            if len(self._types) >= self._most_types:
                 self._types.clear()
             typ = self._types[kinds] = t.record(zip(self._names, kinds, strict=True))
         return typ

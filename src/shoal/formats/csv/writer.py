@@ -65,11 +65,14 @@ class TsvWriter(Writer):
     _default_delimiter = "\t"
 
 
+_CELL_TEXT: t.MemoKey[Callable[[Data], str]] = t.MemoKey("cells of CSV")
+
+
 def cell_text(typ: t.Type) -> Callable[[Data], str]:
     """How data of a type reads in a cell; nulls are the caller's."""
-    text: Callable[[Data], str] | None = typ.memo.get("csv")
+    text = typ.memo.get(_CELL_TEXT)
     if text is None:
-        text = typ.memo["csv"] = _cell_text(typ.under)
+        text = typ.memo[_CELL_TEXT] = _cell_text(typ.under)
     return text
 
 

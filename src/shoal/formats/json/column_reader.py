@@ -7,6 +7,7 @@ on, with the same result.
 from __future__ import annotations
 
 import io
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,15 +16,18 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.columns.batches import Batch, Rows, batch_of, batches
+from shoal.formats.columns.batches import Batch, Piece, Rows, batch_of, values_of
 from shoal.formats.columns.parts import TooManyShapes, all_rows, selected
+from shoal.formats.json import arrays
 from shoal.formats.json import reader as json_reader
 from shoal.formats.json.text_columns import OTHER, BadText, kinds_of
-from shoal.formats.streams import Source
+from shoal.formats.limits import LIGHT, check_text, chunk_size
+from shoal.formats.streams import Source, read_at_least
 from shoal.lazy import lazy
 from shoal.model.values import Value
 
@@ -33,9 +37,13 @@ else:
     shapes = lazy("shoal.formats.json.shapes")
 
 _FEW = 32 * 1024
-_CHUNK = 32 * 1024 * 1024
+_CHUNK = 16 * 1024 * 1024
 _BLOCK = 1 << 16
 _NEWLINE = 10
+_CASE = 0x20
+_POSITION = re.compile(r"^line \d+(?:, column \d+)?: ")
+_DEEPEST = 1024
+"""Levels that the parsers of columns can take, and orjson as well. Fewer are valid."""
 
 
 def _newlines(content: np.ndarray[Any, np.dtype[np.uint8]]) -> Rows:
@@ -59,6 +67,25 @@ class _Chunk:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def check_lines(self, options: ReadOptions) -> None:
+        """Refuse a line that is too long, or would take too much memory."""
+        least = min(LIGHT, options.max_value_size)
+        ends = np.append(self.starts[1:], len(self.data))
+        for row in np.flatnonzero(ends - self.starts > least).tolist():
+            check_text(self.data[self.starts[row] : ends[row]], options, f"line {self.first_line + row}")
+
+    def check_depth(self) -> None:
+        """BadText at a line that nests so deeply that the parsers of columns, which recurse, would end the process."""
+        content = np.frombuffer(self.data, np.uint8)
+        ends = np.append(self.starts[1:], len(self.data))
+        for row in np.flatnonzero(ends - self.starts > 2 * _DEEPEST).tolist():
+            line = slice(self.starts[row], ends[row])
+            if np.count_nonzero((content[line] | _CASE) == ord("{")) > _DEEPEST:  # of { and [, which differ in case
+                try:
+                    orjson.loads(self.data[line])
+                except orjson.JSONDecodeError:
+                    raise BadText(row) from None
+
     def texts(self) -> pa.Array:
         """The lines as a column, without copying them; each but the last keeps its line end."""
         offsets = np.append(self.starts, np.int32(len(self.data)))
@@ -77,10 +104,39 @@ class _Chunk:
                 raise InvalidInput(f"line {self.first_line + i}, column {e.start + 1}: invalid UTF-8") from None
 
 
-def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Batch]:
-    """The batches of JSON text."""
+def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Piece]:
+    """The values of JSON text: batches of them, and single ones where there are too many shapes."""
+    if options.json_array == "records":
+        source, is_array = arrays.elements_of(source)
+        if is_array:
+            return arrays.naming_elements(_read(source, options, _refuse))
+    return _read(source, options, _read_freely)
+
+
+Fallback = Callable[["_Chunk", int, Iterator["_Chunk"], ReadOptions], Iterator[Piece]]
+"""Reads on from a line that is not one value."""
+
+
+def _read_freely(chunk: _Chunk, row: int, later: Iterator[_Chunk], options: ReadOptions) -> Iterator[Piece]:
+    rest = _Joined(chunk.data[int(chunk.starts[row]) :], later)
+    return json_reader.read(rest, options, first_line=chunk.first_line + row)
+
+
+def _refuse(chunk: _Chunk, row: int, later: Iterator[_Chunk], options: ReadOptions) -> Iterator[Piece]:
+    """An element of an array is one value."""
+    line = chunk.texts()[row].as_py()
+    try:
+        json_reader.decode_line(line)
+    except InvalidInput as e:
+        reason = _POSITION.sub("", str(e))
+    else:
+        reason = "expected one JSON value"
+    raise InvalidInput(f"line {chunk.first_line + row}: {reason}")
+
+
+def _read(source: Source, options: ReadOptions, fallback: Fallback) -> Iterator[Piece]:
     pool = _Pool(options.threads)
-    chunks = _chunks(source, options.max_value_size)
+    chunks = _chunks(source, options)
     waiting: deque[tuple[_Chunk, Future[Batch]]] = deque()
     error: InvalidInput | None = None
     try:
@@ -96,7 +152,7 @@ def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Batch
                 waiting.append((chunk, pool.submit(chunk)))
             if not waiting:
                 break
-            yield from _finished(waiting, chunks, options, pool)
+            yield from _finished(waiting, chunks, options, pool, fallback)
         if error is not None:
             raise error
     finally:
@@ -104,19 +160,35 @@ def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Batch
 
 
 def _finished(
-    waiting: deque[tuple[_Chunk, Future[Batch]]], chunks: Iterator[_Chunk], options: ReadOptions, pool: _Pool
-) -> Iterator[Batch]:
-    """The batch of the chunk that has waited longest, or all that follows if it does not keep to lines."""
+    waiting: deque[tuple[_Chunk, Future[Batch]]],
+    chunks: Iterator[_Chunk],
+    options: ReadOptions,
+    pool: _Pool,
+    fallback: Fallback,
+) -> Iterator[Piece]:
+    """The chunk that has waited longest, or all that follows if it does not keep to lines."""
     chunk, result = waiting.popleft()
     try:
-        batch = result.result()
+        yield from _pieces(chunk, result, pool)
     except BadText as e:
         later = chain([c for c, _ in waiting], chunks)
         waiting.clear()
-        yield from _row_by_row(chunk, e.row, later, options, pool)
-        return
-    if batch.length:
-        yield batch
+        yield from fallback(chunk, e.row, later, options)
+
+
+def _pieces(chunk: _Chunk, result: Future[Batch], pool: _Pool) -> Iterator[Piece]:
+    """The values of a chunk, in columns if there are few shapes; up to a malformed line, which raises BadText."""
+    try:
+        batch = result.result()
+        if batch.length:
+            yield batch
+    except TooManyShapes:
+        yield from _line_by_line(chunk)
+    except BadText as e:
+        if e.row:
+            before = _Chunk(chunk.data[: int(chunk.starts[e.row])], chunk.first_line)
+            yield from _pieces(before, pool.submit(before), pool)
+        raise
 
 
 class _Pool:
@@ -134,7 +206,8 @@ class _Pool:
     def decode(self, chunk: _Chunk) -> Batch:
         """The batch of a chunk of lines. Few lines are read faster one by one."""
         if len(chunk.data) < _FEW:
-            return _line_by_line(chunk)
+            return batch_of(list(_line_by_line(chunk)))
+        chunk.check_depth()
         reader = getattr(self._local, "reader", None)
         if reader is None:
             reader = self._local.reader = shapes.ShapeReader()
@@ -144,10 +217,8 @@ class _Pool:
         texts = selected(texts, filled)
         try:
             parts = reader.decode(texts)
-        except BadText:
+        except (BadText, RecursionError):
             raise BadText(int(filled[_first_bad(texts)])) from None
-        except TooManyShapes:
-            return batch_of([json_reader.decode_line(text) for text in texts.to_pylist()])
         return Batch(tuple(parts), len(texts))
 
     def close(self) -> None:
@@ -167,15 +238,15 @@ def _done(decode: Callable[[_Chunk], Batch], chunk: _Chunk) -> Future[Batch]:
     return future
 
 
-def _line_by_line(chunk: _Chunk) -> Batch:
-    lines = [(row, text) for row, text in enumerate(chunk.texts().to_pylist()) if text.strip()]
-    values = []
-    for row, text in lines:
-        try:
-            values.append(json_reader.decode_line(text))
-        except InvalidInput:
-            raise BadText(row) from None
-    return batch_of(values)
+def _line_by_line(chunk: _Chunk) -> Iterator[Value]:
+    """The values of a chunk. BadText at a line that is not one value."""
+    for row, text in enumerate(chunk.texts().to_pylist()):
+        if text.strip():
+            try:
+                value = json_reader.decode_line(text)
+            except InvalidInput:
+                raise BadText(row) from None
+            yield value
 
 
 def _first_bad(texts: pa.Array) -> int:
@@ -195,35 +266,26 @@ def _filled(texts: pa.Array) -> Rows:
     return np.setdiff1d(all_rows(texts), blank) if blank else all_rows(texts)
 
 
-def _chunks(source: Source, limit: int) -> Iterator[_Chunk]:
-    """The input in runs of whole lines."""
+def _chunks(source: Source, options: ReadOptions) -> Iterator[_Chunk]:
+    """The input in runs of whole lines, none of which is too much."""
     line, rest = 1, b""
-    while data := source.read(_CHUNK):
+    size = chunk_size(options, _CHUNK)
+    while data := read_at_least(source, size) if len(rest) > LIGHT else source.read(size):
         if line == 1 and not rest:
             data = data.removeprefix(b"\xef\xbb\xbf")
         cut = data.rfind(b"\n") + 1
         if not cut:
             rest += data
-            if len(rest) > limit:
-                raise InvalidInput(f"line {line}: longer than {limit} bytes")
+            check_text(rest, options, f"line {line}")
             continue
         chunk = _Chunk(b"".join((rest, memoryview(data)[:cut])), line)
+        chunk.check_lines(options)
         rest = data[cut:]
         line += len(chunk)
         yield chunk
     if rest:
+        check_text(rest, options, f"line {line}")
         yield _Chunk(rest, line)
-
-
-def _row_by_row(chunk: _Chunk, row: int, later: Iterator[_Chunk], options: ReadOptions, pool: _Pool) -> Iterator[Batch]:
-    """Read what is before a malformed line in columns, and the rest of the input through the row reader."""
-    start = int(chunk.starts[row])
-    if row:
-        before = pool.decode(_Chunk(chunk.data[:start], chunk.first_line))
-        if before.length:
-            yield before
-    rest = _Joined(chunk.data[start:], later)
-    yield from batches(json_reader.read(rest, options, first_line=chunk.first_line + row))
 
 
 class _Joined(io.RawIOBase):
@@ -247,5 +309,4 @@ class _Joined(io.RawIOBase):
 
 def values(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value]:
     """The values of JSON text by way of columns."""
-    for batch in read(source, options):
-        yield from batch.values()
+    return values_of(read(source, options))

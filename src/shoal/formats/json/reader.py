@@ -11,14 +11,17 @@ import codecs
 import io
 import json
 import re
+import sys
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 import orjson
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.streams import CHUNK, Source, read_at_least
+from shoal.formats.limits import UNLIMITED, LimitExceeded, at, check_text
+from shoal.formats.streams import CHUNK, Joined, Source, read_at_least
 from shoal.model import types as t
 from shoal.model.values import Value
 from shoal.model.zcode import Data
@@ -32,7 +35,7 @@ def decode_line(text: str) -> Value:
     try:
         return Value(*typed(orjson.loads(text)))
     except orjson.JSONDecodeError:
-        values = list(_read_freely(text.encode(), io.BytesIO(), 1, len(text)))
+        values = list(_read_freely(io.BytesIO(text.encode()), 1, UNLIMITED))
         if len(values) != 1:
             raise InvalidInput("expected one JSON value") from None
         return values[0]
@@ -55,19 +58,19 @@ def read(source: Source, options: ReadOptions = ReadOptions(), first_line: int =
                 if not line or line.isspace():
                     continue
                 text = b"\n".join(lines[i:]) + b"\n" + rest
-                yield from _read_freely(text, source, number, options.max_value_size)
+                yield from _read_freely(Joined(text, source), number, options)
                 return
             yield _placed(decoded, number)
         if len(rest) > 4 * CHUNK:
             break
-    yield from _read_freely(rest, source, number + 1, options.max_value_size)
+    yield from _read_freely(Joined(rest, source), number + 1, options)
 
 
-def _read_freely(head: bytes, source: Source, line: int, limit: int) -> Iterator[Value]:
+def _read_freely(source: Source, line: int, options: ReadOptions) -> Iterator[Value]:
     """Values that do not keep to lines."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     text, pos, final = "", 0, False
-    data = head
+    data = read_at_least(source, 1)
     while True:
         try:
             text += decoder.decode(data, final)
@@ -75,6 +78,7 @@ def _read_freely(head: bytes, source: Source, line: int, limit: int) -> Iterator
             raise InvalidInput(f"line {line + text.count(chr(10))}: invalid UTF-8 ({e.reason})") from None
         if line == 1 and pos == 0:
             text = text.removeprefix("\ufeff")
+        check_text(text, options, f"line {line}")
         counted = pos  # lines are counted once each, however many values there are
         while (pos := _skip_space(text, pos)) < len(text):
             line, counted = line + text.count("\n", counted, pos), pos
@@ -91,8 +95,6 @@ def _read_freely(head: bytes, source: Source, line: int, limit: int) -> Iterator
         # A value that is not whole yet is decoded again from its start: more of it each time, whatever a pipe gives.
         size = 1 if pos else len(text)
         pos = 0
-        if len(text) > limit:
-            raise InvalidInput(f"line {line}: JSON value longer than {limit} characters")
         data = read_at_least(source, size)
         final = not data
 
@@ -102,7 +104,7 @@ def _placed(decoded: Any, line: int) -> Value:
     try:
         return Value(*typed(decoded))
     except InvalidInput as e:
-        raise InvalidInput(f"line {line}: {e}") from None
+        raise at(f"line {line}", e) from None
 
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -139,13 +141,15 @@ def _decode_one(text: str, pos: int, final: bool, line: int) -> tuple[Any, int] 
         rest = text[e.pos :].strip()
         if not rest or e.msg.startswith("Unterminated") or any(w.startswith(rest) for w in ("true", "false", "null")):
             raise InvalidInput("unexpected end of JSON input") from None
-        at, what = e.pos, e.msg[0].lower() + e.msg[1:].removesuffix(" at")
-    except (InvalidInput, RecursionError) as e:
-        at, what = pos, str(e) if isinstance(e, InvalidInput) else f"value nests deeper than {t.MAX_DEPTH} levels"
-    except ValueError as e:
-        at, what = pos, str(e)
-    column = at - text.rfind("\n", 0, at)
-    raise InvalidInput(f"line {line + text.count(chr(10), pos, at)}, column {column}: {what}")
+        place, error = e.pos, InvalidInput(e.msg[0].lower() + e.msg[1:].removesuffix(" at"))
+    except RecursionError:
+        place, error = pos, LimitExceeded(f"value nests deeper than {t.MAX_DEPTH} levels")
+    except InvalidInput as e:
+        place, error = pos, e
+    except ValueError:
+        place, error = pos, LimitExceeded(f"number of more than {sys.get_int_max_str_digits()} digits")
+    column = place - text.rfind("\n", 0, place)
+    raise at(f"line {line + text.count(chr(10), pos, place)}, column {column}", error)
 
 
 def typed(decoded: Any, depth: int = 0) -> Typed:
@@ -162,7 +166,7 @@ def typed(decoded: Any, depth: int = 0) -> Typed:
     if decoded is None:
         return t.NULL, None
     if depth >= t.MAX_DEPTH:
-        raise InvalidInput(f"value nests deeper than {t.MAX_DEPTH} levels")
+        raise LimitExceeded(f"value nests deeper than {t.MAX_DEPTH} levels")
     return _typed_record(decoded, depth) if kind is dict else _typed_array(decoded, depth)
 
 
@@ -175,12 +179,32 @@ def _typed_record(decoded: dict[str, Any], depth: int) -> Typed:
 def _typed_array(decoded: list[Any], depth: int) -> Typed:
     if not decoded:
         return _EMPTY, ()
+    elem = _plain_element(decoded)
+    if elem is not None:
+        return t.array(elem), tuple(decoded)
     items = [typed(v, depth + 1) for v in decoded]
     kinds = dict.fromkeys(i[0] for i in items if i[0] is not t.NULL)
     if len(kinds) < 2:
         return t.array(next(iter(kinds), t.NULL)), tuple(i[1] for i in items)
     union = t.union(kinds)
     return t.array(union), tuple(None if k is t.NULL else (union.tags[k], d) for k, d in items)
+
+
+def _plain_element(decoded: list[Any]) -> t.Type | None:
+    """The type of all elements, if they need no further look: a long list of pairs would take much memory."""
+    kinds = set(map(type, decoded))
+    if len(kinds) > 1:
+        return None
+    match kinds.pop().__name__:
+        case "int" if min(decoded) >= -(2**63) and max(decoded) < 2**63:
+            return t.INT64
+        case "float" if all(map(isfinite, decoded)):
+            return t.FLOAT64
+        case "str" if all(map(str.isascii, decoded)):
+            return t.STRING
+        case "bool":
+            return t.BOOL
+    return None
 
 
 def _without_surrogates(text: str) -> str:

@@ -22,7 +22,6 @@ import pyarrow.json as pj
 from shoal.formats.columns.batches import Part, Rows
 from shoal.formats.columns.parts import all_rows, groups, lists, merged, moved, records, selected, without_nulls
 from shoal.formats.json.text_columns import (
-    FEW,
     OBJECT,
     SIGNED,
     TextReader,
@@ -30,6 +29,7 @@ from shoal.formats.json.text_columns import (
     kinds_of,
     one_by_one,
     pointer,
+    split_by_size,
     unused_controls,
 )
 from shoal.model import types as t
@@ -95,13 +95,14 @@ class ShapeReader:
     def _objects(self, texts: pa.Array) -> list[Part]:
         if len(self._paths) == 1:
             self._learn_paths(_object_paths(texts.slice(0, _PROBED)))
-        out: list[Part] = []
         (separator,) = unused_controls(texts, 1)
         paths = list(self._paths)
-        for signature, rows in groups(self._keys(texts, paths, separator)):
+        large, others = split_by_size(groups(self._keys(texts, paths, separator)))
+        out = one_by_one(texts, others)
+        for signature, rows in large:
             keys = _keys_at(paths, texts[rows[0]].as_py())
             repeated = sum(map(len, keys.values())) != signature.count(separator) + 1
-            if len(rows) < FEW or repeated or not are_plain(keys[()]):
+            if repeated or not are_plain(keys[()]):
                 out += one_by_one(texts, rows)
                 continue
             group = selected(texts, rows)
@@ -159,15 +160,14 @@ class ShapeReader:
         split = groups(self._texts.query(sql, texts, [pointer(key) for key in keys[()]]), SIGNED)
         if len(split) == 1:
             return self._slowly(texts, keys[()])
-        out: list[Part] = []
-        for types, rows in split:
+        large, others = split_by_size(split)
+        out = one_by_one(texts, others)
+        for types, rows in large:
             out += moved(self._retry(selected(texts, rows), keys, f"{signature} {types}"), rows)
         return out
 
     def _retry(self, texts: pa.Array, keys: Keys, signature: str) -> list[Part]:
         """Part of a group, in which each key has values of one kind."""
-        if len(texts) < FEW:
-            return one_by_one(texts, all_rows(texts))
         try:
             return self._group(texts, keys, signature)
         except (_Blurred, pa.ArrowInvalid):

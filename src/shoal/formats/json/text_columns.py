@@ -9,6 +9,7 @@ integers beyond int64, a shape that few rows have) are decoded one by one.
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import Any
 
@@ -20,14 +21,25 @@ import pyarrow.compute as pc
 
 from shoal.errors import InvalidInput
 from shoal.formats.columns.batches import Part, Rows, batch_of
-from shoal.formats.columns.parts import TooManyShapes, all_rows, groups, lists, merged, moved, records, selected
+from shoal.formats.columns.parts import (
+    ROWS_PER_SHAPE,
+    TooManyShapes,
+    all_rows,
+    check_shapes,
+    groups,
+    lists,
+    merged,
+    moved,
+    records,
+    selected,
+)
 from shoal.formats.columns.physical import arrow_type
 from shoal.formats.json.reader import decode_line
 from shoal.model import types as t
 from shoal.model.values import Value
 
-FEW = 48
-"""Groups of fewer rows are not worth a query: decoding them one by one is faster."""
+FEW = ROWS_PER_SHAPE
+"""Groups of fewer rows are not worth a query."""
 _MAX_KEYS = 400
 _MAX_DEPTH = 32
 _SEPARATORS = "\x1f\x1e\x1d\x1c\x1b\x1a"
@@ -79,6 +91,17 @@ def unused_controls(texts: pa.Array, count: int) -> list[str]:
     return unused[:count]
 
 
+def split_by_size(grouped: list[tuple[str, Rows]]) -> tuple[list[tuple[str, Rows]], Rows]:
+    """The groups that are worth a query, and the rows of all others, which are decoded one by one.
+
+    TooManyShapes if most of the work would be for shapes that hardly occur.
+    """
+    large = [(name, rows) for name, rows in grouped if len(rows) >= FEW]
+    small = [rows for _, rows in grouped if len(rows) < FEW]
+    check_shapes(len(small), sum(len(rows) for _, rows in large))
+    return large, np.sort(np.concatenate(small)) if small else np.zeros(0, np.int64)
+
+
 def one_by_one(texts: pa.Array, rows: Rows) -> list[Part]:
     """Texts decoded by the row reader."""
     if not len(rows):
@@ -92,11 +115,23 @@ def one_by_one(texts: pa.Array, rows: Rows) -> list[Part]:
     return moved(list(batch_of(values).parts), rows)
 
 
+_databases: dict[int, duckdb.DuckDBPyConnection] = {}
+"""An empty database by the id of the process that opened it, since a fork must not use that of its parent."""
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    """A connection to the database of this process. To open another database takes 15 ms."""
+    process = os.getpid()
+    if process not in _databases:
+        _databases[process] = duckdb.connect(":memory:", config={"threads": 1})
+    return _databases[process].cursor()
+
+
 class TextReader:
     """Decodes columns of JSON texts on a database connection of its own."""
 
     def __init__(self) -> None:
-        self._db = duckdb.connect(":memory:", config={"threads": 1})
+        self._db = _connect()
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -149,11 +184,13 @@ class TextReader:
     # ---- objects
 
     def _objects(self, texts: pa.Array, depth: int) -> list[Part]:
-        out: list[Part] = []
         (separator,) = unused_controls(texts, 1)
-        for joined, rows in groups(self.query("SELECT array_to_string(json_keys(x), ?) FROM texts", texts, separator)):
+        grouped = groups(self.query("SELECT array_to_string(json_keys(x), ?) FROM texts", texts, separator))
+        large, others = split_by_size(grouped)
+        out = one_by_one(texts, others)
+        for joined, rows in large:
             keys = joined.split(separator)
-            if len(rows) < FEW or not joined or not are_plain(keys):
+            if not joined or not are_plain(keys):
                 out += one_by_one(texts, rows)
             else:
                 out += moved(self.objects_with_keys(selected(texts, rows), keys, depth), rows)
@@ -163,10 +200,11 @@ class TextReader:
         """Objects that have these keys in this order."""
         paths = [pointer(key) for key in keys]
         types = self.query("SELECT array_to_string(json_type(x, ?), ',') FROM texts", texts, paths)
-        out: list[Part] = []
-        for signature, rows in groups(types, SIGNED):
+        large, others = split_by_size(groups(types, SIGNED))
+        out = one_by_one(texts, others)
+        for signature, rows in large:
             names = signature.split(",")
-            if len(rows) < FEW or len(names) != len(keys):
+            if len(names) != len(keys):
                 out += one_by_one(texts, rows)
             else:
                 out += moved(self._objects_with_types(selected(texts, rows), keys, names, depth), rows)

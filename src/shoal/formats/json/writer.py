@@ -76,12 +76,15 @@ def _pretty(node: Any, indent: int, margin: str) -> str:
     return json.dumps(node, ensure_ascii=False)
 
 
+_ENCODER: t.MemoKey[Encoder] = t.MemoKey("JSON")
+
+
 def _encode(typ: t.Type, data: Data) -> str:
     if data is None:
         return "null"
-    encoder: Encoder | None = typ.memo.get("json")
+    encoder = typ.memo.get(_ENCODER)
     if encoder is None:
-        encoder = typ.memo["json"] = _encoder(typ.under)
+        encoder = typ.memo[_ENCODER] = _encoder(typ.under)
     return encoder(data)
 
 

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice, repeat
 
+from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.errors import InvalidInput
+from shoal.formats.limits import check_bytes, check_cells
 from shoal.formats.vng.metadata import MAX_COUNT, Meta
 from shoal.formats.vng.segments import SegmentReader
 from shoal.model import types as t
 from shoal.model.values import Value
 from shoal.model.zcode import Data, bodies, decode_int, decoder, normal_map, normal_set, read_uvarint
 
-_MAX_CELLS = 1 << 26
-"""How many elements one value may have, at all its levels together."""
 _END = object()
 
 
@@ -32,25 +32,27 @@ class _Column:
     """What one item adds to the size of a value, apart from its arrays, sets and maps."""
 
 
-def read_columns(metadata: Meta, segments: SegmentReader) -> Iterator[Value]:
+def read_columns(metadata: Meta, segments: SegmentReader, options: ReadOptions = DEFAULT_READ) -> Iterator[Value]:
     """The values of one object."""
-    reader = _Reader(segments)
+    reader = _Reader(segments, options)
     if metadata.kind == "Variant":
         yield from reader.read_variant(metadata)
         return
     column = reader.column(metadata)
     typ = column.type
     for data in column.items:
-        reader.spare = _MAX_CELLS
+        reader.cells = 0
         yield Value(typ, data)
 
 
 class _Reader:
     """Opens the columns of one object. All segments are read at once, items one by one."""
 
-    def __init__(self, segments: SegmentReader) -> None:
+    def __init__(self, segments: SegmentReader, options: ReadOptions) -> None:
         self._segments = segments
-        self.spare = _MAX_CELLS
+        self._options = options
+        self.cells = 0
+        """Elements of the value that is being read, at all its levels together."""
 
     def column(self, meta: Meta) -> _Column:
         """The column that `meta` describes."""
@@ -66,7 +68,7 @@ class _Reader:
         """Values of several types, in their order."""
         columns = [self.column(child) for child in meta.children("Values")]
         for tag, data in self._tagged(meta, columns):
-            self.spare = _MAX_CELLS
+            self.cells = 0
             yield Value(columns[tag].type, data)
 
     def _tagged(self, meta: Meta, columns: list[_Column]) -> Iterator[tuple[int, Data]]:
@@ -80,9 +82,9 @@ class _Reader:
         return _ints(meta.segment("Lengths", self._segments), meta.count("Length"))
 
     def _spend(self, cells: int) -> None:
-        self.spare -= cells
-        if self.spare < 0:
-            raise InvalidInput(f"a value has more than {_MAX_CELLS} elements")
+        self.cells += cells
+        check_cells(self.cells, self._options)
+        self._segments.grow(8 * cells)
 
     # ---- one method for each kind of metadata
 
@@ -160,7 +162,7 @@ class _Reader:
             raise InvalidInput("expected a primitive type or an enum as the type of a primitive column")
         body = meta.segment("Location", self._segments)
         entries = meta.children("Dict") if meta.value("Dict").data else []
-        items = _look_up(typ, body, entries, length) if entries else _decode(typ, body, length)
+        items = _look_up(typ, body, entries, length) if entries else _decode(typ, body, length, self._options)
         return _Column(typ, length, items, 1)
 
 
@@ -237,7 +239,7 @@ def _look_up(typ: t.Type, body: bytes, entries: list[Meta], length: int) -> Iter
     return map([value.data for value in table].__getitem__, body)
 
 
-def _decode(typ: t.Type, body: bytes, length: int) -> Iterator[Data]:
+def _decode(typ: t.Type, body: bytes, length: int, options: ReadOptions) -> Iterator[Data]:
     """The items of a column without dictionary."""
     decode, pos, end = decoder(typ), 0, len(body)
     while pos < end:
@@ -245,6 +247,7 @@ def _decode(typ: t.Type, body: bytes, length: int) -> Iterator[Data]:
         pos += 1
         if tag > 127:
             tag, pos = read_uvarint(body, pos - 1)
+            check_bytes(typ, min(tag, end), options)
         stop = pos + tag - 1
         if tag == 0 or stop > end:
             raise InvalidInput("null or cut value in a segment")

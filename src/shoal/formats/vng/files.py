@@ -18,6 +18,7 @@ from itertools import islice
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
+from shoal.formats.limits import value_memory
 from shoal.formats.streams import Sink, Source, WriteOptions, read_exactly
 from shoal.formats.vng.decoding import read_columns
 from shoal.formats.vng.encoding import encode_columns
@@ -109,7 +110,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[Value]:
     while True:
         try:
             metadata, segments = _open_object(source, start, end, options)
-            yield from read_columns(metadata, segments)
+            yield from read_columns(metadata, segments, options)
         except InvalidInput as e:
             raise InvalidInput(f"vng: object at byte {start}: {e}") from None
         except (IndexError, ValueError, struct.error) as e:
@@ -135,4 +136,4 @@ def _open_object(source: Source, start: int, end: int, options: ReadOptions) -> 
     values = list(islice(zng.read(stream, replace(options, zng_validate=True)), 2))
     if len(values) != 1:
         raise InvalidInput("expected one value in the metadata section")
-    return Meta.of(values[0]), SegmentReader(source, data_start, data_size)
+    return Meta.of(values[0]), SegmentReader(source, data_start, data_size, value_memory(options))

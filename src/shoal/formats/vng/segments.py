@@ -11,6 +11,9 @@ from collections.abc import Iterable
 import lz4.block
 
 from shoal.errors import InvalidInput
+from shoal.formats.compression import unpack_lz4
+from shoal.formats.limits import RAISE_MEMORY
+from shoal.formats.metering import give, grow
 from shoal.formats.streams import Source, read_exactly
 from shoal.model import types as t
 from shoal.model.values import Value
@@ -21,8 +24,6 @@ SEGMENT = t.named(
     t.record((("Offset", t.INT64), ("Length", t.INT32), ("MemLength", t.INT32), ("CompressionFormat", t.UINT8))),
 )
 _PLAIN, _LZ4 = 0, 1
-_MAX_RATIO = 255
-"""LZ4 cannot do better than this, so a segment that claims more is lying."""
 _MAX_MEMORY = 1 << 30
 
 
@@ -58,35 +59,33 @@ class SegmentWriter:
 class SegmentReader:
     """Reads the segments of one object, whose data section spans `start` to `end`."""
 
-    def __init__(self, source: Source, start: int, size: int) -> None:
+    def __init__(self, source: Source, start: int, size: int, limit: int = _MAX_MEMORY) -> None:
+        """Unpacks at most `limit` bytes."""
         self._source = source
+        self._limit = min(limit, _MAX_MEMORY)
         self._start = start
         self._size = size
         self._memory = 0
         self.end = start + size
+
+    def grow(self, size: int) -> None:
+        """Count bytes of memory that the segments do not account for."""
+        grow(self._source, size)
+        give(self._source, size)
 
     def read(self, offset: int, length: int, mem_length: int, compression: int) -> bytes:
         """The plain bytes of a segment."""
         if offset + length > self._size:
             raise InvalidInput(f"segment of {length} bytes at {offset} ends outside the {self._size} bytes of data")
         self._memory += mem_length
-        if self._memory > _MAX_MEMORY:
-            raise InvalidInput(f"segments unpack to more than {_MAX_MEMORY} bytes")
+        if self._memory > self._limit:
+            raise InvalidInput(f"segments unpack to more than {self._limit} bytes {RAISE_MEMORY}")
         if compression not in (_PLAIN, _LZ4):
             raise InvalidInput(f"unknown compression format {compression} of a segment")
-        if mem_length > (length if compression == _PLAIN else _MAX_RATIO * length + 64):
+        if compression == _PLAIN and mem_length > length:
             raise InvalidInput(f"segment claims {mem_length} bytes, more than its {length} can hold")
+        if compression == _PLAIN and mem_length < length:
+            raise InvalidInput(f"segment holds {length} bytes, not the declared {mem_length}")
         self._source.seek(self._start + offset)
         stored = read_exactly(self._source, length)
-        body = _unpack(stored, mem_length) if compression == _LZ4 else stored
-        if len(body) != mem_length:
-            raise InvalidInput(f"segment holds {len(body)} bytes, not the declared {mem_length}")
-        return body
-
-
-def _unpack(stored: bytes, size: int) -> bytes:
-    try:
-        out: bytes = lz4.block.decompress(stored, uncompressed_size=size)
-    except lz4.block.LZ4BlockError as e:
-        raise InvalidInput(f"bad LZ4 data ({e})") from None
-    return out
+        return unpack_lz4(stored, mem_length, "segment") if compression == _LZ4 else stored

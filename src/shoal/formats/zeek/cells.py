@@ -124,12 +124,13 @@ class Style(Enum):
 
 
 Text = Callable[[Data], str]
+_TEXTS: dict[Style, t.MemoKey[Text]] = {style: t.MemoKey(f"cells of a {style.value}") for style in Style}
 
 
 def cell_text(typ: t.Type, style: Style) -> Text:
     """How data of a type reads in a cell; nulls too."""
-    key = "cell " + style.value
-    text: Text | None = typ.memo.get(key)
+    key = _TEXTS[style]
+    text = typ.memo.get(key)
     if text is None:
         text = typ.memo[key] = _or_unset(_cell_text(typ.under, style), _null_text(typ.under, style))
     return text

@@ -12,6 +12,7 @@ from typing import Any
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
+from shoal.formats.limits import at, cell_costs, check_fields, check_text
 from shoal.formats.streams import Source, decode_utf8, read_lines
 from shoal.formats.zeek.cells import EMPTY, PARSERS, PORT, UNSET, ZENUM, unescape
 from shoal.model import types as t
@@ -39,20 +40,22 @@ def read(source: Source, options: ReadOptions) -> Iterator[Value]:
     header = _Header()
     rows: _Rows | None = None
     started = False
-    for number, line in enumerate(read_lines(source, options.max_value_size), 1):
+    for number, line in enumerate(read_lines(source, options), 1):
         if not line:
             continue
         try:
             if line.startswith(b"#"):
+                check_text(line, options, "directive", cell_costs(header.separator or " "))
                 header.take(decode_utf8(line, "directive"))
                 started, rows = True, None
                 continue
             if not started:
                 raise InvalidInput("not a zeek log: the first line does not begin with '#'")
             rows = rows or _Rows(header)
+            check_text(line, options, "record", rows.costs)
             value = rows.value(line.decode(errors="surrogateescape"))
         except InvalidInput as e:
-            raise InvalidInput(f"line {number}: {e}") from None
+            raise at(f"line {number}", e) from None
         yield value
 
 
@@ -134,10 +137,12 @@ class _Rows:
     """Makes records of lines under one header."""
 
     def __init__(self, header: _Header) -> None:
+        check_fields(len(header.fields), "#fields")
         if not header.fields or len(header.fields) != len(header.types):
             raise InvalidInput("bad types/fields definition in zeek header")
         self._names = header.fields
         self._separator = header.separator or "\t"
+        self.costs = cell_costs(self._separator, header.set_separator)
         self._parsers = [_column_parser(kind, header) for kind in header.types]
         typ, self._shape = _nest(header)
         has_path = bool(header.path) and "_path" not in header.fields

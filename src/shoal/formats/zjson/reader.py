@@ -17,6 +17,7 @@ import orjson
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
+from shoal.formats.limits import JSON_PARTS, at, check_types
 from shoal.formats.streams import Source, read_lines
 from shoal.model import types as t
 from shoal.model.literals import parse_duration, parse_float, parse_ip, parse_net, parse_time, round_float
@@ -49,12 +50,12 @@ def check_beginning(head: bytes) -> None:
 
 def read(source: Source, options: ReadOptions) -> Iterator[Value]:
     """The values of a ZJSON stream."""
-    types = _Types()
-    for number, line in enumerate(read_lines(source, options.max_value_size), 1):
+    types = _Types(options)
+    for number, line in enumerate(read_lines(source, options, JSON_PARTS), 1):
         try:
             value = _read_line(types, line)
         except InvalidInput as e:
-            raise InvalidInput(f"line {number}: {e}") from e
+            raise at(f"line {number}", e) from e
         yield value
 
 
@@ -80,7 +81,9 @@ def _read_line(types: _Types, line: bytes) -> Value:
 class _Types:
     """The types that a stream has defined so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._parts = 0
         self._by_id: dict[int, _Shape] = {}
         primitives = {typ: _Shape(typ, _primitive_decoder(typ)) for typ in t.PRIMITIVES.values()}
         primitives[t.TYPE] = _Shape(t.TYPE, lambda body: self.read(body).type)
@@ -102,6 +105,8 @@ class _Types:
             raise InvalidInput(f"expected a kind of type, got {_show(kind)}")
         ident = _type_id(body)
         shape = make(body, partial(self.read, depth=depth + 1))
+        self._parts += 1 + len(shape.type.children())
+        check_types(self._parts, self._options)
         self._by_id[ident] = shape
         return shape
 

@@ -13,6 +13,9 @@ import lz4.block
 
 from shoal.api.options import MAX_VALUE_SIZE, ReadOptions
 from shoal.errors import InvalidInput
+from shoal.formats.compression import unpack_lz4
+from shoal.formats.limits import at
+from shoal.formats.metering import grow
 from shoal.formats.streams import CHUNK, Sink, Source, WriteOptions
 from shoal.formats.zng.types import ARRAY, ENUM, ERROR, MAP, NAMED, RECORD, SET, UNION, EndlessValue, TypeTable
 from shoal.model import types as t
@@ -24,8 +27,6 @@ TYPES, VALUES, CONTROL = 0, 1, 2
 END_OF_STREAM = 0xFF
 _VERSION_BIT, _COMPRESSED_BIT = 0x80, 0x40
 _LZ4 = 0
-_MAX_RATIO = 255
-"""LZ4 cannot do better than this, so a frame that claims more is lying."""
 MAX_FRAME = 256 * 1024 * 1024
 
 
@@ -54,7 +55,7 @@ def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value
 def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value | Control]:
     """Values and control messages in their order."""
     frames = _Frames(source, _frame_limit(options))
-    stream = TypeTable()
+    stream = TypeTable(options)
     is_open = has_values = False
     while True:
         start = frames.position
@@ -67,7 +68,7 @@ def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Itera
             is_open = frame[0] != END_OF_STREAM
             kind, payload = frame
             if kind == END_OF_STREAM:
-                stream = TypeTable()
+                stream = TypeTable(options)
             elif kind == TYPES:
                 stream.read_typedefs(payload)
             elif kind == VALUES:
@@ -80,7 +81,7 @@ def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Itera
                 # The very first value has no end: this is not ZNG, and an offset in it would say nothing.
                 raise InvalidInput("malformed zng record") from e
             if isinstance(e, InvalidInput):
-                raise InvalidInput(f"zng: frame at byte {start}: {e}") from None
+                raise at(f"zng: frame at byte {start}", e) from None
             what = "something in it ends too early" if isinstance(e, IndexError) else str(e)
             raise InvalidInput(f"zng: frame at byte {start}: malformed: {what}") from None
 
@@ -140,7 +141,19 @@ class _Frames:
             raise InvalidInput(f"frame code 0x{code:02x} has an unknown version")
         if kind == 3:
             raise InvalidInput(f"unknown frame code 0x{code:02x}")
-        return kind, _decompress(payload, self._limit) if code & _COMPRESSED_BIT else payload
+        if code & _COMPRESSED_BIT:
+            payload = self._unpack(payload)
+        return kind, payload
+
+    def _unpack(self, payload: bytes) -> bytes:
+        """The plain payload of a compressed frame. What it is going to take counts before it is unpacked."""
+        if payload[0] != _LZ4:
+            raise InvalidInput(f"unknown compression format 0x{payload[0]:02x}")
+        size, pos = read_uvarint(payload, 1)
+        if size > self._limit:
+            raise _too_large(size, self._limit)
+        grow(self._source, size)
+        return unpack_lz4(payload[pos:], size, "frame")
 
     def _has(self, count: int) -> bool:
         """Make `count` bytes available if the source has them."""
@@ -166,23 +179,6 @@ class _Frames:
         self._has(10)
         value, self._pos = read_uvarint(self._buf, self._pos)
         return value
-
-
-def _decompress(payload: bytes, limit: int) -> bytes:
-    if payload[0] != _LZ4:
-        raise InvalidInput(f"unknown compression format 0x{payload[0]:02x}")
-    size, pos = read_uvarint(payload, 1)
-    if size > limit:
-        raise _too_large(size, limit)
-    if size > _MAX_RATIO * (len(payload) - pos) + 64:
-        raise InvalidInput(f"frame claims {size} bytes, more than its {len(payload) - pos} can hold")
-    try:
-        out: bytes = lz4.block.decompress(payload[pos:], uncompressed_size=size)
-    except lz4.block.LZ4BlockError as e:
-        raise InvalidInput(f"bad LZ4 data ({e})") from None
-    if len(out) != size:
-        raise InvalidInput(f"frame holds {len(out)} bytes, not the declared {size}")
-    return out
 
 
 # ---- writing

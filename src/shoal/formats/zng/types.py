@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.errors import InvalidInput
+from shoal.formats.limits import LIGHT, check_bytes, check_types
 from shoal.model import types as t
 from shoal.model.values import Value
-from shoal.model.zcode import Data, Decoder, decode_int, decoder, normal_map, normal_set, read_name, read_uvarint, split
+from shoal.model.zcode import Decoder, decoder, read_name, read_uvarint, walking_decoder
 
 _SMALL = 4096
 """Bytes of a types frame that is remembered."""
@@ -26,7 +28,10 @@ class EndlessValue(InvalidInput):
 class TypeTable:
     """Typedefs so far, with the decoders of their values."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: ReadOptions = DEFAULT_READ) -> None:
+        self._options = options
+        self._parts = 0
+        """Of all types together, each written out."""
         self._types: list[t.Type] = []
         self._foreign: dict[int, Decoder] = {}
         """Decoders of types with a union inside whose members are not listed in canonical order."""
@@ -56,11 +61,13 @@ class TypeTable:
                 raise InvalidInput(f"unknown typedef code {code}")
             names, parts, pos = _read_parts(code, payload, pos + 1)
             kinds = [self._lookup(part) for part in parts]
+            self._parts += 1 + max(len(names), len(parts))
+            check_types(self._parts, self._options)
             typ = _make_type(code, names, kinds)
             in_order = not isinstance(typ, t.Union) or list(typ.types) == kinds
             if not in_order or any(part in self._foreign for part in parts):
                 ident = t.FIRST_COMPLEX_ID + len(self._types)
-                self._foreign[ident] = _foreign_decoder(typ, kinds, [self._decoder(part) for part in parts])
+                self._foreign[ident] = walking_decoder(typ, kinds, [self._decoder(part) for part in parts])
             self._types.append(typ)
 
     def _decoder(self, ident: int) -> Decoder:
@@ -82,6 +89,8 @@ class TypeTable:
             pos += 1
             if size > 127:
                 size, pos = read_uvarint(payload, pos - 1)
+                if size > LIGHT:
+                    check_bytes(entry[0], min(size, end), self._options)
             if size == 0:
                 yield Value(entry[0], None)
                 continue
@@ -134,48 +143,3 @@ def _make_type(code: int, names: list[str], kinds: list[t.Type]) -> t.Type:
     if code == MAP:
         return t.map_of(*kinds)
     return {ARRAY: t.array, SET: t.set_of, ERROR: t.error}[code](kinds[0])
-
-
-def _foreign_decoder(typ: t.Type, kinds: list[t.Type], parts: list[Decoder]) -> Decoder:
-    """Decodes bodies of `typ`, given the decoders of its parts in the order of the typedef."""
-
-    def items(buf: bytes, pos: int, end: int, decoders: list[Decoder]) -> list[Data]:
-        """The items of a container, decoded by each decoder in turn."""
-        bodies = split(buf, pos, end)
-        turns = range(len(bodies))
-        return [None if b is None else decoders[i % len(decoders)](buf, *b) for i, b in zip(turns, bodies, strict=True)]
-
-    match typ:
-        case t.Union():
-            tags = [typ.tags[kind] for kind in kinds]
-
-            def union(buf: bytes, pos: int, end: int) -> Data:
-                tag_at, body = split(buf, pos, end, 2)
-                tag = decode_int(buf[slice(*tag_at)]) if tag_at is not None else 0
-                if not 0 <= tag < len(tags):
-                    raise InvalidInput("union tag out of range")
-                data = None if body is None else parts[tag](buf, *body)
-                return None if kinds[tag] is t.NULL else (tags[tag], data)
-
-            return union
-        case t.Record():
-            count = len(parts)
-
-            def record(buf: bytes, pos: int, end: int) -> Data:
-                split(buf, pos, end, count)
-                return tuple(items(buf, pos, end, parts))
-
-            return record
-        case t.Array():
-            return lambda buf, pos, end: tuple(items(buf, pos, end, parts))
-        case t.Set():
-            return lambda buf, pos, end: normal_set(typ.elem, items(buf, pos, end, parts))
-        case t.Map():
-
-            def entries(buf: bytes, pos: int, end: int) -> Data:
-                flat = items(buf, pos, end, parts)
-                return normal_map(typ.key, zip(flat[::2], flat[1::2], strict=True))
-
-            return entries
-        case _:
-            return parts[0]
