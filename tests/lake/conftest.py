@@ -16,6 +16,7 @@ from shoal.lake.pools import Pool
 from shoal.lake.scans import scan
 from shoal.model.text import format_value
 from shoal.storage.memory import MemoryStore
+from shoal.testing.clocks import Machine
 from shoal.testing.queries import parse_values
 
 Load = Callable[..., Id]
@@ -61,3 +62,13 @@ def read(pool: Pool) -> Read:
         return [format_value(value) for value in scan(target, commit)]
 
     return run
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """The clocks of all processes."""
+    machine = Machine()
+    for module in ("clocks", "journal", "lake", "sessions"):
+        monkeypatch.setattr(f"shoal.lake.{module}.time", machine)
+    monkeypatch.setattr("shoal.ids.time", machine)
+    return machine

@@ -275,8 +275,7 @@ def test_a_commitish_may_be_a_time(pool: Pool, load: Load, read: Read) -> None:
     load("{k:0}")
     between = pool.journal.read().at
     load("{k:1}")
-    from_ns = pool.journal.at_time(between)
-    assert from_ns.position == 2
+    assert pool.journal.moment(between).position == 2
     assert read("2100-01-01T00:00:00Z") == ["{k:0}", "{k:1}"]
     with pytest.raises(NotFound, match="no branch"):
         read("2001-01-01T00:00:00Z")

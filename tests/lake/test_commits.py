@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from shoal.errors import CorruptData, NotFound
+from shoal.errors import CorruptData
 from shoal.ids import Id, new, to_text
 from shoal.lake.actions import patch_of
 from shoal.lake.commits import Commit, Commits, Note, format_commit, parse_commit, show_actions, show_commit
@@ -89,9 +89,9 @@ def test_the_second_to_create_a_commit_of_one_id_loses(store: MemoryStore) -> No
 
 def test_a_commit_that_is_not_there_is_named(commits: Commits) -> None:
     ident = new()
-    assert not commits.has(ident)
+    assert commits.lookup(ident) is None
     assert commits.find(ident) is None
-    with pytest.raises(NotFound, match=rf"{to_text(ident)}: commit not found \(see: shoal log\)"):
+    with pytest.raises(CorruptData, match=rf"p/commits/{to_text(ident)}\.zng: this commit is gone"):
         commits.read(ident)
 
 
@@ -103,7 +103,7 @@ def test_find_asks_the_store_and_read_may_not(store: MemoryStore, commits: Commi
     store.delete(listed.key)
     assert commits.find(commit.id) is None
     assert commits.read(commit.id) == commit
-    assert not Commits(store, "p", lambda: None).has(commit.id)
+    assert Commits(store, "p", lambda: None).lookup(commit.id) is None
 
 
 def test_a_walk_goes_by_parents_up_to_a_commit_or_the_beginning(commits: Commits) -> None:

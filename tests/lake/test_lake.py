@@ -15,6 +15,7 @@ from shoal.model import types as t
 from shoal.model.values import Value, record
 from shoal.storage.memory import MemoryStore
 from shoal.storage.store import Created
+from shoal.testing.clocks import DAY, Machine, cloud
 
 
 def config(name: str, key: str = "ts") -> PoolConfig:
@@ -110,3 +111,16 @@ def test_leftovers_are_found_by_age(store: MemoryStore, made: Lake) -> None:
     assert [listed.key for listed in made.leftovers(0)] == [stray]
     assert made.leftovers(3600) == []
     assert not any(listed.key.startswith(pool.prefix) for listed in made.leftovers(0))
+
+
+def test_leftovers_are_aged_by_the_clock_of_the_store(machine: Machine) -> None:
+    store = cloud(machine)
+    lake.create(store)
+    store.put("probe/left", b"x")
+    machine.passed += DAY
+    machine.ahead = 30 * DAY
+    opened = lake.open_lake(store)
+    opened.require_writable()
+    assert opened.leftovers(7 * 24 * 3600.0) == []
+    machine.passed += 7 * DAY
+    assert [listed.key for listed in opened.leftovers(7 * 24 * 3600.0)] == ["probe/left"]

@@ -95,3 +95,12 @@ def test_the_commit_of_a_dropped_branch_can_be_named_until_a_vacuum_takes_it(poo
     with pytest.raises(NotFound, match="a vacuum has taken it"):
         pool.names.create_branch("again", tip)
     assert Refs(pool.journal.read()).named("again") is None
+
+
+def test_a_name_that_an_older_version_allowed_can_be_used_and_dropped(pool: Pool, load: Load) -> None:
+    first = load("{k:1}")
+    pool.journal.once(None, lambda _: branches.set_branch("\0", first, 0))
+    assert pool.resolve("\0") == first
+    with pytest.raises(InvalidInput, match="control characters are not allowed in names"):
+        pool.names.create_branch("\x1b", first)
+    assert pool.names.drop_branch("\0").commit == first

@@ -11,13 +11,13 @@ from shoal.errors import StorageFailure
 from shoal.formats.columns.batches import batch_of
 from shoal.ids import new
 from shoal.lake.column_registry import ColumnRegistry
-from shoal.lake.keys import parse_sort_key
+from shoal.lake.keys import comparer, parse_sort_key
 from shoal.lake.object_writer import ObjectWriter
 from shoal.lake.objects import DataObject, Form, key_of
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.scans import read_object
 from shoal.model.text import format_value
-from shoal.model.values import Value
+from shoal.model.values import NULL, Value
 from shoal.storage.faults import Fault, FaultyStore
 from shoal.storage.memory import MemoryStore
 from shoal.storage.store import ObjectStore
@@ -124,3 +124,64 @@ def test_a_store_that_fails_leaves_no_object(store: MemoryStore) -> None:
         object_writer(FaultyStore(store, choose), config(object_size=200)).write_all(numbers(100))
     assert len(puts) >= 3
     assert keys(store) == set()
+
+
+# ---- many shapes, wide shapes
+
+
+def many_shapes(count: int) -> list[Value]:
+    """A frequent shape, and as many others of one value each."""
+    text = " ".join(f'{{k:{i * 7919 % count},s:"text"}} {{k:{i * 7919 % count},f{i}:{i}}}' for i in range(count))
+    return parse_values(text)
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_rare_shapes_among_many_are_rows_and_frequent_ones_columns(
+    store: MemoryStore, order: str, in_batches: bool
+) -> None:
+    pool = config(f"k:{order}", object_size=1 << 30)
+    values = many_shapes(2000)
+    written = object_writer(store, pool).write_all([batch_of(values)] if in_batches else values)
+    assert {(o.form, o.count) for o in written} == {(Form.COLUMNS, 2000), (Form.ROWS, 2000)}
+    for o in written:
+        expected = [v for v in values if (v.type.under is values[0].type) == (o.form is Form.COLUMNS)]
+        expected.sort(key=lambda v: v.data[0], reverse=order == "desc")
+        assert texts(store, pool, o) == [format_value(value) for value in expected]
+
+
+def test_rare_shapes_sort_with_keys_of_any_type(store: MemoryStore) -> None:
+    kinds = ("{}", '"{}"', "{}.5", "null", "10.0.0.1", "NaN")
+    text = " ".join(f"{{k:{kinds[i % 6].format(i)},f{i}:0}} {{k:{kinds[i % 6].format(i)}}}" for i in range(1500))
+    values = parse_values(text)
+    pool = config(object_size=1 << 30)
+    written = object_writer(store, pool).write_all(values)
+    assert Counter(text for o in written for text in texts(store, pool, o)) == Counter(map(format_value, values))
+    compare = comparer("asc")
+    for o in written:
+        found = [compare((value.field("k") or NULL,)) for value in read_object(store, POOL, pool.key, o)]
+        assert found == sorted(found)
+
+
+def test_rare_shapes_without_the_key_are_apart(store: MemoryStore) -> None:
+    pool = config(object_size=1 << 30)
+    values = parse_values(" ".join(f"{{k:{i},f{i}:0}} {{g{i}:0}}" for i in range(1500)))
+    written = object_writer(store, pool).write_all(values)
+    assert {(o.form, o.has_key, o.count) for o in written} == {(Form.ROWS, True, 1500), (Form.ROWS, False, 1500)}
+
+
+def test_a_wide_shape_is_rows_and_leaves_others_in_columns(store: MemoryStore) -> None:
+    wide = "{k:1," + ",".join(f"f{i}:{i}" for i in range(5000)) + "}"
+    pool = config(object_size=1 << 30)
+    values = parse_values(f"{{k:0}} {wide} {{k:2}}")
+    written = object_writer(store, pool).write_all(values)
+    assert {(o.form, o.count) for o in written} == {(Form.COLUMNS, 2), (Form.ROWS, 1)}
+    assert {text for o in written for text in texts(store, pool, o)} == set(map(format_value, values))
+
+
+def test_shapes_count_for_what_they_take_in_memory(store: MemoryStore) -> None:
+    """Values of a few bytes each whose types take much more are written before memory is full of types."""
+    pool = config(object_size=1 << 30)
+    values = parse_values(" ".join(f"{{k:{i},f{i}:0}}" for i in range(40_000)))
+    writer = ObjectWriter(store, POOL, pool, ColumnRegistry(store, POOL), memory=100 << 20)
+    assert [o.count for o in writer.write_all(values)] == [20_000, 20_000]

@@ -32,14 +32,14 @@ from shoal.lake.lake import create, open_lake
 from shoal.lake.objects import DataObject
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool, open_pool
-from shoal.lake.scans import read_object, scan
+from shoal.lake.scans import scan, scan_objects
 from shoal.model.fields import NO_ID
 from shoal.model.values import Value, int64, record, string
 from shoal.storage.faults import Crash, Fault, FaultyStore
 from shoal.storage.memory import MemoryStore
 from shoal.storage.store import Created, ObjectStore
 from shoal.testing import lake_model
-from shoal.testing.lake_checks import check_columns
+from shoal.testing.lake_checks import check_columns, reading_once
 from shoal.testing.scheduler import Scheduler, Weather
 from shoal.testing.tiers import IS_LONG
 
@@ -338,7 +338,7 @@ class Replay:
         assert (ours.adds, ours.deletes) == (idents(commit.adds), idents(commit.deletes))
 
     def _read(self, o: DataObject) -> list[Value]:
-        return list(read_object(self.pool.store, self.pool.prefix, self.pool.config.key, o))
+        return list(scan_objects(self.pool, [o]))
 
 
 def text(ident: Id | None) -> str | None:
@@ -349,6 +349,7 @@ def idents(objects: tuple[DataObject, ...]) -> frozenset[str]:
     return frozenset(to_text(o.id) for o in objects)
 
 
+@reading_once()
 def check(store: ObjectStore, deeds: list[Deed]) -> None:
     """All that was promised, of a store that nobody uses any more."""
     pool = open_lake(store).pool("p")

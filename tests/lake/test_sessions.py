@@ -9,14 +9,18 @@ import pytest
 from tests.lake.conftest import Load, Read
 
 from shoal.errors import Conflict, InvalidInput, ReadOnly
-from shoal.ids import Id
+from shoal.ids import Id, new
 from shoal.lake import changes, sessions
 from shoal.lake.actions import patch_of
 from shoal.lake.commits import Note
-from shoal.lake.keys import EVERYTHING, Bound, KeyRange
+from shoal.lake.keys import EVERYTHING, Bound, KeyRange, parse_sort_key
+from shoal.lake.lake import Lake
+from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool, open_pool
-from shoal.lake.sessions import Session
+from shoal.lake.sessions import BranchRead, Session
 from shoal.model.values import int64
+from shoal.storage.faults import FaultyStore
+from shoal.storage.memory import MemoryStore
 from shoal.testing.queries import parse_values
 
 ME = Note("me")
@@ -97,6 +101,28 @@ def test_serializable_checks_what_was_read(pool: Pool, load: Load) -> None:
         sessions.commit(pool, staged(pool, everything, "{k:2}"), ME)
     sessions.commit(pool, staged(pool, below, "{k:3}"), ME)
     sessions.commit(pool, staged(pool, loose, "{k:4}"), ME)
+
+
+def test_what_was_read_elsewhere_is_checked_before_each_attempt(store: MemoryStore, made: Lake, pool: Pool) -> None:
+    """The first slot goes to a new branch: the commit that was written fits still, but not what was read elsewhere."""
+    other = made.create_pool(PoolConfig(new(), "rates", parse_sort_key("k")))
+    read = BranchRead(other.config.id, "main", None, EVERYTHING)
+    session = sessions.note_others(sessions.begin(pool, "main", "serializable"), [read])
+    slots: list[str] = []
+
+    def interfere(number: int, call: str, key: str) -> None:
+        if call == "create" and key.startswith(f"{pool.prefix}/branches/") and not slots:
+            slots.append(key)
+            pool.names.create_branch("side", None)
+            writer = other.writer()
+            writer.write(int64(1))
+            other.committer.commit(changes.load("main", writer.close(), ME))
+
+    slow = open_pool(FaultyStore(store, interfere), pool.config)
+    with pytest.raises(Conflict, match="on branch main of pool rates has changed what it read"):
+        sessions.commit(slow, staged(pool, session, "{k:2}"), ME, made)
+    assert len(slots) == 1
+    assert session.id not in journal_ops(pool)
 
 
 def test_copies_in_other_processes_are_taken_over(pool: Pool, read: Read) -> None:

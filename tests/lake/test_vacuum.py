@@ -16,7 +16,9 @@ from shoal.lake.objects import Form, data_key
 from shoal.lake.pools import Pool, open_pool
 from shoal.lake.scans import scan
 from shoal.model.text import format_value
+from shoal.storage.faults import Fault, FaultyStore
 from shoal.storage.memory import MemoryStore
+from shoal.testing.clocks import DAY, MINUTE, Machine, World, cloud
 from shoal.testing.queries import parse_values
 
 ME = Note("me")
@@ -67,6 +69,18 @@ def test_a_dropped_branch_is_garbage(pool: Pool, load: Load) -> None:
     assert len(vacuum.find_garbage(pool, 0).data) == 1
 
 
+def test_what_was_merged_in_stays(pool: Pool, load: Load, read: Read, store: MemoryStore) -> None:
+    load("{k:1}")
+    pool.names.create_branch("side", pool.resolve())
+    first, second = load("{k:2}", "side"), load("{k:3}", "side")
+    changes.merge(pool, "side", "main", ME)
+    pool.names.drop_branch("side")
+    vacuum.collect(pool, 0)
+    fresh = open_pool(store, pool.config)
+    assert [fresh.commits.lookup(ident) is not None for ident in (first, second)] == [True, True]
+    assert read(first, fresh) == ["{k:1}", "{k:2}"]
+
+
 def test_a_commit_of_data_that_was_vacuumed_is_refused(pool: Pool) -> None:
     writer = pool.writer()
     for value in parse_values("{k:1}"):
@@ -84,6 +98,68 @@ def test_a_repeated_operation_is_recognised_after_a_vacuum(pool: Pool, load: Loa
     vacuum.collect(pool, 0)
     assert load("{k:1}", op=op) == landed
     assert read() == ["{k:1}"]
+
+
+def test_an_operation_that_lost_its_first_race_is_recognised_after_a_vacuum(
+    pool: Pool, load: Load, read: Read, store: MemoryStore
+) -> None:
+    """The commit of its first attempt, which says where to look, is in no branch."""
+    op, rivals = new(), ["{k:0}"]
+
+    def choose(number: int, name: str, key: str) -> None:
+        if name == "create" and "/branches/" in key and rivals:
+            load(rivals.pop())
+
+    slow = open_pool(FaultyStore(store, choose), pool.config)
+    landed = load("{k:1}", into=slow, op=op)
+    assert landed != op
+    vacuum.collect(open_pool(store, pool.config), 0)
+    try:
+        assert load("{k:1}", into=open_pool(store, pool.config), op=op) == landed
+    except Conflict as e:
+        pytest.fail(f"the vacuum took the commit of the first attempt: {e}")
+    assert read() == ["{k:0}", "{k:1}"]
+
+
+def dropped_tip(pool: Pool, load: Load) -> Id:
+    """A commit that no branch reaches any more."""
+    load("{k:1}")
+    pool.names.create_branch("side", pool.resolve())
+    tip = load("{k:2}", "side")
+    pool.names.drop_branch("side")
+    return tip
+
+
+def test_what_is_named_before_the_announcement_stays(pool: Pool, load: Load, read: Read, store: MemoryStore) -> None:
+    tip = dropped_tip(pool, load)
+    names = ["again"]
+
+    def choose(number: int, name: str, key: str) -> None:
+        if name == "create" and "/branches/" in key and names:
+            pool.names.create_branch(names.pop(), tip)
+
+    vacuum.collect(open_pool(FaultyStore(store, choose), pool.config), 0)
+    fresh = open_pool(store, pool.config)
+    assert [fresh.commits.lookup(tip) is not None, len(objects(fresh, "main"))] == [True, 1]
+    assert read("again", fresh) == ["{k:1}", "{k:2}"]
+
+
+def test_what_a_vacuum_has_announced_is_not_named_although_it_is_still_there(
+    pool: Pool, load: Load, store: MemoryStore
+) -> None:
+    tip = dropped_tip(pool, load)
+    refused: list[str] = []
+
+    def choose(number: int, name: str, key: str) -> None:
+        if name == "delete" and not refused:
+            assert pool.commits.lookup(tip) is not None
+            with pytest.raises(NotFound, match="a vacuum has taken it"):
+                pool.names.create_branch("again", tip)
+            refused.append("again")
+
+    vacuum.collect(open_pool(FaultyStore(store, choose), pool.config), 0)
+    assert refused == ["again"]
+    assert [ref.name for ref in pool.refs().branches()] == ["main"]
 
 
 def test_vacate_lets_history_begin_later(pool: Pool, load: Load, read: Read, store: MemoryStore) -> None:
@@ -145,3 +221,59 @@ def test_data_that_is_gone_and_was_not_purged_is_an_error(pool: Pool, load: Load
 def test_purge_of_something_unknown_is_not_found(pool: Pool) -> None:
     with pytest.raises(NotFound, match="no data object or commit"):
         vacuum.purge(pool, [new()])
+
+
+# ---- clocks
+
+
+@pytest.mark.parametrize("ahead", [30 * DAY, -30 * DAY])
+def test_the_grace_period_is_counted_by_the_clock_of_the_store(machine: Machine, ahead: int) -> None:
+    world = World(machine, cloud(machine))
+    world.data(world.pool())
+    machine.passed += 8 * DAY
+    world.data(world.pool())
+    machine.passed += DAY
+    machine.ahead = ahead
+    assert len(vacuum.collect(world.pool()).data) == 1
+    assert len(vacuum.collect(world.pool(), 0).data) == 1
+
+
+def test_what_is_young_stays_in_a_store_that_does_not_say_the_time(machine: Machine) -> None:
+    store = FaultyStore(cloud(machine), lambda number, name, key: Fault.ERROR if name == "modified" else None)
+    world = World(machine, store)
+    world.data(world.pool())
+    machine.passed += DAY
+    world.data(world.pool())
+    machine.ahead = 30 * DAY
+    assert vacuum.collect(world.pool()).data == ()
+    assert len(vacuum.collect(world.pool(), 3600.0).data) == 1
+
+
+@pytest.mark.parametrize("ahead", [30 * DAY, 0, -30 * DAY])
+def test_data_that_was_vacuumed_is_not_committed_whatever_the_clock_of_its_writer(machine: Machine, ahead: int) -> None:
+    world = World(machine, cloud(machine))
+    machine.ahead = ahead
+    pool = world.pool()
+    pool.refs()
+    begun, objects = pool.journal.known.position, world.data(pool)
+    machine.passed += 2 * MINUTE
+    machine.ahead = 0
+    assert len(vacuum.collect(world.pool(), 60.0).data) == 1
+    machine.ahead = ahead
+    for known in (begun, None):
+        with pytest.raises(Conflict, match="a vacuum has removed this data"):
+            pool.committer.commit(changes.load("main", objects, ME, begun=known))
+
+
+def test_data_that_was_written_after_a_vacuum_is_committed_without_a_request_more(machine: Machine) -> None:
+    counting = FaultyStore(cloud(machine), lambda number, name, key: None)
+    world = World(machine, counting)
+    world.data(world.pool())
+    machine.passed += MINUTE
+    vacuum.collect(world.pool(), 0)
+    pool = world.pool()
+    pool.refs()
+    begun, objects = pool.journal.known.position, world.data(pool)
+    counting.calls.clear()
+    pool.committer.commit(changes.load("main", objects, ME, begun=begun))
+    assert not [key for name, key in counting.calls if name in ("modified", "list")]

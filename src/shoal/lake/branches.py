@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from shoal.errors import AlreadyExists, InvalidInput, NotFound
 from shoal.ids import TEXT_SIZE, Id, parse, to_text
 from shoal.lake.journal import Changes, Entry, State
+from shoal.lake.timelines import CLOCK
 from shoal.model.fields import NO_ID, get_data, get_id, id_value, named, time_value, uint64
 from shoal.model.literals import parse_time
 from shoal.model.node import frozen
+from shoal.model.plain_names import require_plain_name
 from shoal.model.values import Value, record, string
 
 MAIN = "main"
@@ -41,6 +43,7 @@ class VacuumMark:
 
 def check_name(name: str, kind: str) -> str:
     """The name itself; InvalidInput for one that could be read as something else."""
+    require_plain_name(name, f"{kind} name")
     if not _NAME.fullmatch(name) or len(name) > 200:
         raise InvalidInput(f"invalid {kind} name: {name[:100]!r} (no spaces, quotes or any of @ : | * ? , ;)")
     if (len(name) == TEXT_SIZE and name.isalnum()) or name.startswith("0x"):
@@ -111,7 +114,7 @@ def commit_set(changes: Changes, branch: str) -> Id:
 
 def require_set(changes: Changes, expected: Changes) -> None:
     """InvalidInput if an entry of the journal, found by its id, is not one that sets, or takes away, these keys."""
-    if {key: value is None for key, value in changes.items()} != {
+    if {key: value is None for key, value in changes.items() if key != CLOCK} != {
         key: value is None for key, value in expected.items()
     }:
         raise InvalidInput("this id is that of another operation (use a new one)")
@@ -140,6 +143,10 @@ class Refs:
 
     def _all(self, kind: str) -> Iterator[Ref]:
         return (_parse(v, k) for k, v in self._state.entries.items() if k.startswith(kind))
+
+    def has_branch(self, name: str) -> bool:
+        """Whether there is a branch of this name."""
+        return _BRANCH + name in self._state.entries
 
     def branch(self, name: str) -> Ref:
         """A branch by its name."""

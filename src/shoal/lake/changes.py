@@ -6,7 +6,6 @@ removed or rewrote it meanwhile, its records may live on elsewhere, and the chan
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -45,14 +44,17 @@ def list_objects(verb: str, objects: Sequence[DataObject]) -> str:
 
 
 def load(
-    branch: str, objects: Sequence[DataObject], note: Note, op: Id | None = None, after: int | None = None
+    branch: str, objects: Sequence[DataObject], note: Note, op: Id | None = None, begun: int | None = None
 ) -> Change:
-    """Add objects that were just written. Nothing can be in their way, so this never conflicts."""
+    """Add objects that were just written. Nothing can be in their way, so this never conflicts.
+
+    `begun` is a position that the journal had reached before they were.
+    """
     if not objects:
         raise InvalidInput("empty transaction")
     if not note.message:
         note = replace(note, message=list_objects("loaded", objects))
-    return Change(branch, patch_of(objects), note, op, is_fresh=True, after=after)
+    return Change(branch, patch_of(objects), note, op, is_fresh=True, begun=begun)
 
 
 def delete(pool: Pool, branch: str, idents: Sequence[Id], note: Note, op: Id | None = None) -> Id:
@@ -88,7 +90,7 @@ def rewrite(pool: Pool, branch: str, base: Id | None, patch: Patch, note: Note, 
 
 def revert(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = None) -> Id:
     """Take a commit back by a new one that does the opposite."""
-    patch = Patch(pool.commits.read(ident).actions).inverse()
+    patch = Patch(pool.names.commit(ident).actions).inverse()
     if patch.is_empty:
         raise InvalidInput(f"{to_text(ident)}: revert commit is empty (this commit changed no data)")
 
@@ -104,7 +106,7 @@ def revert(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = None)
 
 def cherry_pick(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = None) -> Id:
     """Apply the changes of one commit, of any branch, to a branch. What it adds and is there already stays as it is."""
-    commit = pool.commits.read(ident)
+    commit = pool.names.commit(ident)
     changes, name = Patch(commit.actions), f"cherry-pick of {to_text(ident)}"
     if changes.is_empty:
         raise InvalidInput(f"{name}: this commit changed no data")
@@ -175,7 +177,7 @@ def rebase(pool: Pool, branch: str, onto: str, op: Id | None = None) -> Id | Non
         case = tip, target, refs.vacuum
         if case not in replayed:
             replayed[case] = _replay(pool, branch, tip, target)
-        return branches.set_branch(branch, replayed[case], time.time_ns())
+        return branches.set_branch(branch, replayed[case], pool.clock.now())
 
     entry = pool.names.once(op, plan)
     landed = branches.commit_set(entry.changes, branch)

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from shoal.errors import NotFound
+from shoal.errors import CorruptData, NotFound
 from shoal.ids import Id, new, to_text
 from shoal.lake.actions import Patch
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, comparer
@@ -22,7 +22,7 @@ from shoal.model.fields import get, get_data, get_id, get_or, id_value, named, u
 from shoal.model.node import frozen
 from shoal.model.order import compare_values
 from shoal.model.values import Value
-from shoal.storage.store import ObjectStore
+from shoal.storage.store import ObjectStore, dropping_damage
 
 PAGE = 32
 """How many items a page has on average; it is split at twice as many."""
@@ -69,7 +69,7 @@ class Checkpoints:
         return f"{self._pool}/pages/{to_text(page)}.zng"
 
     def open(self, commit: Id) -> tuple[Item, ...]:
-        """The top items of a commit's checkpoint; NotFound or CorruptData if there is no good one."""
+        """The top items of a commit's checkpoint; CorruptData if there is no good one."""
         return self._read(self._root_key(commit))
 
     def exists(self, commit: Id) -> bool:
@@ -106,7 +106,12 @@ class Checkpoints:
                     yield from self.pages(self._read(self._page_key(item.id)))
 
     def _read(self, key: str) -> tuple[Item, ...]:
-        return tuple(_parse(value, key) for value in unseal(self._store.get(key), key))
+        try:
+            data = self._store.get(key)
+        except NotFound:
+            raise CorruptData(f"{key}: this part of a checkpoint is gone (restore it from a backup)") from None
+        with dropping_damage(self._store, key):
+            return tuple(_parse(value, key) for value in unseal(data, key))
 
     # ---- changing
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import io
 import json
-import mmap
+import os
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -19,25 +21,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from shoal.errors import CorruptData, NotFound
+from shoal.errors import CorruptData, NotFound, StorageFailure
 from shoal.formats.columns.batches import Batch
 from shoal.formats.columns.fusion import TableColumns, numbered_schema, to_batch
 from shoal.formats.columns.layouts import Layout, Leaf, layout_of
 from shoal.formats.columns.physical import from_arrow
 from shoal.lake.key_columns import KeyInterval
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey
-from shoal.lake.objects import DataObject, Purged, key_of
-from shoal.lake.zones import ORDERED, Extent, pack
+from shoal.lake.objects import DataObject, Purged, key_of, missing
+from shoal.lake.pool_config import DEFAULT_SEEK_STRIDE
+from shoal.lake.zones import LONGEST_BOUND, ORDERED, Extent, pack
 from shoal.model import types as t
 from shoal.model.text import format_type
 from shoal.model.values import Value
-from shoal.storage.store import ObjectStore, local_file
+from shoal.storage.store import ObjectStore, dropping_damage, local_file
+from shoal.storage.verified_files import VerifiedFile, VerifiedFiles
 
-GROUP_STRIDES = 128
-"""The bytes of a row group, the least that a seek reads, in multiples of the pool's seek stride."""
+_FEWEST_STRIDES, _MOST_STRIDES = 10, 128
+"""Seek strides in a row group: the most at the default stride and above."""
 _MOST_GROUP_ROWS = 122_880
 _MANY_GROUPS = 16
 """With this many row groups, their statistics show the distribution of keys well enough."""
+_LONG_VALUE = 1024
+"""Bytes of a value, on average, that are worth cutting before the least and the greatest are looked for."""
 _COMPRESSION = "zstd"
 _LEVEL = 1
 _SHAPES = b"shoal.shapes"
@@ -63,7 +69,7 @@ class Packed(NamedTuple):
 def write(layout: Layout, ids: tuple[int, ...], table: pa.Table, key: SortKey, seek_stride: int) -> Packed:
     """A sorted table as a file, whose columns have these field ids."""
     value_size = table.get_total_buffer_size()
-    rows = GROUP_STRIDES * seek_stride * table.num_rows // max(1, value_size)
+    rows = group_bytes(seek_stride) * table.num_rows // max(1, value_size)
     said = {_SHAPES: json.dumps([format_type(shape) for shape in layout.shapes]).encode(), _KEY: str(key).encode()}
     out = pa.BufferOutputStream()
     sorting = _sorting(layout, key, table.schema)
@@ -84,6 +90,16 @@ def write(layout: Layout, ids: tuple[int, ...], table: pa.Table, key: SortKey, s
     size = len(data) - index_size
     zones = pack(layout, [_extent(leaf, _leaf_column(table, leaf)) for leaf in layout.leaves])
     return Packed(data, size, zlib.crc32(view[:size]), index_size, zlib.crc32(view[size:]), zones)
+
+
+def group_bytes(seek_stride: int) -> int:
+    """The bytes of a row group, the least that a seek reads.
+
+    Large groups make scans fast and files small. A pool with a smaller stride than the default asks for finer seeks,
+    so its groups have fewer strides.
+    """
+    fineness = min(1.0, seek_stride / DEFAULT_SEEK_STRIDE)
+    return int(seek_stride * max(_FEWEST_STRIDES, _MOST_STRIDES * fineness**2))
 
 
 def _with_statistics(table: pa.Table) -> bool | list[str]:
@@ -152,9 +168,17 @@ def _extent(leaf: Leaf, column: pa.ChunkedArray) -> Extent | None:
         return None
     if pa.types.is_floating(column.type):
         column = column.filter(pc.invert(pc.is_nan(column)))
-    extent = pc.min_max(column)
+    extent = pc.min_max(_beginnings(leaf.type, column))
     ends = pa.array([extent["min"].as_py(), extent["max"].as_py()], column.type)
     return Extent(*from_arrow(leaf.type, ends))
+
+
+def _beginnings(typ: t.Type, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column whose ends make the same zones: that of long values is their beginning, which needs less memory."""
+    if typ not in (t.STRING, t.BYTES) or column.nbytes <= _LONG_VALUE * len(column):
+        return column
+    cut = pc.utf8_slice_codeunits if typ is t.STRING else pc.binary_slice
+    return cut(column, 0, LONGEST_BOUND + 1)
 
 
 # ---- reading
@@ -177,7 +201,7 @@ def read_batches(
     """The rows of an object by row groups: of those that may hold something in the range."""
     name = key_of(pool, o)
     layout = object_layout(o)
-    with _Checked(name):
+    with dropping_damage(store, name), _Checked(name):
         file = _open(store, name, o)
         for group in _groups(file, layout, key, o, wanted):
             yield to_batch(layout, TableColumns(file.read_row_group(group, use_threads=False)))
@@ -187,7 +211,7 @@ def read_interval(store: ObjectStore, pool: str, key: SortKey, o: DataObject, in
     """The rows of the row groups that may have a key in an interval, nulls included."""
     name = key_of(pool, o)
     layout = object_layout(o)
-    with _Checked(name):
+    with dropping_damage(store, name), _Checked(name):
         file = _open(store, name, o)
         for group, ends in enumerate(_group_ends(file, layout, key)):
             if ends is None or interval.may_hold(key.order, *ends):
@@ -197,7 +221,7 @@ def read_interval(store: ObjectStore, pool: str, key: SortKey, o: DataObject, in
 def read_tables(store: ObjectStore, pool: str, o: DataObject) -> Iterator[pa.Table]:
     """The rows of an object by row groups, each as a table in its layout."""
     name = key_of(pool, o)
-    with _Checked(name):
+    with dropping_damage(store, name), _Checked(name):
         file = _open(store, name, o)
         for group in range(file.num_row_groups):
             yield file.read_row_group(group, use_threads=False)
@@ -216,7 +240,7 @@ def sample_keys(
     leaf = key_leaf(layout, key)
     if leaf is None or leaf.type not in ORDERED:
         return [(o.first(key), o.count)], 0
-    with _Checked(name):
+    with dropping_damage(store, name), _Checked(name):
         file = _open(store, name, o)
         if file.num_row_groups >= _MANY_GROUPS:
             counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
@@ -363,8 +387,9 @@ def _bounds(statistics: Any, leaf: Leaf) -> tuple[Value, Value]:
 
 # ---- for engines that read by themselves
 
-_checked: set[str] = set()
-"""Files whose checksums were found to fit by this process. Objects never change, and ids are never used again."""
+VERIFIED = VerifiedFiles()
+"""The files of this process whose checksums match."""
+_BUFFER = 1 << 20
 
 
 def has_files(store: ObjectStore) -> bool:
@@ -372,21 +397,51 @@ def has_files(store: ObjectStore) -> bool:
     return local_file(store, "x") is not None
 
 
-def checked_file(store: ObjectStore, pool: str, o: DataObject) -> str | None:
-    """The path of an object whose bytes are what they were; None if the store has no files."""
+def checked_file(store: ObjectStore, pool: str, o: DataObject) -> VerifiedFile:
+    """The file of an object whose bytes are what was written; for stores with files only."""
     name = key_of(pool, o)
     path = local_file(store, name)
-    if path is None or path in _checked:
-        return path
+    assert path is not None
+    verify = partial(_verify_file, name, path, o)
+    with _file_errors(name):
+        return VerifiedFile(path, name, VERIFIED.ensure(path, verify), verify)
+
+
+def _verify_file(name: str, path: str, o: DataObject) -> None:
+    """Compare the checksums of a whole file.
+
+    It is not mapped into memory: a file that is truncated meanwhile would end the process.
+    """
+    with _file_errors(name), open(path, "rb", buffering=0) as file:
+        if (
+            os.fstat(file.fileno()).st_size != o.size + o.index_size
+            or _checksum(file, o.size) != o.checksum
+            or _checksum(file, o.index_size) != o.index_checksum
+        ):
+            raise damaged(name)
+
+
+@contextmanager
+def _file_errors(name: str) -> Iterator[None]:
+    """Errors of the file system, which name the object instead of a path."""
     try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
-            _check(name, o, memoryview(held))
+        yield
     except FileNotFoundError:
-        raise Purged(f"{name}: this data object is gone") from None
-    except ValueError:  # nothing to map
-        raise damaged(name) from None
-    _checked.add(path)
-    return path
+        raise missing(name) from None
+    except OSError as e:
+        raise StorageFailure(f"{name}: {(e.strerror or str(e)).lower()}") from None
+
+
+def _checksum(file: io.FileIO, size: int) -> int | None:
+    """The checksum of the next bytes of a file; None if it ends before."""
+    checksum, buffer = 0, memoryview(bytearray(min(size, _BUFFER)))
+    while size:
+        count = file.readinto(buffer[: min(size, _BUFFER)])
+        if not count:
+            return None
+        checksum = zlib.crc32(buffer[:count], checksum)
+        size -= count
+    return checksum
 
 
 def read_table(store: ObjectStore, pool: str, o: DataObject) -> pa.Table:
@@ -396,8 +451,8 @@ def read_table(store: ObjectStore, pool: str, o: DataObject) -> pa.Table:
         data = store.get(name)
     except NotFound:
         raise Purged(f"{name}: this data object is gone") from None
-    _check(name, o, memoryview(data))
-    with _Checked(name):
+    with dropping_damage(store, name), _Checked(name):
+        _check(name, o, memoryview(data))
         return pq.read_table(pa.BufferReader(data), use_threads=False)
 
 

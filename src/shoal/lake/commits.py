@@ -33,13 +33,17 @@ from shoal.model.fields import (
     uint64,
 )
 from shoal.model.values import NULL, Value, string
-from shoal.storage.store import Listed, ObjectStore
+from shoal.storage.store import Listed, ObjectStore, dropping_damage
 
 _FEW, _SLOW, _AT_ONCE = 2, 0.003, 16
 
 
 Hints = tuple[Id | None, tuple[Id, ...]]
 """A checkpoint that has been written, None being the beginning, and the commits since, oldest first."""
+
+
+class MissingCommit(CorruptData):
+    """A commit that is gone, and that a branch, a tag or another commit refers to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,30 +135,48 @@ class Commits:
         return True
 
     def read(self, ident: Id) -> Commit:
-        """A commit by its id."""
+        """A commit that has to exist, because something refers to it."""
+        commit = self.lookup(ident)
+        if commit is None:
+            raise MissingCommit(
+                f"{self._key(ident)}: this commit is gone, and history refers to it (restore it from a backup)"
+            )
+        return commit
+
+    def lookup(self, ident: Id) -> Commit | None:
+        """A commit by an id that may be anything; None if there is no such commit."""
         commit = self._cache.get(ident)
         if commit is None:
             key = self._key(ident)
             try:
                 data = self._store.get(key)
             except NotFound:
-                raise NotFound(f"{to_text(ident)}: commit not found (see: shoal log)") from None
-            commit = parse_commit(unseal(data, key), key)
+                return None
+            with dropping_damage(self._store, key):
+                commit = parse_commit(unseal(data, key), key)
             self._keep(commit)
         return commit
 
-    def has(self, ident: Id) -> bool:
-        """Whether there is a commit of this id."""
-        try:
-            self.read(ident)
-        except NotFound:
-            return False
-        return True
+    def read_for(self, ident: Id, child: Commit) -> Commit | None:
+        """A commit that another one refers to; None if it may be gone and is, because the beginning was cut off.
+
+        A child of the horizon or of a later commit has its parent. What it merged may be older than the horizon.
+        """
+        horizon = self.horizon
+        if horizon is None or (ident == child.parent and child.generation > self.read(horizon).generation):
+            return self.read(ident)
+        return self.lookup(ident)
 
     def find(self, ident: Id) -> Listed | None:
         """The object of a commit as it is in the store now, whatever is remembered of it."""
         key = self._key(ident)
         return next((listed for listed in self._store.list(key) if listed.key == key), None)
+
+    def needed_by(self, child: Commit) -> tuple[Id, ...]:
+        """Commits that another one names and that cannot have been cut off from history."""
+        if self.horizon is None:
+            return (*child.since, *child.parents)
+        return () if child.parent is None or child.id == self.horizon else (child.parent,)
 
     def read_all(self, idents: Sequence[Id]) -> list[Commit]:
         """Commits by their ids; several at a time where the store takes its time for one."""
@@ -173,11 +195,25 @@ class Commits:
         self._cache[commit.id] = commit
 
     def walk(self, tip: Id | None, until: Id | None = None) -> Iterator[Commit]:
-        """Commits from a tip back, by parents, up to one that is not included or to the beginning."""
-        while tip is not None and tip != until:
-            commit = self.read(tip)
+        """Commits from a tip back, by parents, up to one that is not included or to the beginning.
+
+        NotFound, if that leads to commits that were cut off from history and are gone.
+        """
+        if tip is None or tip == until:
+            return
+        commit = self.read(tip)
+        yield commit
+        while commit.parent is not None and commit.parent != until:
+            parent = self.read_for(commit.parent, commit)
+            if parent is None:
+                raise older_than_history(commit.parent, self.horizon)
+            commit = parent
             yield commit
-            tip = commit.parent
+
+
+def older_than_history(ident: Id, horizon: Id | None) -> NotFound:
+    """The error of a commit that was cut off from history."""
+    return NotFound(f"{to_text(ident)}: this commit is older than {to_text(horizon or NO_ID)}, where history begins")
 
 
 # ---- as values

@@ -34,8 +34,6 @@ MOST = 64
 """How many commits a group has at most: each lists those before it, up to the last checkpoint."""
 AT_ONCE = 8
 """How many commits are written at a time."""
-_SKEW = 24 * 3600
-"""How many seconds the clocks of a writer and of the store may differ."""
 
 Build = Callable[[Id | None], Patch]
 """From the tip of a branch to what to change there; called again if another writer was first."""
@@ -57,8 +55,12 @@ class Change:
     """Commits that the new one refers to."""
     is_fresh: bool = False
     """Whether its data was just written, and no commit refers to it yet."""
+    begun: int | None = None
+    """A position that the journal had reached before that data was written, if it is known."""
     after: int | None = None
     """A position of the journal that is known to be before the entry of this operation."""
+    check: Callable[[], None] | None = None
+    """Called before each attempt: raises if something outside of the branch has changed that the commit depends on."""
 
 
 Outcome = Id | ShoalError
@@ -250,14 +252,16 @@ class _Chain:
     def _draft(self, member: _Member, parent: Commit | None, hints: Hints | None, refs: Refs, state: State) -> Commit:
         """The commit of a member on a parent: the one that was written before, as long as it stands on the same."""
         change = member.change
+        if change.check is not None:
+            change.check()
         for ident in change.needs:
             self._committer.names.require_commit(ident, state)
         if member.commit is not None and member.basis == (parent, refs.vacuum):
-            self._committer.require_data(Patch(member.commit.actions), refs, change.is_fresh)
+            self._committer.require_data(Patch(member.commit.actions), refs, change)
             return member.commit
         tip = None if parent is None else parent.id
         patch = change.build if isinstance(change.build, Patch) else change.build(tip)
-        self._committer.require_data(patch, refs, change.is_fresh)
+        self._committer.require_data(patch, refs, change)
         member.basis = parent, refs.vacuum
         ident = member.op if member.is_first and not member.written else new()
         commit = self._history.draft(parent, patch, change.note, change.merged, hints, ident)
@@ -387,18 +391,18 @@ class Committer:
 
         A vacuum may have taken the commit that says so: an id from before it is refused.
         """
-        try:
-            return self.history.commits.read(op).position
-        except NotFound:
-            if (began := self.journal.began(op)) is not None:
-                return began
-            mark = self.names.refs().vacuum
-            if mark is not None and (created_at(op) + 1) * 10**9 <= mark.until:
-                raise Conflict(
-                    f"{to_text(op)}: outcome unknown: a vacuum has run since this id was created "
-                    "(check the log, then retry with a new id)"
-                ) from None
-            return None
+        commit = self.history.commits.lookup(op)
+        if commit is not None:
+            return commit.position
+        if (began := self.journal.began(op)) is not None:
+            return began
+        mark = self.names.refs().vacuum
+        if mark is not None and (created_at(op) + 1) * 10**9 <= mark.until:
+            raise Conflict(
+                f"{to_text(op)}: outcome unknown: a vacuum has run since this id was created "
+                "(check the log, then retry with a new id; if this one is new, the clock that made it is behind)"
+            )
+        return None
 
     def require_in(self, branch: str, commit: Id) -> None:
         """Conflict if a commit of the past is no longer in its branch, which was dropped and created again, or rebased.
@@ -414,25 +418,24 @@ class Committer:
 
     # ---- what has to be there
 
-    def require_data(self, patch: Patch, refs: Refs, is_fresh: bool) -> None:
+    def require_data(self, patch: Patch, refs: Refs, change: Change) -> None:
         """Conflict if what a patch newly refers to is not in the store, or is about to go."""
         references = list(patch.references())
-        for each in references if is_fresh else ():
-            self._require_stored(each, refs.vacuum)
+        mark = refs.vacuum
+        # A vacuum that was announced before the data was written cannot have listed it.
+        if change.is_fresh and mark is not None and mark.position > (change.begun or 0):
+            for each in references:
+                self._require_stored(each, mark)
         purged = [each for each in references if refs.is_purged(each.id)]
         if purged:
             raise Conflict(f"{describe(purged)}: this data has been purged")
 
-    def _require_stored(self, reference: Stored, mark: VacuumMark | None) -> None:
+    def _require_stored(self, reference: Stored, mark: VacuumMark) -> None:
         """Conflict if a vacuum has taken an object that no commit refers to yet, or is about to."""
-        if mark is None or (created_at(reference.id) - _SKEW) * 10**9 > mark.until:
-            return
-        key = reference.key(self._prefix)
-        listed = next((listed for listed in self._store.list(key) if listed.key == key), None)
-        if listed is None or listed.modified * 1e9 <= mark.until:
-            raise Conflict(
-                f"{to_text(reference.id)}: a vacuum has removed this data before its commit (write it again)"
-            )
+        with suppress(NotFound):
+            if self._store.modified(reference.key(self._prefix)) * 1e9 > mark.until:
+                return
+        raise Conflict(f"{to_text(reference.id)}: a vacuum has removed this data before its commit (write it again)")
 
     # ---- the threads of this process
 

@@ -6,14 +6,14 @@ A commit has a greater generation than all that it knows of.
 from __future__ import annotations
 
 import heapq
-import time
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 
 from shoal.errors import Conflict, NotFound, ShoalError
 from shoal.ids import Id, new, to_text
 from shoal.lake.actions import Patch, describe, effect
 from shoal.lake.checkpoints import Checkpoints
+from shoal.lake.clocks import Clock
 from shoal.lake.commits import Commit, Commits, Hints, Note
 from shoal.lake.snapshots import Snapshot, Snapshots
 from shoal.model.node import frozen
@@ -28,14 +28,18 @@ class History:
     commits: Commits
     checkpoints: Checkpoints
     snapshots: Snapshots
+    clock: Clock
 
     def snapshot(self, commit: Id | None) -> Snapshot:
         """The objects at a commit."""
         return self.snapshots.at(commit)
 
     def descends(self, tip: Id | None, ancestor: Id) -> bool:
-        """Whether a commit is an ancestor of a tip, or the tip itself."""
-        oldest = self.commits.read(ancestor).generation
+        """Whether a commit is an ancestor of a tip, or the tip itself. MissingCommit if it is, and gone."""
+        commit = self.commits.lookup(ancestor)
+        if commit is None:
+            return any(each.id == ancestor for each in self.log(tip, self.commits.horizon))
+        oldest = commit.generation
         for commit in self.commits.walk(tip):
             if commit.generation <= oldest:
                 return commit.id == ancestor
@@ -63,7 +67,7 @@ class History:
         return Commit(
             id=new() if ident is None else ident,
             parent=None if parent is None else parent.id,
-            date=time.time_ns(),
+            date=self.clock.now(),
             note=note,
             actions=patch.actions,
             merged=merged,
@@ -109,7 +113,7 @@ def ancestors(commits: Commits, tip: Id | None) -> Iterator[Commit]:
     for commit in queue:
         yield commit
         for ident in commit.parents:
-            queue.add(ident)
+            queue.add(ident, commit)
 
 
 def own_commits(commits: Commits, tip: Id | None, other: Id | None) -> list[Commit]:
@@ -130,14 +134,13 @@ def own_commits(commits: Commits, tip: Id | None, other: Id | None) -> list[Comm
 
 def knows(commits: Commits, tip: Id | None, ident: Id) -> bool:
     """Whether a tip knows of a commit."""
-    try:
-        generation = commits.read(ident).generation
-    except NotFound:
-        return False
-    for commit in ancestors(commits, tip):
-        if commit.id == ident:
+    commit = commits.lookup(ident)
+    # One that is gone is searched for in all of history: there it would be damage.
+    generation = 0 if commit is None else commit.generation
+    for ancestor in ancestors(commits, tip):
+        if ancestor.id == ident:
             return True
-        if commit.generation < generation:
+        if ancestor.generation < generation:
             break
     return False
 
@@ -150,10 +153,10 @@ def common_ancestors(commits: Commits, one: Id | None, other: Id | None) -> list
     queue = _Queue(commits)
     marks: dict[Id, int] = {}
 
-    def mark(ident: Id | None, how: int) -> None:
+    def mark(ident: Id | None, how: int, child: Commit | None = None) -> None:
         if ident is not None:
             marks[ident] = marks.get(ident, 0) | how
-            queue.add(ident)
+            queue.add(ident, child)
 
     mark(one, _ONE)
     mark(other, _OTHER)
@@ -164,7 +167,7 @@ def common_ancestors(commits: Commits, one: Id | None, other: Id | None) -> list
             common.append(commit.id)
             how |= _STALE
         for ident in commit.parents:
-            mark(ident, how)
+            mark(ident, how, commit)
         if all(marks[ident] & _STALE for ident in queue.waiting()):
             break
     return common
@@ -178,13 +181,14 @@ class _Queue:
         self._heap: list[tuple[int, Id]] = []
         self._seen: set[Id] = set()
 
-    def add(self, ident: Id) -> None:
-        """Put a commit into the queue. Where history was cut, what a merge points at may be gone."""
+    def add(self, ident: Id, child: Commit | None = None) -> None:
+        """Put a commit that a child refers to into the queue, unless it was cut off from history and is gone."""
         if ident in self._seen:
             return
         self._seen.add(ident)
-        with suppress(NotFound) if self._commits.horizon is not None else nullcontext():
-            heapq.heappush(self._heap, (-self._commits.read(ident).generation, ident))
+        commit = self._commits.read(ident) if child is None else self._commits.read_for(ident, child)
+        if commit is not None:
+            heapq.heappush(self._heap, (-commit.generation, ident))
 
     def waiting(self) -> Iterator[Id]:
         """What is in the queue."""

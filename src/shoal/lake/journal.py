@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from shoal.errors import CorruptData, NotFound, OutcomeUnknown, ShoalError
 from shoal.ids import Id, new, to_text
 from shoal.lake.claims import Patience, claim, confirm, unknown
+from shoal.lake.clocks import FAR, Clock
 from shoal.lake.sealed import seal, unseal
+from shoal.lake.timelines import CLOCK, Timeline, format_timeline, timeline_of
 from shoal.model import types as t
 from shoal.model.fields import get_data, get_id, get_or, id_value, named, time_value, uint64
 from shoal.model.values import NULL, Value, record, string
 from shoal.storage.backoff import backoff
-from shoal.storage.store import ObjectStore, turn
+from shoal.storage.store import ObjectStore, dropping_damage, turn
 
 HEAD_EVERY = 8
 SNAPSHOT_EVERY = 16
@@ -38,7 +40,7 @@ class State:
 
     position: int
     at: int
-    """When the last entry was made, in nanoseconds since 1970; never less than that of the entry before."""
+    """When the last entry was made, in nanoseconds since 1970."""
     entries: Mapping[str, Value]
 
 
@@ -67,19 +69,35 @@ class Entry:
         return self.op == op or op in self.group
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time in the past of a journal."""
+
+    position: int
+    """The last entry that counts as made by then."""
+    following: int | None
+    """The time that the next entry counts by, in nanoseconds since 1970; None if there is none."""
+    is_corrected: bool
+    """Whether a wrong clock was corrected there."""
+
+
 EMPTY = State(0, 0, {})
 
 
 class Journal:
     """One journal of a lake. A handle remembers how far it has read; handles need not know of each other.
 
-    Threads may share one: what it remembers is where to go on reading from, and never the answer itself.
+    Threads may share one: what it remembers is where to go on reading from, and never the answer itself. With a clock,
+    entries with a wrong time are corrected.
     """
 
-    def __init__(self, store: ObjectStore, prefix: str, patience: Patience = Patience()) -> None:
+    def __init__(
+        self, store: ObjectStore, prefix: str, patience: Patience = Patience(), clock: Clock | None = None
+    ) -> None:
         self._store = store
         self._prefix = prefix
         self._patience = patience
+        self._clock = clock
         self._known = EMPTY
 
     # ---- reading
@@ -104,13 +122,26 @@ class Journal:
         """The state after an entry of the past."""
         return EMPTY if position == 0 else self._open_at(position)
 
-    def at_time(self, ns: int) -> State:
-        """The state at a moment. Entries never go back in time, so a binary search finds it."""
-        low, high = 0, self.read().position
+    def moment(self, ns: int) -> Moment:
+        """Where the journal stood at a time, in nanoseconds since 1970."""
+        state = self.read()
+        newest, timeline = state.position, timeline_of(state.entries)
+        position = self._last_by(ns, newest, timeline)
+        following = None if position == newest else self._time(position + 1, timeline)
+        is_corrected = any(timeline.time(each) is not None for each in (position, position + 1))
+        return Moment(position, following, is_corrected or timeline.is_doubtful(ns, newest))
+
+    def _last_by(self, ns: int, newest: int, timeline: Timeline) -> int:
+        """The last entry by a time. No entry counts as later than its successor, so a binary search finds it."""
+        low, high = 0, newest
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.entry(middle).at <= ns else (low, middle - 1)
-        return self.at_position(low)
+            low, high = (middle, high) if self._time(middle, timeline) <= ns else (low, middle - 1)
+        return low
+
+    def _time(self, position: int, timeline: Timeline) -> int:
+        corrected = timeline.time(position)
+        return self.entry(position).at if corrected is None else corrected
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """All entries after a position, oldest first."""
@@ -140,8 +171,10 @@ class Journal:
         return f"{self._prefix}/HEAD"
 
     def _entry(self, position: int) -> Entry | None:
+        slot = self._slot(position)
         try:
-            return _parse_entry(self._store.get(self._slot(position)), position, self._slot(position))
+            with dropping_damage(self._store, slot):
+                return _parse_entry(self._store.get(slot), position, slot)
         except NotFound:
             return None
 
@@ -243,7 +276,7 @@ class Journal:
                 state = self._learn(self._follow(state, on_entry))
                 if own:
                     return self.confirm(own[0], op)
-                entry = _proposed(state, op, plan(state))
+                entry = self._proposed(state, op, plan(state))
                 is_ours = self._claim(entry)
             if is_ours:
                 self._remember(state, entry)
@@ -262,7 +295,8 @@ class Journal:
         """Where the journal stood when an operation left its mark; None if it has left none."""
         key = self._mark(op)
         try:
-            values = unseal(self._store.get(key), key)
+            with dropping_damage(self._store, key):
+                values = unseal(self._store.get(key), key)
         except NotFound:
             return None
         if not values:
@@ -289,6 +323,30 @@ class Journal:
         if first is None:
             raise CorruptData(f"{key}: this mark of an operation is gone (restore it from a backup)")
         return first
+
+    def _proposed(self, state: State, op: Id, proposal: Changes | Group) -> Entry:
+        """The next entry."""
+        group = proposal if isinstance(proposal, Group) else Group(proposal, {})
+        at, timeline = self._date(state)
+        changes = group.changes if timeline is None else {**group.changes, CLOCK: format_timeline(timeline)}
+        if len(group.commits) == 1:
+            return Entry(state.position + 1, next(iter(group.commits)), at, changes)  # a group of one is none
+        return Entry(state.position + 1, op, at, changes, group.commits)
+
+    def _date(self, state: State) -> tuple[int, Timeline | None]:
+        """The time of the next entry, and the timeline if it changes. Only from a time far ahead does it go back."""
+        if self._clock is None:
+            return max(time.time_ns(), state.at), None
+        newest, timeline, now = state.position, timeline_of(state.entries), self._clock.now()
+        if state.at - now >= FAR:
+            now = self._clock.checked()
+        if state.at - now >= FAR:
+            first = self._last_by(now, newest, timeline) + 1
+            high = None if self._clock.is_confirmed else state.at
+            return now, timeline.going_back(first, newest, now, high)
+        at = max(now, state.at)
+        settled = timeline.settled(newest, at)
+        return at, None if settled == timeline else settled
 
     def _claim(self, entry: Entry) -> bool:
         """Whether an entry is in its slot; False if another's is. Returns once that is certain."""
@@ -319,16 +377,6 @@ class Journal:
             if entry.position % HEAD_EVERY == 0:
                 head = record([("position", uint64(entry.position))])
                 self._store.put(self._head, seal([head], self._head))
-
-
-def _proposed(state: State, op: Id, proposal: Changes | Group) -> Entry:
-    """The next entry. Its time is never before that of the last one."""
-    position, at = state.position + 1, max(time.time_ns(), state.at)
-    if not isinstance(proposal, Group):
-        return Entry(position, op, at, proposal)
-    if len(proposal.commits) == 1:
-        return Entry(position, next(iter(proposal.commits)), at, proposal.changes)  # a group of one is none
-    return Entry(position, op, at, proposal.changes, proposal.commits)
 
 
 def _apply(entries: dict[str, Value], changes: Changes) -> None:

@@ -13,6 +13,7 @@ from shoal.ids import Id, new, to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN, as_id
 from shoal.lake.claims import Patience, claim
+from shoal.lake.clocks import Clock
 from shoal.lake.journal import EMPTY, Changes, Entry, Journal, State
 from shoal.lake.pool_config import PoolConfig, check_config, parse_config, show_config
 from shoal.lake.pools import Pool, open_pool
@@ -23,14 +24,14 @@ from shoal.model.fields import get_data, get_id, get_or, id_value, time_value, u
 from shoal.model.node import frozen
 from shoal.model.values import Value, record, string
 from shoal.storage.cache import CachedStore
-from shoal.storage.store import Listed, ObjectStore, check_creates
+from shoal.storage.store import Listed, ObjectStore, check_creates, dropping_damage
 from shoal.storage.uris import open_store
 
 MAGIC = "SHOAL LAKE"
 VERSION = 1
 FEATURES: frozenset[str] = frozenset({"stable-columns"})
 """What this version knows beyond the first format; a lake that needs more is not written to."""
-_ROOT = "lake.zng"
+_ROOT, _POOLS = "lake.zng", "pools"
 
 
 @frozen
@@ -55,8 +56,11 @@ def create(store: ObjectStore) -> Lake:
 def open_lake(store: ObjectStore) -> Lake:
     """The lake in a store."""
     try:
-        values = unseal(store.get(_ROOT), _ROOT)
+        with dropping_damage(store, _ROOT):
+            values = unseal(store.get(_ROOT), _ROOT)
     except NotFound:
+        if Journal(store, _POOLS).read().position:
+            raise CorruptData(f"{_ROOT}: this object is gone, and there are pools (restore it from a backup)") from None
         raise NotFound(f"{store.uri}: lake does not exist (create it with: shoal init)") from None
     info = _parse(values[0] if values else record([]), f"{store.uri}/{_ROOT}")
     if info.version > VERSION:
@@ -98,7 +102,8 @@ class Lake:
     def __init__(self, store: ObjectStore, info: LakeInfo) -> None:
         self.store = store
         self.info = info
-        self._journal = Journal(store, "pools")
+        self.clock = Clock(store)
+        self._journal = Journal(store, _POOLS)
         self._pools: dict[Id, Pool] = {}
         self._configured: tuple[State, list[PoolConfig]] = EMPTY, []
         """What the journal said when it was last read."""
@@ -120,7 +125,7 @@ class Lake:
         if self._may_write:
             return
         try:
-            check_creates(self.store)
+            self.clock.learn(check_creates(self.store))
             self._may_write = True
         except StorageFailure:
             if not to_free:
@@ -152,7 +157,7 @@ class Lake:
         with self._lock:
             pool = self._pools.get(config.id)
             if pool is None:
-                pool = open_pool(self.store, config, is_grouping=self.groups_loads)
+                pool = open_pool(self.store, config, is_grouping=self.groups_loads, clock=self.clock)
             elif pool.config != config:
                 pool = pool.with_config(config)
             self._pools[config.id] = pool
@@ -164,12 +169,12 @@ class Lake:
         """A new pool with an empty branch `main`. If the operation has an id, it is that of the pool."""
         self.require_writable()
         config = check_config(config if op is None else replace(config, id=op))
-        pool = open_pool(self.store, replace(config, ts=time.time_ns()))
+        pool = open_pool(self.store, replace(config, ts=self.clock.now()), clock=self.clock)
 
         def plan(state: State) -> Changes:
             _require_free(state, config)
             # The branch first: a pool that is listed can be used. Its id is the operation, so that it is made once.
-            pool.journal.change(config.id, lambda state: branches.set_branch(MAIN, None, time.time_ns()), after=0)
+            pool.journal.change(config.id, lambda state: branches.set_branch(MAIN, None, self.clock.now()), after=0)
             return {to_text(config.id): show_config(pool.config)}
 
         created = _set(self._journal.once(op, plan))
@@ -177,7 +182,7 @@ class Lake:
             raise InvalidInput(f"{config.name}: this id is that of another operation (use a new one)")
         with suppress(StorageFailure):  # that it was done is certain, whatever became of it since
             now = next((each for each in self.configs() if each.id == created.id), None)
-            return open_pool(self.store, created) if now is None else self._handle(now)
+            return open_pool(self.store, created, clock=self.clock) if now is None else self._handle(now)
         return self._handle(created)
 
     def rename_pool(self, old: str, name: str, op: Id | None = None) -> PoolConfig:
@@ -199,11 +204,11 @@ class Lake:
         entry = self._journal.once(op, lambda state: {to_text(_find(state, name).id): None})
         config = self._dropped(entry)
         with self._lock:
-            pool = self._pools.pop(config.id, None) or open_pool(self.store, config)
+            pool = self._pools.pop(config.id, None) or open_pool(self.store, config, clock=self.clock)
         # The journal stays, until a vacuum, and says so: a client that still has a handle cannot commit.
         state = pool.journal.read()
         if state.position and not branches.is_dropped(state):
-            pool.journal.change(entry.op, lambda state: branches.drop_pool(time.time_ns()))
+            pool.journal.change(entry.op, lambda state: branches.drop_pool(self.clock.now()))
         folder = list(self.store.list(f"{pool.prefix}/"))
         self.remove(listed for listed in folder if not listed.key.startswith(f"{pool.prefix}/branches/"))
         return config
@@ -232,7 +237,9 @@ class Lake:
         goes by itself.
         """
         folders: dict[str, list[Listed]] = {}
+        newest = 0.0
         for listed in self.store.list():
+            newest = max(newest, listed.modified)
             folder, slash, _ = listed.key.partition("/")
             if slash and (folder == "probe" or as_id(folder) is not None):
                 folders.setdefault(folder, []).append(listed)
@@ -240,7 +247,7 @@ class Lake:
                 folders[listed.key] = [listed]
         for config in self.configs():
             folders.pop(to_text(config.id), None)
-        until = time.time() - grace
+        until = self.clock.age_limit(grace, newest)
         return [each for listed in folders.values() if max(x.modified for x in listed) <= until for each in listed]
 
 

@@ -5,18 +5,31 @@ Under the id of an operation a name is given or taken once, however often it is 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from shoal.errors import InvalidInput, NotFound
 from shoal.ids import Id, to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN, Ref, Refs, VacuumMark
+from shoal.lake.clocks import NEAR
+from shoal.lake.commits import Commit, older_than_history
 from shoal.lake.history import History, knows
-from shoal.lake.journal import Changes, Entry, Journal, Plan, State
+from shoal.lake.journal import Changes, Entry, Journal, Moment, Plan, State
 from shoal.model.fields import NO_ID
+from shoal.model.literals import format_time
 from shoal.model.node import frozen
 from shoal.storage.store import Listed
+
+Warn = Callable[[str], None]
+
+
+def unreached(ident: Id) -> NotFound:
+    """The error of a commit that a vacuum took, or its parents or data, since nothing kept it."""
+    return NotFound(f"{to_text(ident)}: no branch or tag reaches this commit, and a vacuum has taken it")
+
+
+def _unknown(ident: Id) -> NotFound:
+    return NotFound(f"{to_text(ident)}: commit not found (see: shoal log)")
 
 
 @frozen
@@ -30,31 +43,72 @@ class Names:
 
     def refs(self) -> Refs:
         """Branches and tags as they are now."""
-        return Refs(self.journal.read())
+        state = self.journal.read()
+        if not state.position:
+            self.journal.entry(1)  # a pool is listed after its branch was created, so this one is gone
+        return Refs(state)
 
     # ---- what a name stands for
 
-    def resolve(self, commitish: str = "") -> Id | None:
-        """The commit that a branch, a tag, an id or a time stands for; None is the empty beginning."""
+    def resolve(self, commitish: str = "", warn: Warn | None = None) -> Id | None:
+        """The commit that a branch, a tag, an id or a time stands for; None is the empty beginning.
+
+        `warn` gets a line if a time is near a clock that was wrong.
+        """
         refs = self.refs()
         if (ref := refs.named(commitish or MAIN)) is not None:
             return ref.commit
         ident = branches.as_id(commitish)
         if ident is not None:
-            return self._kept(ident, refs)
+            return self._kept(self.commit(ident).id, refs)
         ns = branches.as_time(commitish)
         if ns is None:
             raise NotFound(f'"{commitish}": branch not found')
-        main = Refs(self.journal.at_time(ns)).named(MAIN)
+        moment = self.journal.moment(ns)
+        doubt = self._doubt(f"{self.pool}@{commitish}", moment)
+        if warn is not None and doubt is not None:
+            warn(doubt)
+        main = Refs(self.journal.at_position(moment.position)).named(MAIN)
         if main is None:
             raise NotFound(f'{self.pool}: there was no branch "{MAIN}" yet at {commitish}')
         return None if main.commit is None else self._kept(main.commit, refs)
 
+    def _doubt(self, what: str, moment: Moment) -> str | None:
+        """Why what was read at a moment may not be all that had been committed by then."""
+        following = moment.following
+        if following is not None and following - self.history.clock.now() >= NEAR:
+            return (
+                f"{what}: the next commit is dated {format_time(following)}, in the future, so it is left out with all "
+                "that follow: a clock is wrong, here or where it was made (any commit with a right clock corrects it)"
+            )
+        if moment.is_corrected:
+            return (
+                f"{what}: a clock was wrong around this time, so some commits may be left out or too many included "
+                f"(see: shoal query 'from {self.pool}:branchlog')"
+            )
+        return None
+
+    def commit(self, ident: Id) -> Commit:
+        """A commit by an id that a caller gave; NotFound if there is no such commit.
+
+        That a recent one is gone is damage. For an id that may be anything, all of history is not searched.
+        """
+        commits = self.history.commits
+        commit = commits.lookup(ident)
+        if commit is None:
+            tips = self.refs().tips()
+            if ident in tips or any(ident in commits.needed_by(commits.read(tip)) for tip in tips):
+                commits.read(ident)
+            raise _unknown(ident)
+        return commit
+
     def _kept(self, ident: Id, refs: Refs) -> Id:
-        """The id itself; NotFound for a commit that is not in the history that was kept."""
-        self.history.commits.read(ident)
+        """The id of a commit that was made; NotFound if it is not in the history that was kept."""
+        if self.history.commits.lookup(ident) is None:
+            self.is_reached(ident, refs)
+            raise _unknown(ident)
         if refs.horizon is not None and not self.history.descends(ident, refs.horizon):
-            raise NotFound(f"{to_text(ident)}: this commit is older than {to_text(refs.horizon)}, where history begins")
+            raise older_than_history(ident, refs.horizon)
         return ident
 
     def require_commit(self, ident: Id | None, state: State) -> None:
@@ -69,13 +123,17 @@ class Names:
         if not self.is_reached(ident, refs):
             mark, listed = refs.vacuum, self.history.commits.find(ident)
             if listed is None or (mark is not None and self._is_taken(ident, listed, mark)):
-                raise NotFound(f"{to_text(ident)}: no branch or tag reaches this commit, and a vacuum has taken it")
+                raise unreached(ident)
         self._kept(ident, refs)
 
     def is_reached(self, ident: Id, refs: Refs) -> bool:
-        """Whether a branch or tag reaches a commit. Where history was cut, the data of what was merged may be gone."""
+        """Whether a branch or tag reaches a commit; MissingCommit if one does, and the commit is gone.
+
+        Where history was cut, the data of what was merged may be gone.
+        """
         tips = refs.tips()
         if ident in tips:
+            self.history.commits.read(ident)
             return True
         if refs.horizon is not None:
             return any(self.history.descends(tip, ident) for tip in tips)
@@ -95,7 +153,7 @@ class Names:
         def plan(state: State) -> Changes:
             Refs(state).require_free(name)
             self.require_commit(at, state)
-            return branches.set_branch(name, at, time.time_ns())
+            return branches.set_branch(name, at, self.history.clock.now())
 
         entry = self.once(op, plan)
         branches.require_set(entry.changes, branches.set_branch(name, at, 0))
@@ -109,7 +167,7 @@ class Names:
             if at is None:
                 raise InvalidInput(f"{self.pool}: there is no commit to tag yet")
             self.require_commit(at, state)
-            return branches.set_tag(name, at, time.time_ns())
+            return branches.set_tag(name, at, self.history.clock.now())
 
         entry = self.once(op, plan)
         branches.require_set(entry.changes, branches.set_tag(name, NO_ID, 0))
@@ -124,7 +182,7 @@ class Names:
 
     def once(self, op: Id | None, plan: Plan) -> Entry:
         """The entry of an operation that makes no commit of its own; InvalidInput for the id of one that did."""
-        if op is not None and self.history.commits.has(op):
+        if op is not None and self.history.commits.lookup(op) is not None:
             raise InvalidInput(f"{to_text(op)}: this id is that of another operation (use a new one)")
         return self.journal.once(op, plan)
 

@@ -89,6 +89,15 @@ class Purged(NotFound):
     """A data object that is no longer in the store."""
 
 
+class Missing(CorruptData):
+    """Data that is gone, and was not purged."""
+
+
+def missing(name: str) -> Missing:
+    """The error of an object that is gone although a commit refers to it and nobody purged it."""
+    return Missing(f"{name}: this data object is gone, and was not purged (restore it from a backup)")
+
+
 def data_key(pool: str, ident: Id, form: Form) -> str:
     """The key of a data object in the store."""
     return f"{pool}/{DATA}/{to_text(ident)}.{form.value}"

@@ -8,10 +8,13 @@ from shoal.lake.keys import SortKey
 from shoal.model import types as t
 from shoal.model.fields import get, get_data, get_id, id_value, named, time_value
 from shoal.model.node import frozen
+from shoal.model.plain_names import require_plain_name
 from shoal.model.values import Value, int64, string
 
 DEFAULT_OBJECT_SIZE = 500 << 20
 DEFAULT_SEEK_STRIDE = 64 << 10
+ALL_POOLS = "*"
+"""Stands for all pools in grants, and never for a pool of this name, which an older version may have created."""
 
 
 @frozen
@@ -29,10 +32,13 @@ class PoolConfig:
 
 def check_config(config: PoolConfig) -> PoolConfig:
     """The configuration itself, if it makes sense."""
+    require_plain_name(config.name, "pool name")
     if not config.name or len(config.name) > 500 or not config.name.isprintable() or config.name.strip() != config.name:
         raise InvalidInput(f"invalid pool name: {config.name[:100]!r}")
     if any(c in config.name for c in "@:") or config.name == "HEAD":
         raise InvalidInput(f"invalid pool name: {config.name!r} (@, : and HEAD have a meaning of their own)")
+    if config.name == ALL_POOLS:
+        raise InvalidInput(f"invalid pool name: {config.name!r} (it stands for all pools in grants)")
     if len(config.name) == TEXT_SIZE and config.name.isalnum():
         raise InvalidInput(f"invalid pool name: {config.name!r} (it could be taken for an id)")
     if config.object_size < 1 or config.seek_stride < 1:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from shoal.api.options import MAX_MEMORY
 from shoal.ids import Id, to_text
 from shoal.lake.branches import Refs, horizon_of
 from shoal.lake.checkpoints import Checkpoints
 from shoal.lake.claims import Patience
+from shoal.lake.clocks import Clock
 from shoal.lake.column_registry import ColumnRegistry
-from shoal.lake.commits import Commit, Commits
+from shoal.lake.commits import Commit, Commits, MissingCommit
 from shoal.lake.committer import Committer
 from shoal.lake.history import History
 from shoal.lake.journal import Journal
-from shoal.lake.names import Names
+from shoal.lake.names import Names, Warn, unreached
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.snapshots import Snapshot, Snapshots
 from shoal.lazy import lazy
@@ -58,6 +61,11 @@ class Pool:
         """The states at the commits."""
         return self.history.snapshots
 
+    @property
+    def clock(self) -> Clock:
+        """The time for what is written."""
+        return self.history.clock
+
     def with_config(self, config: PoolConfig) -> Pool:
         """The pool under another name. It shares what it is made of."""
         return replace(self, config=config, names=replace(self.names, pool=config.name))
@@ -66,33 +74,49 @@ class Pool:
         """Branches and tags as they are now."""
         return self.names.refs()
 
-    def resolve(self, commitish: str = "") -> Id | None:
+    def resolve(self, commitish: str = "", warn: Warn | None = None) -> Id | None:
         """The commit that a branch, a tag, an id or a time stands for; None is the empty beginning."""
-        return self.names.resolve(commitish)
+        return self.names.resolve(commitish, warn)
 
     def snapshot(self, commit: Id | None) -> Snapshot:
         """The objects at a commit."""
-        return self.history.snapshot(commit)
+        with self._kept_by_vacuum(commit):
+            return self.history.snapshot(commit)
 
     def log(self, tip: Id | None) -> Iterator[Commit]:
         """Commits from a tip back to the beginning of history."""
-        return self.history.log(tip, self.refs().horizon)
+        with self._kept_by_vacuum(tip):
+            yield from self.history.log(tip, self.refs().horizon)
 
-    def writer(self, as_one_run: bool = False) -> object_writer.ObjectWriter:
-        """Writes data objects, which nobody sees before a commit adds them."""
-        return object_writer.ObjectWriter(self.store, self.prefix, self.config, self.columns, as_one_run)
+    @contextmanager
+    def _kept_by_vacuum(self, commit: Id | None) -> Iterator[None]:
+        """Ancestors that are gone are damage, unless nothing reaches the commit: then a vacuum could take them."""
+        try:
+            yield
+        except MissingCommit as e:
+            if commit is not None and not self.names.is_reached(commit, self.refs()):
+                raise unreached(commit) from e
+            raise
+
+    def writer(self, as_one_run: bool = False, memory: int = MAX_MEMORY) -> object_writer.ObjectWriter:
+        """Writes data objects, which nobody sees before a commit adds them, within about this many bytes of memory."""
+        return object_writer.ObjectWriter(self.store, self.prefix, self.config, self.columns, as_one_run, memory)
 
 
 def open_pool(
-    store: ObjectStore, config: PoolConfig, patience: Patience | None = None, is_grouping: bool = True
+    store: ObjectStore,
+    config: PoolConfig,
+    patience: Patience | None = None,
+    is_grouping: bool = True,
+    clock: Clock | None = None,
 ) -> Pool:
     """The pool of a configuration, by a handle that has read nothing yet."""
     prefix = to_text(config.id)
-    folder = f"{prefix}/branches"
-    journal = Journal(store, folder) if patience is None else Journal(store, folder, patience)
+    clock = Clock(store) if clock is None else clock
+    journal = Journal(store, f"{prefix}/branches", Patience() if patience is None else patience, clock)
     commits = Commits(store, prefix, lambda: horizon_of(journal.known))
     checkpoints = Checkpoints(store, prefix, config.key)
-    history = History(commits, checkpoints, Snapshots(commits, checkpoints, config.key))
+    history = History(commits, checkpoints, Snapshots(commits, checkpoints, config.key), clock)
     names = Names(config.name, journal, history)
     committer = Committer(store, prefix, journal, history, names, is_grouping)
     columns = ColumnRegistry(store, prefix, patience)

@@ -16,7 +16,7 @@ from shoal.model import types as t
 from shoal.model.fields import get_data, get_id, id_value, named
 from shoal.model.node import frozen
 from shoal.model.values import Value
-from shoal.storage.store import ObjectStore
+from shoal.storage.store import ObjectStore, dropping_damage
 
 REQUESTS = "requests"
 """The folder, in the root of a lake. A vacuum takes what is older than its grace period."""
@@ -71,7 +71,8 @@ def _path(caller: str, key: str) -> str:
 
 def _read(store: ObjectStore, path: str) -> RequestRecord | None:
     try:
-        values = unseal(store.get(path), path)
+        with dropping_damage(store, path):
+            values = unseal(store.get(path), path)
     except NotFound:
         return None
     if not values:

@@ -23,7 +23,7 @@ from shoal.model import types as t
 from shoal.model.fields import get, get_data, uint64
 from shoal.model.values import NULL, Value, record
 from shoal.model.zcode import read_uvarint
-from shoal.storage.store import ObjectStore
+from shoal.storage.store import ObjectStore, dropping_damage
 
 _INDEX = "shoal seek index "
 _NO_KEY = SortKey(((),))
@@ -137,7 +137,8 @@ def segments(store: ObjectStore, name: str, key: SortKey, o: DataObject) -> list
     if not o.index_size:
         return [Segment(o.first(key), o.last(key), 0, o.size, o.count, o.checksum)]
     data = _get(store, name, o.size, o.index_size)
-    return [_parse_segment(v, name) for v in unseal(_index_body(data, name), name)]
+    with dropping_damage(store, name):
+        return [_parse_segment(v, name) for v in unseal(_index_body(data, name), name)]
 
 
 def _index_body(data: bytes, name: str) -> bytes:
@@ -162,6 +163,11 @@ def _parse_segment(value: Value, where: str) -> Segment:
 
 def _read_segment(store: ObjectStore, name: str, segment: Segment) -> list[Value]:
     data = _get(store, name, segment.offset, segment.size)
+    with dropping_damage(store, name):
+        return _parse_values(data, name, segment)
+
+
+def _parse_values(data: bytes, name: str, segment: Segment) -> list[Value]:
     if len(data) != segment.size or zlib.crc32(data) != segment.checksum:
         raise CorruptData(f"{name}: checksum mismatch (restore this object from a backup)")
     try:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from heapq import merge
 from typing import TYPE_CHECKING, TypeVar
 
-from shoal.errors import CorruptData, NotFound
 from shoal.ids import Id, to_text
 from shoal.lake import row_form
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, compare_in, comparer, key_getter
-from shoal.lake.objects import DataObject, Form, Purged
+from shoal.lake.names import Warn, unreached
+from shoal.lake.objects import DataObject, Form, Missing, Purged, data_key, missing
 from shoal.lake.pools import Pool
 from shoal.lazy import lazy
 from shoal.model import types as t
@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 else:
     column_form = lazy("shoal.lake.column_form")
 
-Warn = Callable[[str], None]
 _P = TypeVar("_P")
-
-
-class Missing(CorruptData):
-    """Data that is gone, and was not purged."""
 
 
 @frozen
@@ -72,9 +67,7 @@ def scan(pool: Pool, commit: Id | None, key_range: KeyRange = EVERYTHING, warn: 
         yield from scan_objects(pool, pool.snapshot(commit).objects(key_range), key_range, warn)
     except Missing as e:
         if commit is not None and not pool.names.is_reached(commit, pool.refs()):
-            raise NotFound(
-                f"{to_text(commit)}: no branch or tag reaches this commit, and a vacuum took its data"
-            ) from e
+            raise unreached(commit) from e
         raise
 
 
@@ -106,9 +99,9 @@ def unless_purged(
         if o.id in purged:
             raise Purged(to_text(o.id))
         yield from pieces
-    except Purged as e:
+    except Purged:
         if not pool.refs().is_purged(o.id):
-            raise Missing(f"{e}, and was not purged (restore it from a backup)") from None
+            raise missing(data_key(pool.prefix, o.id, o.form)) from None
         if warn is not None:
             warn(f"{pool.config.name}: data object {to_text(o.id)} ({o.count} records) was purged and is left out")
 

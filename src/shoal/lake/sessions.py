@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Protocol
 
-from shoal.errors import Conflict, InvalidInput, ReadOnly
+from shoal.errors import Conflict, InvalidInput, NotFound, ReadOnly
 from shoal.ids import Id, new, to_text
 from shoal.lake.actions import NOTHING, Action, Patch, describe, effect, fold, touched
-from shoal.lake.commits import Note
+from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
 from shoal.lake.keys import KeyRange
 from shoal.lake.pools import Pool
@@ -23,6 +23,34 @@ from shoal.model.node import frozen
 Isolation = Literal["snapshot", "serializable"]
 DEFAULT_SECONDS = 24 * 3600
 LONGEST_SECONDS = 7 * 24 * 3600
+
+
+class Lake(Protocol):
+    """The lake of a session, where it looks again at what it read in other pools."""
+
+    def position(self) -> int:
+        """Where the journal of pools stands."""
+
+    def pool(self, name: str) -> Pool:
+        """A pool by its name or id."""
+
+
+@frozen
+class BranchRead:
+    """A range of keys that was read on a branch, of any pool, at a commit."""
+
+    pool: Id
+    branch: str
+    commit: Id | None
+    keys: KeyRange
+
+
+@frozen
+class JournalRead:
+    """Metadata that was read from the journal of a pool, or of the lake, which stood at a position."""
+
+    pool: Id | None
+    position: int
 
 
 @frozen
@@ -42,7 +70,10 @@ class Session:
     forked: Patch = NOTHING
     """Of a copy: what had been staged when it was made."""
     reads: tuple[KeyRange, ...] = ()
-    """What was read from the branch; only `serializable` keeps it."""
+    """What was read from the branch; only `serializable` keeps it, and what follows."""
+    others: tuple[BranchRead, ...] = ()
+    """What was read from other branches, of this pool or of others."""
+    journals: tuple[JournalRead, ...] = ()
 
 
 def begin(
@@ -92,9 +123,14 @@ def take_over(session: Session, others: Iterable[Session]) -> Session:
         if twice:
             raise Conflict(f"session {to_text(session.id)}: two copies of it removed {describe(twice)}")
         taken.update(entry.id for entry in gone)
-        reads = tuple(dict.fromkeys((*session.reads, *other.reads)))
         staged = fold([session.staged.actions, news.actions])
-        session = replace(session, staged=staged, reads=reads)
+        session = replace(
+            session,
+            staged=staged,
+            reads=tuple(dict.fromkeys((*session.reads, *other.reads))),
+            others=tuple(dict.fromkeys((*session.others, *other.others))),
+            journals=tuple(dict.fromkeys((*session.journals, *other.journals))),
+        )
     return session
 
 
@@ -118,6 +154,20 @@ def note_read(session: Session, interval: KeyRange) -> Session:
     return replace(session, reads=(*session.reads, interval))
 
 
+def note_others(session: Session, reads: Iterable[BranchRead]) -> Session:
+    """The session, which has read from other branches."""
+    if session.isolation == "snapshot":
+        return session
+    return replace(session, others=tuple(dict.fromkeys((*session.others, *reads))))
+
+
+def note_journal(session: Session, read: JournalRead) -> Session:
+    """The session, which has read metadata."""
+    if session.isolation == "snapshot" or read in session.journals:
+        return session
+    return replace(session, journals=(*session.journals, read))
+
+
 def view(pool: Pool, session: Session) -> Id | None:
     """A commit with all that the session sees."""
     if session.staged.is_empty:
@@ -128,8 +178,12 @@ def view(pool: Pool, session: Session) -> Id | None:
     return commit.id
 
 
-def commit(pool: Pool, session: Session, note: Note) -> Id:
-    """Put what was staged onto the branch, if nobody else is in the way. It can be called again after an error."""
+def commit(pool: Pool, session: Session, note: Note, lake: Lake | None = None) -> Id:
+    """Put what was staged onto the branch, if nobody else is in the way. It can be called again after an error.
+
+    What was read elsewhere in the lake is checked just before. That is not one step with the commit: what others
+    change between the two is not seen.
+    """
     if time.time() > session.expires:
         done = pool.committer.done(session.id, session.branch, session.position)
         if done is not None:
@@ -142,7 +196,13 @@ def commit(pool: Pool, session: Session, note: Note) -> Id:
         _check_reads(pool, session, tip)
         return pool.history.require_fit(session.staged, session.base, tip, f"session {to_text(session.id)}")
 
-    change = Change(session.branch, build, note, session.id, is_fresh=True, after=session.position)
+    def check() -> None:
+        if session.others or session.journals:
+            assert lake is not None, "a session that read other pools knows its lake"
+            _check_others(lake, session)
+
+    position = session.position
+    change = Change(session.branch, build, note, session.id, is_fresh=True, begun=position, after=position, check=check)
     return pool.committer.commit(change)
 
 
@@ -150,9 +210,51 @@ def _check_reads(pool: Pool, session: Session, tip: Id | None) -> None:
     if not session.reads or tip == session.base:
         return
     for other in pool.commits.walk(tip, session.base):
-        for entry in touched(other.actions):
-            if any(entry.may_hold(interval) for interval in session.reads):
-                raise Conflict(
-                    f"session {to_text(session.id)}: commit {to_text(other.id)} has changed what it read "
-                    f"(data object {to_text(entry.id)}; begin again)"
-                )
+        _require_untouched(session, other, session.reads, "")
+
+
+def _require_untouched(session: Session, commit: Commit, reads: Iterable[KeyRange], where: str) -> None:
+    for entry in touched(commit.actions):
+        if any(entry.may_hold(interval) for interval in reads):
+            raise Conflict(
+                f"session {to_text(session.id)}: commit {to_text(commit.id)}{where} has changed what it read "
+                f"(data object {to_text(entry.id)}; begin again)"
+            )
+
+
+def _check_others(lake: Lake, session: Session) -> None:
+    """Conflict if what was read from other branches or from journals is not there any more as it was."""
+    for read in session.others:
+        _check_branch(lake, session, read)
+    for journal in session.journals:
+        _check_journal(lake, session, journal)
+
+
+def _check_branch(lake: Lake, session: Session, read: BranchRead) -> None:
+    pool = _find(lake, session, read.pool)
+    where = f" on branch {read.branch} of pool {pool.config.name}"
+    refs = pool.refs()
+    tip = refs.branch(read.branch).commit if refs.has_branch(read.branch) else None
+    if tip == read.commit and refs.has_branch(read.branch):
+        return
+    for commit in pool.log(tip):
+        if commit.id == read.commit:
+            return
+        _require_untouched(session, commit, (read.keys,), where)
+    if read.commit is not None or tip is None:
+        raise Conflict(f"session {to_text(session.id)}: what it read{where} is gone (begin again)")
+
+
+def _check_journal(lake: Lake, session: Session, read: JournalRead) -> None:
+    pool = None if read.pool is None else _find(lake, session, read.pool)
+    position = lake.position() if pool is None else pool.journal.read().position
+    if position != read.position:
+        where = "the lake" if pool is None else f"pool {pool.config.name}"
+        raise Conflict(f"session {to_text(session.id)}: metadata of {where} that it read has changed (begin again)")
+
+
+def _find(lake: Lake, session: Session, pool: Id) -> Pool:
+    try:
+        return lake.pool(to_text(pool))
+    except NotFound:
+        raise Conflict(f"session {to_text(session.id)}: pool {to_text(pool)}, which it read, is gone") from None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
+from typing import TypeAlias
 
 from shoal.errors import CorruptData, NotFound
 from shoal.ids import Id
@@ -18,6 +19,10 @@ from shoal.lake.objects import DataObject, in_order
 CHECKPOINT_EVERY = 16
 
 
+Reopen: TypeAlias = "Callable[[CorruptData], Snapshot]"
+"""Reads a state from other objects, after a page of it turned out to be damaged or gone. Raises that if it cannot."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """All objects at a commit."""
@@ -28,8 +33,7 @@ class Snapshot:
     since: Patch = NOTHING
     changed: Mapping[Id, bool] = field(default_factory=dict, repr=False)
     """Whether an object that changed since the checkpoint is there."""
-    reopen: Callable[[], Snapshot] | None = field(default=None, repr=False)
-    """Reads this state from other objects, if a page turns out to be damaged or gone."""
+    reopen: Reopen | None = field(default=None, repr=False)
 
     def objects(self, key_range: KeyRange = EVERYTHING) -> Iterator[DataObject]:
         """The objects that may hold something in the range, by the first key of each in the order of the pool."""
@@ -38,11 +42,11 @@ class Snapshot:
             for o in self._objects(key_range):
                 seen.add(o.id)
                 yield o
-        except (NotFound, CorruptData):
+        except CorruptData as damage:
             if self.reopen is None:
                 raise
             # Both ways give one order, so what is left comes after what was seen.
-            yield from (o for o in self.reopen().objects(key_range) if o.id not in seen)
+            yield from (o for o in self.reopen(damage).objects(key_range) if o.id not in seen)
 
     def _objects(self, key_range: KeyRange) -> Iterator[DataObject]:
         old = (o for o in self.checkpoints.objects(self.items, key_range) if o.id not in self.changed)
@@ -97,23 +101,30 @@ class Snapshots:
         hinted = self._hinted(self._commits.read(tip))
         if hinted is None:
             return self._walked(tip, frozenset())
-        return self._snapshot(*hinted, lambda: self._walked(tip, frozenset()))
+        return self._snapshot(*hinted, partial(self._walked, tip, frozenset()))
 
-    def _snapshot(
-        self, items: tuple[Item, ...], since: Iterable[Commit], reopen: Callable[[], Snapshot] | None
-    ) -> Snapshot:
+    def _snapshot(self, items: tuple[Item, ...], since: Iterable[Commit], reopen: Reopen | None) -> Snapshot:
         patch = fold(commit.actions for commit in since)
         changed = {each.id: each.after is not None for each in patch.effects()}
         return Snapshot(self._key, self._checkpoints, items, patch, changed, reopen)
 
-    def _walked(self, tip: Id, bad: frozenset[Id]) -> Snapshot:
-        """The state by parents, to the nearest checkpoint that was not seen to be damaged, or to the beginning."""
+    def _walked(self, tip: Id, bad: frozenset[Id], damage: CorruptData | None = None) -> Snapshot:
+        """The state by parents, to the nearest checkpoint that was not seen to be damaged, or to the beginning.
+
+        Where the beginning was cut off, the checkpoint of the horizon is needed: then the damage to it is raised.
+        """
         commits: list[Commit] = []
-        for commit in self._commits.walk(tip):
-            items = None if commit.id in bad else self._open(commit.id)
-            if items is not None:
-                return self._snapshot(items, reversed(commits), partial(self._walked, tip, bad | {commit.id}))
-            commits.append(commit)
+        try:
+            for commit in self._commits.walk(tip):
+                items = None if commit.id in bad else self._open(commit.id)
+                if items is not None:
+                    return self._snapshot(items, reversed(commits), partial(self._walked, tip, bad | {commit.id}))
+                commits.append(commit)
+        except NotFound:
+            if damage is not None:
+                raise damage from None
+            self._checkpoints.open(commits[-1].id)
+            raise
         return self._snapshot((), reversed(commits), None)
 
     def _hinted(self, commit: Commit) -> tuple[tuple[Item, ...], list[Commit]] | None:
@@ -123,7 +134,7 @@ class Snapshots:
             return None
         try:
             return items, [*self._commits.read_all(commit.since), commit]
-        except (NotFound, CorruptData):
+        except CorruptData:
             return None
 
     def _open(self, checkpoint: Id | None) -> tuple[Item, ...] | None:
@@ -134,7 +145,7 @@ class Snapshots:
             if self._is_cut_off(checkpoint):
                 return None
             return self._checkpoints.open(checkpoint)
-        except (NotFound, CorruptData):
+        except CorruptData:
             return None
 
     def _is_cut_off(self, checkpoint: Id) -> bool:
@@ -149,7 +160,7 @@ class Snapshots:
         try:
             for _ in self._checkpoints.objects(self._checkpoints.open(ident)):
                 pass
-        except (NotFound, CorruptData):
+        except CorruptData:
             return False
         return True
 
@@ -182,7 +193,7 @@ class Snapshots:
         now = self.at(ident)
         try:
             items = self._checkpoints.changed(now.items, now.since)
-        except (NotFound, CorruptData):
+        except CorruptData:
             items = self._checkpoints.changed((), patch_of(now.objects()))
         self._checkpoints.write(ident, items)
 

@@ -7,7 +7,6 @@ to something before, and are seen, and those that come later, and see it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 
@@ -48,8 +47,8 @@ Kept = Mapping[str, Set[Id]]
 
 def find_garbage(pool: Pool, grace: float = DEFAULT_GRACE, now: float | None = None) -> Garbage:
     """What could go now: old enough, and not reached."""
-    until = _until(grace, now)
-    return _garbage(pool, _listed(pool), until, pool.refs())
+    listed = _listed(pool)
+    return _garbage(pool, listed, _until(pool, listed, grace, now), pool.refs())
 
 
 def collect(pool: Pool, grace: float = DEFAULT_GRACE, now: float | None = None) -> Garbage:
@@ -58,10 +57,8 @@ def collect(pool: Pool, grace: float = DEFAULT_GRACE, now: float | None = None) 
     An entry in the journal announces it, and what is reached is found out on the very state that the entry comes
     after. So a writer that begins to refer to something old either is seen, or sees the announcement and leaves it.
     """
-    until = _until(grace, now)
     listed = _listed(pool)
-    # By the clock of the store, which ours may be ahead of: nothing that is still to be written is spoken of.
-    until = min(until, max((each.modified for folder in listed.values() for each in folder), default=0.0))
+    until = _until(pool, listed, grace, now)
     if _is_empty(_garbage(pool, listed, until, pool.refs())):
         return Garbage((), ())
 
@@ -77,10 +74,12 @@ def collect(pool: Pool, grace: float = DEFAULT_GRACE, now: float | None = None) 
     return garbage
 
 
-def _until(grace: float, now: float | None) -> float:
+def _until(pool: Pool, folders: dict[str, list[Listed]], grace: float, now: float | None) -> float:
+    """The newest write time that may go, by the clock of the store. What is still to be written is never covered."""
     if grace < 0:
         raise InvalidInput("the grace period cannot be negative")
-    return (time.time() if now is None else now) - grace
+    newest = max((each.modified for folder in folders.values() for each in folder), default=0.0)
+    return min(pool.clock.age_limit(grace, newest) if now is None else now - grace, newest)
 
 
 def _listed(pool: Pool) -> dict[str, list[Listed]]:
@@ -140,7 +139,7 @@ def _kept(pool: Pool, refs: Refs) -> Kept:
     for folder in FOLDERS:
         keep[folder].difference_update(refs.purged())
     for ident in readable:
-        with suppress(NotFound, CorruptData):
+        with suppress(CorruptData):
             checkpoints = pool.history.checkpoints
             keep["pages"].update(checkpoints.pages(checkpoints.open(ident)))
     # The commit of a first attempt says from where on a repeat has to look for its entry.
@@ -151,7 +150,7 @@ def _kept(pool: Pool, refs: Refs) -> Kept:
 
 def vacate(pool: Pool, ident: Id) -> None:
     """Let history begin with a commit. What came before can no longer be read, and goes with the next vacuum."""
-    pool.commits.read(ident)
+    pool.names.commit(ident)
 
     def plan(state: State) -> Changes:
         refs = Refs(state)
@@ -203,10 +202,10 @@ def _named(pool: Pool, ident: Id) -> Iterable[Id]:
         with suppress(NotFound):
             pool.store.size(key)
             return [ident]
-    try:
-        added = [o.id for o in pool.commits.read(ident).adds]
-    except NotFound:
-        raise NotFound(f"{to_text(ident)}: no data object or commit has this id") from None
+    commit = pool.commits.lookup(ident)
+    if commit is None:
+        raise NotFound(f"{to_text(ident)}: no data object or commit has this id")
+    added = [o.id for o in commit.adds]
     if not added:
         raise InvalidInput(f"{to_text(ident)}: this commit added no data")
     return added

@@ -19,7 +19,8 @@ from shoal.model.zcode import Data, decode, encode
 
 _UNKNOWN = 255
 _NOTHING = 254
-_LONGEST = 32
+LONGEST_BOUND = 32
+"""Bytes; longer values are cut."""
 ORDERED = frozenset((
     *t.SIGNED, *t.UNSIGNED, *t.FLOATS, t.DURATION, t.TIME, t.STRING, t.BYTES, t.IP, t.BOOL,
 ))  # fmt: skip
@@ -62,7 +63,7 @@ def pack(layout: Layout, extents: list[Extent | None]) -> bytes:
 
 def _bound(typ: t.Type, data: Data, is_upper: bool) -> bytes:
     body = encode(typ, data) or b""
-    if typ in _CUT and len(body) > _LONGEST:
+    if typ in _CUT and len(body) > LONGEST_BOUND:
         cut = _cut_up(body) if is_upper else _cut_down(body, typ)
         if cut is None:
             return bytes((_UNKNOWN,))
@@ -72,13 +73,13 @@ def _bound(typ: t.Type, data: Data, is_upper: bool) -> bytes:
 
 def _cut_down(body: bytes, typ: t.Type) -> bytes:
     """The beginning, which is not greater; of a string, whole characters."""
-    head = body[:_LONGEST]
+    head = body[:LONGEST_BOUND]
     return head if typ is t.BYTES else head.decode(errors="ignore").encode()
 
 
 def _cut_up(body: bytes) -> bytes | None:
     """Something short that is not less: the beginning, with the last of its characters raised that is ASCII."""
-    for end in range(_LONGEST, 0, -1):
+    for end in range(LONGEST_BOUND, 0, -1):
         if body[end - 1] < 0x7F:
             return body[: end - 1] + bytes((body[end - 1] + 1,))
     return None

@@ -23,6 +23,7 @@ from shoal.lake import (
     changes,
     checkpoints,
     claims,
+    clocks,
     column_registry,
     commits,
     committer,
@@ -139,6 +140,7 @@ def in_miniature(monkeypatch: pytest.MonkeyPatch, patience: Patience | None = No
     for module in (
         changes,
         claims,
+        clocks,
         column_registry,
         commits,
         history,
@@ -161,7 +163,7 @@ def in_miniature(monkeypatch: pytest.MonkeyPatch, patience: Patience | None = No
 def with_patience(monkeypatch: pytest.MonkeyPatch, patience: Patience) -> None:
     """Make this the default patience with the store."""
     monkeypatch.setattr(Patience.__init__, "__defaults__", (patience.deadline, patience.refusals))
-    monkeypatch.setattr(journal.Journal.__init__, "__defaults__", (patience,))
+    monkeypatch.setattr(journal.Journal.__init__, "__defaults__", (patience, None))
 
 
 # ---- what the lakes are made of
