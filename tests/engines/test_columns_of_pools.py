@@ -179,20 +179,23 @@ def test_the_first_values_of_a_long_history_are_found_without_a_look_at_the_rest
     assert (plan.engine, plan.total) == ("interp", 300)
 
 
-def test_planning_over_ten_thousand_objects_takes_no_time(lake: LocalLake) -> None:
+def test_planning_over_ten_thousand_objects_takes_little_longer_than_to_list_them(lake: LocalLake) -> None:
     pool = lake.create("many", key="ts")
     pool.load([{"ts": 1, "id": 5, "name": "x", "at": {"x": 1.5, "y": 2}}, {"ts": 2, "other": True, "id": "text"}])
     inner = stored(pool)
     (one,) = inner.snapshot(inner.resolve()).objects()
     copies = [dataclasses.replace(one, id=new(), min=int64(10 * i), max=int64(10 * i + 9)) for i in range(10_000)]
     inner.committer.commit(changes.load("main", copies, Note("tester", "metadata without data")))
-    taken = []
-    for _ in range(8):
-        reopened = shoal.open(lake.root.store.uri)
+    ratios: list[float] = []
+    while len(ratios) < 8 and min(ratios, default=3.0) >= 3.0:
+        listing, planning = shoal.open(lake.root.store.uri), shoal.open(lake.root.store.uri)
         began = time.process_time()
-        (plan,) = reopened.explain("from many | id == 6 and ts >= 20000", engine="interp")
-        taken.append(time.process_time() - began)
-    assert min(taken) < 0.5, taken
+        again = stored(listing.pool("many"))
+        assert sum(1 for _ in again.snapshot(again.resolve()).objects()) == 10_001
+        listed = time.process_time()
+        (plan,) = planning.explain("from many | id == 6 and ts >= 20000", engine="interp")
+        ratios.append((time.process_time() - listed) / (listed - began))
+    assert min(ratios) < 3.0, ratios
     assert (plan.objects, plan.total) == (0, 10_001)
     assert plan.pruning() == "0 of 10001 (10001 pruned: key 2001, zone map 8000)"
 

@@ -15,6 +15,8 @@ from shoal.model.values import Value
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from shoal.storage.verified_files import VerifiedFile
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -26,8 +28,8 @@ class Source:
     """Those of its layout, in their order."""
     counts: tuple[int, ...]
     """How many values it has of each."""
-    file: Callable[[], str] | None = None
-    """Where it is, as a file in column form; called when it is about to be read."""
+    file: Callable[[], VerifiedFile] | None = None
+    """Its file in column form, verified; called when it is about to be read."""
     table: Callable[[], pa.Table] | None = None
     """What is in it, as a table in the layout, if there is no such file."""
     size: int = 0

@@ -19,6 +19,8 @@ from shoal.errors import ShoalError, Stopped
 V = TypeVar("V")
 C = TypeVar("C")
 REMEDY = "limit of the service; narrow it, or ask for less"
+DISK_PER_MEMORY = 16
+"""How much more may go to disk than is in memory."""
 _AGAIN = 0.05
 """Seconds between two cancellations of the same work."""
 
@@ -67,6 +69,20 @@ class Stop:
     def out_of_memory(self) -> ShoalError:
         """What work fails with that needs more memory than it may have."""
         return Stopped(f"the query needs more than {(self.memory or 0) >> 20} MiB of memory ({REMEDY})")
+
+    @property
+    def disk(self) -> int | None:
+        """How many bytes of temporary files engines may write for the work; None is as much as there is."""
+        return None if self.memory is None else DISK_PER_MEMORY * self.memory
+
+    def out_of_disk(self) -> ShoalError:
+        """What work fails with that needs more temporary files than it may have."""
+        return Stopped(f"the query needs more than {(self.disk or 0) >> 20} MiB of temporary files ({REMEDY})")
+
+    def too_large(self, size: int) -> ShoalError:
+        """What work fails with that makes a value larger than its share of the memory."""
+        share = f"{size / (1 << 20):.3g} MiB, its share of {(self.memory or 0) >> 20} MiB"
+        return Stopped(f"the query makes a value of more than {share} ({REMEDY})")
 
     @contextmanager
     def on_stop(self, callback: Callable[[], None]) -> Iterator[None]:

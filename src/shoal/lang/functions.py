@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shoal.errors import InvalidInput
+from shoal.suggestions import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def signature(name: str) -> Signature:
     """The signature of a function; InvalidInput if there is no such function."""
     entry = SIGNATURES.get(name)
     if entry is None:
-        raise InvalidInput("no such function")
+        raise InvalidInput(f"no such function{did_you_mean(name, SIGNATURES)}")
     return entry
 
 

@@ -267,6 +267,8 @@ class Traits(NamedTuple):
     """It gives no more values than its `count`."""
     buffers: bool = False
     """It holds values while it takes more of them, so it needs a share of the memory."""
+    multiplies: bool = False
+    """It may give more values than it takes."""
     splits: bool = False
     """It has legs, whose streams come together in what follows."""
     writes: bool = False
@@ -383,7 +385,7 @@ class Filter:
 class Yield:
     """One value an expression."""
 
-    traits = Traits(is_row_wise=True)
+    traits = Traits(is_row_wise=True, multiplies=True)
 
     exprs: tuple[Expr, ...]
 
@@ -514,7 +516,7 @@ class Shape:
 class Explode:
     """The values of one type inside the arguments, each in a record of one field."""
 
-    traits = Traits(is_row_wise=True)
+    traits = Traits(is_row_wise=True, multiplies=True)
 
     args: tuple[Expr, ...]
     type: Type
@@ -556,7 +558,7 @@ class Load:
 class Fork:
     """Everything into each leg."""
 
-    traits = Traits(splits=True, buffers=True)
+    traits = Traits(splits=True, buffers=True, multiplies=True)
 
     legs: tuple[Seq, ...]
 
@@ -573,7 +575,7 @@ class Case:
 class Switch:
     """Each value into the first case that it fits: that equals the expression, or is true without one."""
 
-    traits = Traits(splits=True, buffers=True)
+    traits = Traits(splits=True, buffers=True, multiplies=True)
 
     expr: Expr | None
     cases: tuple[Case, ...]
@@ -592,7 +594,7 @@ class Merge:
 class Join:
     """Two streams by equal keys. The orders say how a side is sorted by its key, if that is certain."""
 
-    traits = Traits(buffers=True)
+    traits = Traits(buffers=True, multiplies=True)
 
     style: JoinStyle
     left_key: Expr
@@ -606,7 +608,7 @@ class Join:
 class Over:
     """What is inside the values of the expressions, through a lateral query if there is one."""
 
-    traits = Traits(is_row_wise=True)
+    traits = Traits(is_row_wise=True, multiplies=True)
 
     exprs: tuple[Expr, ...]
     locals: tuple[Expr, ...] = ()

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 import re2
 
 from shoal.errors import InvalidInput
-from shoal.model.extent import MAX_TEXT, TOO_LONG
+from shoal.model.extent import MAX_BYTES, MAX_TEXT, TOO_LONG, check_size
 
 _MAX_MEMORY = 8 << 20
 _CACHED = 512
+_SHORT = 1000
+"""How long texts may be that are kept, in all."""
+_R = TypeVar("_R")
 
 _GO_MESSAGES = {
     "invalid escape sequence": "invalid escape sequence",
@@ -39,6 +42,21 @@ _ESCAPE = re.compile(r"\\Q.*?(?:\\E|$)|\\.", re.DOTALL)
 _TEMPLATE = re.compile(r"\$(?:(\$)|(\w+)|\{(\w+)\})?")
 
 
+def cached_if_short(size: int) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
+    """Keeps what a function makes of the latest texts. Texts come from users: large ones are not kept."""
+
+    def decorate(function: Callable[..., _R]) -> Callable[..., _R]:
+        cached = lru_cache(size)(function)
+
+        @wraps(function)
+        def call(*texts: str) -> _R:
+            return cached(*texts) if sum(map(len, texts)) <= _SHORT else function(*texts)
+
+        return call
+
+    return decorate
+
+
 class Regexp:
     """A compiled regular expression. Its methods take text and know nothing of values."""
 
@@ -58,11 +76,13 @@ class Regexp:
         """Whether the pattern is found anywhere in the text."""
         return self._compiled.search(text.encode()) is not None
 
-    def search(self, text: str) -> tuple[str | None, ...] | None:
+    def search(self, text: str, limit: int = MAX_BYTES) -> tuple[str | None, ...] | None:
         """The leftmost match and its groups, None for those that took no part; None without a match."""
         match = self._compiled.search(text.encode())
         if match is None:
             return None
+        spans = (match.span(i) for i in range(self._compiled.groups + 1))
+        check_size(sum(end - begin for begin, end in spans), limit)
         return tuple(None if g is None else g.decode() for g in (match.group(), *match.groups()))
 
     @property
@@ -71,14 +91,18 @@ class Regexp:
         return {name.decode(): index for name, index in self._compiled.groupindex.items()}
 
     def replace_all(
-        self, text: str, template: str, watch: Callable[[Iterator[Any]], Iterator[Any]] | None = None
+        self,
+        text: str,
+        template: str,
+        watch: Callable[[Iterator[Any]], Iterator[Any]] | None = None,
+        limit: int = MAX_BYTES,
     ) -> str:
         """The text with each match replaced; `$1`, `$name` and `${name}` in the template stand for groups.
 
         An empty match right behind another match is not replaced. InvalidInput if it grows too long. Matches go through
-        `watch`, since there may be very many of them.
+        `watch`, since there may be very many of them. TooLarge if it grows beyond the limit.
         """
-        names = self.names
+        parts = _parse_template(template, self.names)
         out: list[str] = []
         end = 0
         room = MAX_TEXT - len(text)
@@ -87,15 +111,18 @@ class Regexp:
             begin, stop = match.span()
             out.append(text[end:begin])
             if stop > end or begin == 0:
-                out.append(_expand(template, (match.group(), *match.groups()), names))
-                room -= len(out[-1])
+                groups = (match.group(), *match.groups())
+                pieces = [part if isinstance(part, str) else _group(groups, part) for part in parts]
+                room -= sum(map(len, pieces))
                 if room < 0:
                     raise InvalidInput(str(TOO_LONG.data))
+                check_size(MAX_TEXT - room, limit)
+                out.append("".join(pieces))
             end = stop
         return "".join(out) + text[end:]
 
 
-@lru_cache(_CACHED)
+@cached_if_short(_CACHED)
 def compile_regexp(pattern: str) -> Regexp:
     """The pattern, compiled; InvalidInput if it is none."""
     if any(token.group() == r"\C" for token in _ESCAPE.finditer(pattern)):  # a byte may be half a character
@@ -111,18 +138,28 @@ def _go_message(pattern: str, error: re2.error) -> str:
     return f"error parsing regexp: {_GO_MESSAGES.get(what, what)}: `{where}`"
 
 
-def _expand(template: str, groups: tuple[str | None, ...], names: dict[str, int]) -> str:
-    """A replacement with its references filled in; an unknown group is empty, a lone `$` stands for itself."""
-
-    def fill(m: re.Match[str]) -> str:
+def _parse_template(template: str, names: dict[str, int]) -> list[str | int]:
+    """The parts of a replacement: texts, and the numbers of groups. A lone `$` stands for itself."""
+    parts: list[str | int] = []
+    end = 0
+    for m in _TEMPLATE.finditer(template):
         name = m[2] or m[3]
-        if name is None:
-            return "$"
-        is_place = name.isascii() and name.isdigit() and len(name) < 9 and (name == "0" or name[0] != "0")
-        index = int(name) if is_place else names.get(name, len(groups))
-        return (groups[index] or "") if index < len(groups) else ""
+        parts += [template[end : m.start()], "$" if name is None else _group_number(name, names)]
+        end = m.end()
+    return [part for part in (*parts, template[end:]) if part != ""]
 
-    return _TEMPLATE.sub(fill, template)
+
+def _group_number(name: str, names: dict[str, int]) -> int:
+    is_number = name.isascii() and name.isdigit() and len(name) < 9 and (name == "0" or name[0] != "0")
+    return int(name) if is_number else names.get(name, _NO_GROUP)
+
+
+_NO_GROUP = 1 << 30
+
+
+def _group(groups: tuple[str | None, ...], number: int) -> str:
+    """The text of a group; that of an unknown group is empty."""
+    return (groups[number] or "") if number < len(groups) else ""
 
 
 _GLOB_DROPPED = frozenset("?[]{}")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shoal.errors import InvalidInput
+from shoal.errors import InvalidInput, shortened
 from shoal.lang.ast import Span
+
+_LONGEST_LINE, _AROUND = 1000, 200
+"""Characters of a line that an error shows whole, and of a longer one to each side of the column."""
 
 
 class Part(NamedTuple):
@@ -32,9 +35,11 @@ class Source:
         line_end = text.find("\n", at)
         line = text[line_start : line_end if line_end >= 0 else len(text)]
         column = at - line_start
-        length = min(end - offset, line_start + len(line)) - at
-        mark = _caret(column) if end < 0 else " " * column + "~" * max(length, 1)
         where = f"{f' in {name}' if name else ''} at line {text.count(chr(10), 0, at) + 1}, column {column + 1}:"
+        line, column = _excerpt(line, column)
+        length = min(at + len(line) - column, end - offset) - at
+        mark = _caret(column) if end < 0 else " " * column + "~" * max(length, 1)
+        message = shortened(message)
         return ProgramError(message, f"{message}{where}\n{line}\n{mark}", begin, end)
 
     def _locate(self, position: int) -> tuple[str, str, int]:
@@ -60,6 +65,14 @@ def joined(errors: Sequence[ProgramError]) -> ProgramError:
     """Several errors as one; it points at the first."""
     first = errors[0]
     return ProgramError(first.message, "\n".join(map(str, errors)), first.begin, first.end)
+
+
+def _excerpt(line: str, column: int) -> tuple[str, int]:
+    """A line, or the part of a long one that is around a column, and the column in that."""
+    if len(line) <= _LONGEST_LINE:
+        return line, column
+    start = max(0, column - _AROUND)
+    return line[start : column + _AROUND], column - start
 
 
 def _caret(column: int) -> str:

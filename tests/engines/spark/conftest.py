@@ -1,17 +1,50 @@
-"""Programs that start Spark, each in a process and directories of its own: a process has one JVM for life."""
+"""Processes with Spark, since a process has one JVM for life.
+
+Most tests share one session: to start it and to warm it up takes longer than what they test. Tests of sessions
+themselves run programs, each in a process and directories of its own.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 _SPARK = ("SHOAL_SPARK", "SPARK_", "PYSPARK_")
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that ends before it pays to optimize what it runs."""
+CONF = f"spark.driver.extraJavaOptions={_SHORT_LIVED},spark.executor.extraJavaOptions={_SHORT_LIVED}"
+
+
+class SharedSession:
+    """A process whose session all tests use."""
+
+    def __init__(self, process: ProcessPoolExecutor) -> None:
+        self._process = process
+
+    def run(self, check: Callable[[Path], None], directory: Path) -> None:
+        """Run a check in the process, and raise what it raises."""
+        self._process.submit(check, directory).result()
+
+
+def _prepare(temporary: Path) -> None:
+    """Before the session starts: executors inherit the environment."""
+    os.environ.update(TMPDIR=str(temporary), SHOAL_SPARK_CONF=CONF)
+
+
+@pytest.fixture(scope="session")
+def shared_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedSession]:
+    temporary = tmp_path_factory.mktemp("spark")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _prepare, (temporary,)) as process:
+        yield SharedSession(process)
 
 
 class Bench:
@@ -24,7 +57,7 @@ class Bench:
 
     def start(self, code: str, **variables: str) -> subprocess.Popen[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_SPARK)}
-        ours = {"TMPDIR": str(self.temporary), "SHOAL_CACHE": str(self.cache)}
+        ours = {"TMPDIR": str(self.temporary), "SHOAL_CACHE": str(self.cache), "SHOAL_SPARK_CONF": CONF}
         return subprocess.Popen(
             [sys.executable, "-c", dedent(code)],
             cwd=self.standing,

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.engines.spark.conftest import Bench
+from tests.engines.spark.conftest import CONF, Bench
 
 from shoal.engines.spark.installation import find_java, spark_jars
 from shoal.engines.spark.session import spark_session
@@ -62,7 +62,7 @@ def test_a_session_is_silent_and_leaves_nothing_behind(bench: Bench) -> None:
         print(again is session, again.range(5).count())
         """,
         SHOAL_SPARK_MASTER="local[2]",
-        SHOAL_SPARK_CONF="spark.sql.shuffle.partitions=5,spark.jars.excludes=a:b,c:d",
+        SHOAL_SPARK_CONF=f"{CONF},spark.sql.shuffle.partitions=5,spark.jars.excludes=a:b,c:d",
     )
     assert told == ["1", "UTC", "true", "5", "3 True", "True", "5 5 5 5 5 5", "True True False", "False 5"]
     assert bench.left_running() == []
@@ -88,22 +88,39 @@ def test_the_jvm_ends_when_python_is_killed(bench: Bench) -> None:
     assert list(bench.temporary.iterdir()) == []
 
 
-def test_the_end_of_the_jvm_is_one_line(bench: Bench) -> None:
-    told = bench.run(
+def test_a_jvm_that_was_killed_is_replaced(bench: Bench) -> None:
+    lines = bench.run(
         """
         from shoal.engines.spark.session import spark_session
-        from shoal.errors import Unsupported
         jvm = spark_session().sparkContext._gateway.proc
+        jvm.kill()
+        jvm.wait()
+        print(spark_session().range(3).count())
+        """
+    )
+    assert lines == ["3"]
+    assert list(bench.temporary.iterdir()) == []
+
+
+@pytest.mark.long
+def test_the_end_of_a_jvm_that_others_started_is_one_line(bench: Bench) -> None:
+    process = bench.start(
+        """
+        from pyspark.sql import SparkSession
+        from shoal.engines.spark.session import spark_session
+        from shoal.errors import Unsupported
+        jvm = SparkSession.builder.master("local[1]").getOrCreate().sparkContext._gateway.proc
         jvm.kill()
         jvm.wait()
         try:
             spark_session()
         except Unsupported as e:
             print(e)
-        """
+        """,
+        SPARK_LOCAL_IP="127.0.0.1",
     )
-    assert told == ["the JVM of Spark has ended, and with it the session (start this process again)"]
-    assert list(bench.temporary.iterdir()) == []
+    line, _ = process.communicate(timeout=240)
+    assert line == "the JVM of Spark has ended, and with it the session (start this process again)\n"
 
 
 @pytest.mark.long

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engines.spark.conftest import SharedSession
 
 import shoal
 from shoal.errors import InvalidInput, NotFound, Unsupported
@@ -32,10 +31,8 @@ SCHEMA = (
 )
 
 
-def test_tables_in_spark_code(tmp_path: Path) -> None:
-    """In a process of its own, since a process has one JVM for life."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        process.submit(check_all, tmp_path).result()
+def test_tables_in_spark_code(shared_session: SharedSession, tmp_path: Path) -> None:
+    shared_session.run(check_all, tmp_path)
 
 
 def check_all(tmp_path: Path) -> None:
@@ -166,6 +163,8 @@ def statements_are_answered(lake: LocalLake) -> None:
         "select host, n / 2 as half from n20 where n between 3 and 4 order by n",
         'with a as (select * from n20 where n > 17) select host, word from a left join "odd-name" on k = n order by n',
         "select k, u64, r, m, a, ip, er from types where k = 1",
+        "with t0 as (select 1 as x) select t0.x, n from n20, t0 where n = 3",
+        "select n as user from n20 where n < 3 order by user",
     ):
         answers = [lake.sql(text, engine=engine).to_zson() for engine in ("duckdb", "spark")]
         assert answers[0] == answers[1] != "", text
@@ -182,6 +181,11 @@ def what_is_wrong_is_one_line(lake: LocalLake, spark: Any) -> None:
         lake.sql("select nope, n from n20", engine="spark")
     with pytest.raises(InvalidInput, match=r"^sql: .*cannot be cast"):
         list(lake.sql("select cast(host as int) from n20", engine="spark"))
+    for text in ("select user from n20", "select session_user", 'select n, "current_user" from n20'):
+        with pytest.raises(InvalidInput, match=r"^sql: (\w+: no table has such a column|\w+ reaches beyond the pools)"):
+            lake.sql(text, engine="spark")
+    with pytest.raises(InvalidInput, match=r"^sql: input_file_name reaches beyond the pools"):
+        lake.sql("select input_file_name() from n20", engine="spark")
     with pytest.raises(NotFound, match=r"^absent: pool not found"):
         lake.sql("select * from absent", engine="spark")
     with pytest.raises(Exception, match="absent: pool not found"):

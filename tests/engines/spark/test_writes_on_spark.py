@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import multiprocessing
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.engines.spark.conftest import SharedSession
 
 import shoal
 from shoal.api.lake import Lake
@@ -31,21 +30,20 @@ from shoal.testing.lake_checks import check_columns
 from shoal.testing.services import serving
 
 
-def test_tasks_write_what_this_process_would_have_written(tmp_path: Path) -> None:
-    """In a process of its own, since a process has one JVM for life."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        process.submit(check_all, tmp_path).result()
+def test_tasks_write_what_this_process_would_have_written(shared_session: SharedSession, tmp_path: Path) -> None:
+    shared_session.run(check_all, tmp_path)
 
 
 def check_all(root: Path) -> None:
-    """Everything in one session."""
-    file_loads.SMALLEST = 4000
+    """Everything in one lake."""
     lake = shoal.create(root / "lake")
-    check_files(lake, root)
-    check_bad_files(lake, root)
+    with patch.object(file_loads, "SMALLEST", 4000):
+        check_files(lake, root)
+        check_bad_files(lake, root)
     check_frames(lake, objects=3)
     check_rewriting(lake)
-    check_slices(lake, root)
+    with patch.object(partitioning, "TASK_PARTITION_SIZE", 4000):
+        check_slices(lake, root)
     with serving(root / "served", root, ["-log.level", "warn"]) as served:
         check_frames(shoal.open(served.url), objects=1)
 
@@ -144,7 +142,6 @@ def check_rewriting(lake: Lake) -> None:
 
 def check_slices(lake: Lake, root: Path) -> None:
     """A compaction in many partitions, for which some tasks slice objects and others join the slices."""
-    partitioning.TASK_PARTITION_SIZE = 4000
     pool = lake.create("pieces", key="ts")
     for part in range(20):
         pool.load([{"ts": (i * 13 + part) % 300, "n": 1000 * part + i} for i in range(300)])

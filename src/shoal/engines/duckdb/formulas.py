@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.engines.interp.environment import Env, Run
+from shoal.engines.interp.growth import within_memory
 from shoal.engines.interp.operators.compiler import Compiler
 from shoal.engines.sql.formulas import CODE, Column, Computed, Formula, Input, Record, Result
 from shoal.engines.sql.nodes import Const
@@ -20,12 +21,15 @@ from shoal.formats.columns.physical import arrow_type, from_arrow, to_arrow
 from shoal.lang import plan
 from shoal.lang.recursion import deep_frames
 from shoal.model import types as t
+from shoal.model.extent import size_of
 from shoal.model.text import format_value
 from shoal.model.values import Value
 from shoal.model.zcode import Data
 
 MOST_KNOWN = 50_000
 """How many results a formula remembers."""
+_BATCHES = 8
+"""How many copies of a batch of results there are at a time: values, columns of Arrow and of DuckDB, in each thread."""
 _numbers = count()
 
 
@@ -86,6 +90,8 @@ class Evaluation:
             self._compute = Compiler(plan.Program(())).exprs.expr(formula.expr)
         self._env = Env(Run())
         self._results: dict[Data, Value] = {}
+        self._cached_bytes = 0
+        self._room = self._env.run.memory.sort // _BATCHES
         self.type = _physical_type(self._types)
         """How results lie in a column."""
 
@@ -100,16 +106,19 @@ class Evaluation:
         typ, compute, env, cache = self._this.type, self._compute, self._env, self._results
         if typ.has_float:
             # Zeros of either sign are one to Python.
-            return [compute(Value(typ, d), env) for d in env.run.stop.checked(data)]
-        results = []
-        for d in env.run.stop.checked(data):
+            return list(within_memory((compute(Value(typ, d), env) for d in data), env, self._room))
+        if len(cache) > MOST_KNOWN or self._cached_bytes > self._room:
+            cache.clear()
+            self._cached_bytes = 0
+
+        def value_of(d: Data) -> Value:
             value = cache.get(d)
             if value is None:
                 value = cache[d] = compute(Value(typ, d), env)
-            results.append(value)
-        if len(cache) > MOST_KNOWN:
-            cache.clear()
-        return results
+                self._cached_bytes += size_of(value)
+            return value
+
+        return list(within_memory(map(value_of, data), env, self._room))
 
     def _packed(self, results: list[Value]) -> pa.Array:
         """Results as a column: of their type, or of a struct if they may have several."""

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from tempfile import gettempdir
 from weakref import WeakKeyDictionary, finalize
@@ -25,21 +25,22 @@ import pyarrow as pa
 from sqlglot import exp
 
 from shoal.engines.duckdb.formulas import Functions
+from shoal.engines.duckdb.statement_job import ENGINE_ERRORS
+from shoal.engines.file_damage import damage_to, unless_changed, without_paths
 from shoal.engines.physical import Source
 from shoal.engines.sql import build
 from shoal.engines.sql.formulas import Computed
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.operators import filtered
 from shoal.engines.sql.relations import Item, scan_relation
-from shoal.engines.stopping import Stop, current
+from shoal.engines.stopping import DISK_PER_MEMORY, Stop, current
 from shoal.errors import ShoalError, StorageFailure
 from shoal.formats.columns.batches import Rows
 from shoal.lang import plan
 from shoal.lang.recursion import deep_frames
 from shoal.lang.walk import has_aggregate
+from shoal.storage.verified_files import VerifiedFile
 
-DISK_PER_MEMORY = 16
-"""How much more may go to disk than is in memory."""
 _OUT_OF_MEMORY = "Out of Memory Error"
 _numbers = count()
 
@@ -53,17 +54,19 @@ def memory_settings(memory: int | None) -> dict[str, str]:
     return settings
 
 
-def out_of_memory(stop: Stop, error: Exception) -> ShoalError | None:
-    """The error of a query that needs more memory than there is; None for another error."""
-    if not str(error).startswith(_OUT_OF_MEMORY):
+def out_of_memory(stop: Stop, text: str) -> ShoalError | None:
+    """The error of a query that needs more memory than there is, by what DuckDB says; None for another error."""
+    if not text.startswith(_OUT_OF_MEMORY):
         return None
     if stop.memory is not None:
         return stop.out_of_memory()
-    return StorageFailure(f"DuckDB: {str(error).splitlines()[0]}")
+    return StorageFailure(f"DuckDB: {text.splitlines()[0]}")
 
 
 _BATCH_ROWS = 8192
 _DIALECT = "duckdb"
+_LONGEST = 300
+"""Characters of a message of DuckDB, which may repeat a whole query."""
 _PLACE = "place"
 """With the number of a group it stands for the number of an object, by its index among those that are read."""
 _lock = threading.Lock()
@@ -151,17 +154,26 @@ def query_batches(query: exp.Select, tables: Tables) -> Iterator[pa.RecordBatch]
     """The batches that a query gives, as they come."""
     con, stop = connection(), current()
     functions = Functions(con)
+    files: list[VerifiedFile] = []
     try:
         with stop.cancelling(con.interrupt):
-            text = _statement(con, query, tables, functions)
+            text = _statement(con, query, tables, functions, files)
             stop.check()
-            yield from stop.checked(con.sql(text).to_arrow_reader(_BATCH_ROWS))
+            yield from unless_changed(files, stop.checked(con.sql(text).to_arrow_reader(_BATCH_ROWS)))
     except Exception as e:
         stop.check()
-        raise functions.failure or out_of_memory(stop, e) or e from None
+        raise functions.failure or _failure(stop, e, files) from None
     finally:
         functions.drop()
         con.close()
+
+
+def _failure(stop: Stop, error: Exception, files: Sequence[VerifiedFile]) -> Exception:
+    """What a query fails with: damage, if there is any, which DuckDB may report as anything else."""
+    if not isinstance(error, ENGINE_ERRORS):
+        return error
+    failure = damage_to(files) or out_of_memory(stop, str(error))
+    return failure or StorageFailure(f"DuckDB: {without_paths(str(error), files)[:_LONGEST]}")
 
 
 @dataclass(slots=True)
@@ -178,15 +190,23 @@ class _Known:
 _KNOWN, _MOST_TEXTS = "known", 4
 
 
-def _statement(con: duckdb.DuckDBPyConnection, query: exp.Select, tables: Tables, functions: Functions) -> str:
-    """The text of a query over some sources."""
+def _statement(
+    con: duckdb.DuckDBPyConnection,
+    query: exp.Select,
+    tables: Tables,
+    functions: Functions,
+    verified: list[VerifiedFile],
+) -> str:
+    """The text of a query over some sources. The files that it reads are verified, and added to `verified`."""
     cached = query.meta.get(_KNOWN)
     if cached is None:
         read = sorted({int(table.name[1:]) for table in query.find_all(exp.Table) if table.name})
         is_fixed = query.find(Computed) is None and all(tables[n][0].is_file for n in read)
         cached = query.meta[_KNOWN] = _Known(tuple(read), is_fixed)
     # Files are asked for each time, since asking verifies their checksums.
-    files = tuple(tuple(s.file() for s in tables[n][1] if s.file is not None) for n in cached.read)
+    by_table = [[s.file() for s in tables[n][1] if s.file is not None] for n in cached.read]
+    verified.extend(chain.from_iterable(by_table))
+    files = tuple(tuple(file.path for file in of_table) for of_table in by_table)
     if cached.is_fixed and files in cached.texts:
         return str(cached.texts[files])
     exprs = {f"t{n}": _source(con, n, *tables[n], paths) for n, paths in zip(cached.read, files, strict=True)}
@@ -211,9 +231,14 @@ def _source(
 ) -> exp.Expr:
     """What stands for a group in a query: its files, or a table that is registered."""
     if group.is_file:
-        return exp.Table(this=build.call("read_parquet", exp.Array(expressions=[build.text(f) for f in files])))
+        return parquet_table(files)
     con.register(f"t{number}", _table(sources))
     return exp.to_table(f"t{number}")
+
+
+def parquet_table(paths: Sequence[str]) -> exp.Table:
+    """Files in column form, as a table."""
+    return exp.Table(this=build.call("read_parquet", exp.Array(expressions=[build.text(path) for path in paths])))
 
 
 def _table(sources: list[Source]) -> pa.Table:

@@ -1,82 +1,83 @@
-"""Statements of others in DuckDB: on a database of their own, which reads the files of the tables and nothing else."""
+"""Statements of others in DuckDB: on a database of their own, which reads the files of the tables and nothing else.
+
+A statement with a memory limit runs in a child process, see `fork_server`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import duckdb
 import pyarrow as pa
 
+from shoal.engines.duckdb.child_processes import SERVER
 from shoal.engines.duckdb.queries import memory_settings, out_of_memory
+from shoal.engines.duckdb.statement_job import ENGINE_ERRORS, Database, EngineFailure, Execution
 from shoal.engines.duckdb.views import Views
+from shoal.engines.file_damage import damage_to, require_unchanged, unless_changed, without_paths
 from shoal.engines.physical import Source
 from shoal.engines.stopping import current
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.statements import DIALECT, Statement
-from shoal.errors import InvalidInput, StorageFailure
+from shoal.errors import InvalidInput, ShoalError, StorageFailure
+from shoal.storage.verified_files import VerifiedFile
 
-_BATCH_ROWS = 8192
-_CONFIG = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-_SETTINGS = (
-    "SET python_enable_replacements = false",  # else the variables of Python are tables
-    "SET TimeZone = 'UTC'",
-    "SET arrow_large_buffer_size = false",
-)
 _OF_THE_MACHINE = ("IO Error", "Out of Memory Error")
-_LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
+_OF_THE_STATEMENT = (
+    "Parser Error", "Syntax Error", "Binder Error", "Catalog Error", "Conversion Error", "Out of Range Error",
+    "Permission Error",
+)  # fmt: skip
+"""Errors that a statement has over files of any content: to read all of them again would only delay the message."""
 
 
 def run_statement(
     statement: Statement, tables: Sequence[tuple[TableForm, Sequence[Source]]]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a statement over the tables of its uses. An invalid statement fails here, not at the first row."""
-    con = duckdb.connect(":memory:", config={**_CONFIG, **memory_settings(current().memory)})
-    views = Views(con)
+    views = Views()
+    with _errors(views.files):
+        names = [views.add(*table) for table in tables]
+        job = views.job(statement.sql(DIALECT, names), memory_settings(current().memory))
+        execution: Execution = Database() if current().memory is None else SERVER.child()
     try:
-        with _errors(views), current().cancelling(con.interrupt):
-            for setting in _SETTINGS:
-                con.execute(setting)
-            names = [views.add(*table) for table in tables]
-            con.execute("SET allowed_paths = ?", [views.files])
-            for lock in _LOCKS:
-                con.execute(lock)
-            reader = con.sql(statement.sql(DIALECT, names)).to_arrow_reader(_BATCH_ROWS)
+        with _errors(views.files), current().cancelling(execution.interrupt):
+            execution.start(job)
     except BaseException:
-        _close(con, views)
+        execution.close()
         raise
-    return _batches(con, views, reader)
+    return _batches(execution, views.files)
 
 
-def _batches(con: duckdb.DuckDBPyConnection, views: Views, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def _batches(execution: Execution, files: Sequence[VerifiedFile]) -> Iterator[pa.RecordBatch]:
     try:
-        with _errors(views), current().cancelling(con.interrupt):
-            yield from current().checked(reader)
+        with _errors(files), current().cancelling(execution.interrupt):
+            yield from unless_changed(files, current().checked(execution.batches()))
     finally:
-        reader.close()
-        _close(con, views)
-
-
-def _close(con: duckdb.DuckDBPyConnection, views: Views) -> None:
-    views.close()
-    con.close()
+        execution.close()
 
 
 @contextmanager
-def _errors(views: Views) -> Iterator[None]:
-    """What DuckDB says, in one line."""
-    stop = current()
+def _errors(files: Sequence[VerifiedFile]) -> Iterator[None]:
+    """What DuckDB says, in one line; damage to a file, if that is the reason."""
     try:
         yield
-    except (duckdb.Error, pa.ArrowException, OSError) as e:  # while results are fetched, Arrow says it instead
-        stop.check()
-        if stop.memory is not None and (error := out_of_memory(stop, e)) is not None:
-            raise error from None
-        if str(e).startswith(_OF_THE_MACHINE):
-            raise StorageFailure(f"sql: {_line(e)}") from e
-        raise views.failure() or InvalidInput(f"sql: {_line(e)}") from e
+    except EngineFailure as e:
+        current().check()
+        raise _failure(e.text, e.reason, files) from None
+    except ENGINE_ERRORS as e:
+        current().check()
+        raise _failure(str(e), None, files) from None
 
 
-def _line(error: Exception) -> str:
-    """The message without the position in a text that is not the user's."""
-    return " ".join(str(error).partition("\n\nLINE ")[0].split())
+def _failure(text: str, reason: str | None, files: Sequence[VerifiedFile]) -> ShoalError:
+    stop = current()
+    if text.startswith(_OF_THE_STATEMENT):
+        require_unchanged(files)
+    elif (damage := damage_to(files)) is not None:
+        return damage
+    # The rest of the message is a position in a text that is not the user's.
+    line = without_paths(text.partition("\n\nLINE ")[0], files)
+    if text.startswith(_OF_THE_MACHINE):
+        limit = out_of_memory(stop, text) if stop.memory is not None else None
+        return limit or StorageFailure(f"sql: {line}")
+    return InvalidInput(reason or f"sql: {line}")

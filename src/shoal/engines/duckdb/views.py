@@ -1,57 +1,58 @@
 """Tables of DuckDB: the data objects of a pool, each in its own layout, as one view in the form of a table.
 
-What DuckDB cannot convert by itself, such as addresses to text, Python does, a chunk of a column at a time.
+What DuckDB cannot convert by itself, such as addresses to text, functions of Python do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Iterator, Mapping, Sequence
 
-import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from shoal.engines.duckdb.queries import parquet_table
+from shoal.engines.duckdb.statement_job import Conversion, Job
 from shoal.engines.physical import Source
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
 from shoal.engines.tables.forms import TableForm, source_slot
-from shoal.engines.tables.plain import is_plain, plain_type, to_plain
-from shoal.errors import InvalidInput
+from shoal.engines.tables.plain import is_plain, plain_type
 from shoal.formats.columns import fusion
 from shoal.formats.columns.layouts import Layout, Leaf, Slot, Struct
 from shoal.formats.columns.physical import arrow_type
 from shoal.model import types as t
+from shoal.storage.verified_files import VerifiedFile
 
 _DIALECT = "duckdb"
 
 
 class Views:
-    """The views of one connection."""
+    """The views of one statement, and what they are made of."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
-        self._con = con
-        self._numbers = count()
-        self._functions: dict[tuple[str, t.Type], str] = {}
-        self.files: list[str] = []
+    def __init__(self) -> None:
+        self._views: list[str] = []
+        self._conversions: dict[tuple[str, t.Type], Conversion] = {}
+        self._tables: list[tuple[str, pa.Table]] = []
+        self.files: list[VerifiedFile] = []
         """All that is read."""
-        self._failures: list[InvalidInput] = []
 
-    def close(self) -> None:
-        """Take back what was given to DuckDB, which else keeps it."""
-        for name in self._functions.values():
-            self._con.remove_function(name)
-
-    def failure(self) -> InvalidInput | None:
-        """The error of a Python function, which DuckDB reports in its own words."""
-        return self._failures[0] if self._failures else None
+    def job(self, text: str, settings: Mapping[str, str]) -> Job:
+        """A statement over the views that were added."""
+        return Job(
+            text,
+            tuple(self._views),
+            tuple(self._conversions.values()),
+            tuple(self._tables),
+            tuple(file.path for file in self.files),
+            settings,
+        )
 
     def add(self, form: TableForm, sources: Sequence[Source]) -> str:
         """A view of some data objects; its name."""
-        name = f"t{next(self._numbers)}"
+        name = f"t{len(self._views)}"
         parts = [self._part(form, same) for same in _alike(sources)] or [_nothing(form)]
         query = " UNION ALL ".join(part.sql(_DIALECT) for part in parts)
-        self._con.execute(f"CREATE TEMPORARY VIEW {name} AS {query}")
+        self._views.append(f"CREATE TEMPORARY VIEW {name} AS {query}")
         return name
 
     def _part(self, form: TableForm, sources: list[Source]) -> exp.Select:
@@ -65,37 +66,20 @@ class Views:
         if sources[0].file is not None:
             files = [source.file() for source in sources if source.file is not None]
             self.files += files
-            return exp.Table(this=build.call("read_parquet", exp.Array(expressions=[build.text(f) for f in files])))
-        name = f"r{next(self._numbers)}"
-        self._con.register(name, pa.concat_tables([source.table() for source in sources if source.table is not None]))
+            return parquet_table([file.path for file in files])
+        name = f"r{len(self._tables)}"
+        table = pa.concat_tables([source.table() for source in sources if source.table is not None])
+        self._tables.append((name, table))
         return exp.to_table(name)
 
     def function(self, typ: t.Type, form: TableForm, column: str) -> str:
         """The name of a function of DuckDB that makes columns of a type plain."""
-        registered = self._functions.get((column, typ))
-        if registered is not None:
-            return registered
-        name = self._functions[column, typ] = f"plain{len(self._functions)}"
-        target_type = plain_type(typ, form.style)
-
-        def convert(values: pa.ChunkedArray) -> pa.ChunkedArray:
-            try:
-                parts = [to_plain(typ, _exact(chunk, typ), form.style) for chunk in values.chunks]
-            except InvalidInput as e:
-                self._failures.append(InvalidInput(f"column {column}: {e}"))
-                raise
-            return pa.chunked_array(parts, target_type)
-
-        self._con.create_function(
-            name, convert, [sql_type(arrow_type(typ))], sql_type(target_type), type="arrow", null_handling="special"
-        )
-        return name
-
-
-def _exact(values: pa.Array, typ: t.Type) -> pa.Array:
-    """A column of DuckDB in the very physical type: its lists, for one, have another name for what they hold."""
-    target_type = arrow_type(typ)
-    return values if values.type == target_type else values.cast(target_type)
+        conversion = self._conversions.get((column, typ))
+        if conversion is None:
+            name, result = f"plain{len(self._conversions)}", sql_type(plain_type(typ, form.style))
+            conversion = Conversion(name, typ, form.style, column, sql_type(arrow_type(typ)), result)
+            self._conversions[column, typ] = conversion
+        return conversion.name
 
 
 def _alike(sources: Sequence[Source]) -> list[list[Source]]:

@@ -1,15 +1,14 @@
 """Values on disk while there are too many of them for memory, in one temporary folder; a list and a queue of values.
 
 The files never leave the process: types stay in memory and rows are marshalled by the thousand,
-which is several times as fast as a format that others could read.
+which is several times as fast as a format that others could read. Every value is measured, since one may be as large as
+a million others.
 """
 
 from __future__ import annotations
 
 import heapq
 import marshal
-import shutil
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,15 +17,19 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from shoal.engines.stopping import NEVER, Stop
+from shoal.engines.temporary_folders import TemporaryFolder
 from shoal.errors import StorageFailure
 from shoal.model import types as t
+from shoal.model.extent import size_of
 from shoal.model.values import Value
 from shoal.model.zcode import decode, encode
 
 VALUE_OVERHEAD = 96
 """What a value costs in memory beside its data, roughly."""
 BLOCK = 1000
-"""How many values are written at once."""
+"""How many values are written at once, at most."""
+BLOCK_BYTES = 1 << 20
+"""The size of the values from which on they are written."""
 MOST_RUNS = 64
 """How many files are merged at once: each needs an open file and a block in memory."""
 
@@ -34,17 +37,25 @@ MOST_RUNS = 64
 class Workspace:
     """A temporary folder that appears with its first file and goes away with `close`."""
 
-    def __init__(self) -> None:
-        self._folder: Path | None = None
+    def __init__(self, stop: Stop = NEVER) -> None:
+        self._folder: TemporaryFolder | None = None
         self._names = count(1)
+        self._stop = stop
+        self._size = 0
         self.files: set[SpillFile] = set()
         """Those that may have to be closed."""
+
+    def grow(self, size: int) -> None:
+        """Account for bytes that are written, or removed if negative. Fails beyond the limit of the work."""
+        self._size += size
+        if self._stop.disk is not None and self._size > self._stop.disk:
+            raise self._stop.out_of_disk()
 
     def new_file(self) -> Path:
         """The path of a file that does not exist yet."""
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="shoal-spill-"))
-        return self._folder / str(next(self._names))
+            self._folder = TemporaryFolder()
+        return self._folder.path / str(next(self._names))
 
     def close(self) -> None:
         """Remove all files."""
@@ -52,7 +63,7 @@ class Workspace:
             file.abandon()
         self.files.clear()
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
             self._folder = None
 
 
@@ -64,6 +75,7 @@ class SpillFile:
         self._types: list[t.Type] = []
         self._places: dict[t.Type, int] = {}
         self._rows: list[tuple[int, Any]] = []
+        self._waiting = self._written = 0
         self._workspace = workspace
         self._path = workspace.new_file()
         self._out: BinaryIO | None = _open(self._path, "wb")
@@ -79,14 +91,18 @@ class SpillFile:
             self._types.append(value.type)
         self._rows.append((index, value.data))
         self.count += 1
-        if len(self._rows) >= BLOCK:
+        self._waiting += size_of(value)
+        if len(self._rows) >= BLOCK or self._waiting >= BLOCK_BYTES:
             self._flush()
 
     def _flush(self) -> None:
         if self._rows and self._out is not None:
+            block = self._block()
+            self._workspace.grow(len(block))
+            self._written += len(block)
             with _named(self._path):
-                self._out.write(self._block())
-            self._rows = []
+                self._out.write(block)
+            self._rows, self._waiting = [], 0
 
     def _block(self) -> bytes:
         """The waiting rows. Data that holds types cannot be marshalled, and goes in binary form."""
@@ -119,6 +135,8 @@ class SpillFile:
         """Give the disk space back."""
         self.abandon()
         self._workspace.files.discard(self)
+        self._workspace.grow(-self._written)
+        self._written = 0
         self._path.unlink(missing_ok=True)
 
     def abandon(self) -> None:
@@ -145,34 +163,25 @@ def _named(path: Path) -> Iterator[None]:
 
 def estimate(value: Value) -> int:
     """Roughly how many bytes of memory a value takes."""
-    return VALUE_OVERHEAD + _data_size(value.data)
-
-
-def _data_size(data: Any) -> int:
-    if data is None or isinstance(data, int | float):
-        return 32
-    if isinstance(data, str | bytes):
-        return 56 + len(data)
-    if isinstance(data, tuple):
-        return 64 + sum(map(_data_size, data))
-    return 64
+    return VALUE_OVERHEAD + size_of(value)
 
 
 class Room:
-    """How much memory is left. Only some values are measured; the others are taken to be like them."""
+    """How much memory is left."""
 
-    __slots__ = ("_count", "_size", "left", "limit")
+    __slots__ = ("left", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = self.left = limit
-        self._count = self._size = 0
 
     def take(self, value: Value) -> bool:
         """Account for a value; whether memory is now full."""
-        if not self._count & 15:
-            self._size = estimate(value)
-        self._count += 1
-        self.left -= self._size
+        self.left -= VALUE_OVERHEAD + size_of(value)
+        return self.left <= 0
+
+    def keep(self, values: Iterable[Value]) -> bool:
+        """Start over with these values alone; whether memory is full by them."""
+        self.left = self.limit - sum(map(estimate, values))
         return self.left <= 0
 
     def reset(self) -> None:

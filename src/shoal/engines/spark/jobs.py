@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 from shoal.engines.progress import watcher
 from shoal.engines.spark.session import spark_session
-from shoal.engines.stopping import NEVER, current
+from shoal.engines.spark.stuck_tasks import JobGroup
+from shoal.engines.stopping import NEVER, Stop, current, results_stopped_by, stopped_by
 from shoal.errors import ShoalError, StorageFailure, Unsupported
 from shoal.formats.zng import stream as zng
 from shoal.ids import new, to_text
@@ -90,7 +91,8 @@ def stage(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Any:
 
 def stage_calls(calls: Sequence[tuple[Callable[[P], Iterable[R]], P]]) -> Any:
     """Functions of modules with a payload each, a task for each of them, as an RDD."""
-    pickled = [pickle.dumps(call) for call in calls]
+    memory = _task_memory()
+    pickled = [pickle.dumps((*call, memory)) for call in calls]
     return _context().parallelize(pickled, len(pickled)).mapPartitions(_run)
 
 
@@ -129,14 +131,18 @@ def stoppable() -> Iterator[None]:
     if stop is NEVER:
         yield
         return
-    context, group = _context(), f"shoal-{to_text(new())}"
-    context.setJobGroup(group, "shoal", interruptOnCancel=True)
+    context, name = _context(), f"shoal-{to_text(new())}"
+    group = JobGroup(context, name)
+    context.setJobGroup(name, "shoal", interruptOnCancel=True)
     try:
-        with stop.cancelling(lambda: context.cancelJobGroup(group)):
+        with stop.cancelling(group.cancel):
             yield
     finally:
-        for name in _PROPERTIES:
-            context.setLocalProperty(name, None)
+        if stop.why is not None:
+            group.end()
+        if group.has_jvm:
+            for key in _PROPERTIES:
+                context.setLocalProperty(key, None)
 
 
 @contextmanager
@@ -172,9 +178,15 @@ def _done(tracker: Any, group: str) -> int:
     return done
 
 
+def _task_memory() -> int | None:
+    """The memory that each task of a query with a limit may use."""
+    memory = current().memory
+    return None if memory is None else memory // cores()
+
+
 def run_over(frame: Any, work: Callable[[P, Iterator[Any]], Iterable[R]], payload: P) -> Iterator[R]:
     """What a function of a module makes of the rows that each task has, as Arrow batches."""
-    task = partial(_run_over, pickle.dumps((work, payload)))
+    task = partial(_run_over, pickle.dumps((work, payload, _task_memory())))
     rows = _named(lambda: [bytes(row[0]) for row in frame.mapInArrow(task, "made binary").collect()])
     yield from map(opened, rows)
 
@@ -231,9 +243,14 @@ def _run(pickled: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _called(pickled: bytes, *args: Any) -> Iterable[Any]:
-    work, payload = pickle.loads(pickled)  # noqa: S301 - from our driver
-    results: Iterable[Any] = work(payload, *args)
-    return results
+    work, payload, memory = pickle.loads(pickled)  # noqa: S301 - from our driver
+    if memory is None:
+        results: Iterable[Any] = work(payload, *args)
+        return results
+    stop = Stop()
+    stop.memory = memory
+    with stopped_by(stop):
+        return results_stopped_by(stop, iter(work(payload, *args)))
 
 
 def framed(work: Callable[[], Iterable[Any]]) -> Iterator[bytes]:

@@ -32,6 +32,9 @@ with catch_warnings(action="ignore", category=FutureWarning):
 _ANY_SETTING = "spark.sql.session.timeZone"
 """Asking for one makes Spark look at all of them, and refuse what is wrong, now and not with the first query."""
 
+_own: list[JavaGateway] = []
+"""The gateway to the JVM that this process started, if there is one."""
+
 _REMEDY = "check SHOAL_SPARK_MASTER and SHOAL_SPARK_CONF; SHOAL_SPARK_LOG=INFO shows Spark's log"
 
 
@@ -63,6 +66,21 @@ def open_remote(url: str, conf: Mapping[str, str]) -> SparkSession:
             os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
 
 
+def end_jvm(gateway: JavaGateway | None) -> bool:
+    """Kill a JVM that this process started, and make pyspark forget it; returns whether it was one."""
+    if gateway is None or gateway not in _own:
+        return False
+    process: Popen[bytes] = _own.pop().proc
+    if context := SparkContext._active_spark_context:
+        context._jsc = None  # so that it is not asked to stop
+        context.stop()  # and with it the server of accumulators, which prints what happens if the JVM ends first
+    process.kill()
+    process.wait()
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    return True
+
+
 def _stop() -> None:
     """Stop a session that was started in part, so that the next one starts from the beginning."""
     with suppress(PySparkException, Py4JError):
@@ -76,6 +94,7 @@ def _gateway(master: str | None, conf: Mapping[str, str], jvm: Jvm | None) -> Ja
     scratch = gateway.jvm.java.io.File(str(scratch_directory()))
     gateway.jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(scratch)
     atexit.register(_clear_up_after, gateway.proc)
+    _own[:] = [gateway]
     return gateway
 
 

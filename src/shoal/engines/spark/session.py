@@ -20,6 +20,7 @@ from shoal.errors import Unsupported
 from shoal.lazy import lazy, load
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
     from pyspark.sql import SparkSession
 
     from shoal.engines.spark import opening
@@ -50,6 +51,12 @@ def when_opened(act: Callable[[SparkSession], None]) -> None:
     _acts.append(act)
 
 
+def end_jvm(gateway: JavaGateway) -> None:
+    """End a JVM with all that runs in it, if this process started it. The next session gets another."""
+    with _starting:
+        opening.end_jvm(gateway)
+
+
 def _active() -> SparkSession | None:
     if "pyspark.sql" not in sys.modules:
         return None
@@ -60,6 +67,8 @@ def _active() -> SparkSession | None:
     try:
         active = SparkSession.getActiveSession()
     except (Py4JError, OSError) as e:
+        if opening.end_jvm(SparkContext._gateway):
+            return None
         raise Unsupported("the JVM of Spark has ended, and with it the session (start this process again)") from e
     if active is None and SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()  # of another thread; without options it stays as it is

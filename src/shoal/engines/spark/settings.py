@@ -55,6 +55,10 @@ SETTINGS = (
     Setting(
         "spark.sql.catalogImplementation", "in-memory", Reach.DRIVER, "the catalog is the lake's; no Hive, no Derby"
     ),
+    Setting("spark.task.reaper.enabled", "true", Reach.DRIVER, "executors look whether cancelled tasks end"),
+    Setting(
+        "spark.task.reaper.killTimeout", "30s", Reach.DRIVER, "tasks that do not end are ended with their executor"
+    ),
     Setting("spark.sql.warehouse.dir", "{scratch}/warehouse", Reach.DRIVER, "else it is created where the user stands"),
     Setting("spark.jars.ivy", "{cache}/ivy", Reach.DRIVER, "downloaded packages are kept with the rest of the cache"),
     Setting("spark.driver.host", "127.0.0.1", Reach.MACHINE, "the name of the machine may resolve to nothing of use"),

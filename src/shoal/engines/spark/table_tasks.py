@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 from shoal.engines.duckdb.queries import use_threads
 from shoal.engines.duckdb.results import FlatColumns, decode_rows
 from shoal.engines.duckdb.runner import Compiled
+from shoal.engines.file_damage import damage_to, unless_changed, without_paths
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.physical import Scan, Source
 from shoal.engines.tables.forms import Projection, TableForm
+from shoal.errors import StorageFailure
 from shoal.formats.columns.batches import batches
 from shoal.formats.columns.fusion import Fuser, TableColumns
 from shoal.formats.columns.layouts import SHAPE, layout_of
@@ -73,9 +75,14 @@ def _tables(source: Source, columns: list[str]) -> Iterator[pa.Table]:
         assert source.table is not None
         yield source.table()
         return
-    with pq.ParquetFile(source.file()) as file:
-        for group in range(file.num_row_groups):
-            yield file.read_row_group(group, columns=columns, use_threads=False)
+    file = source.file()
+    try:
+        with pq.ParquetFile(file.path, page_checksum_verification=True) as parquet:
+            groups = range(parquet.num_row_groups)
+            tables = (parquet.read_row_group(group, columns=columns, use_threads=False) for group in groups)
+            yield from unless_changed([file], tables)
+    except (pa.ArrowException, OSError) as e:
+        raise damage_to([file]) or StorageFailure(f"{file.name}: {without_paths(str(e), [file])}") from None
 
 
 def rows_in_form(form: TableForm, values: Iterable[Value]) -> Iterator[pa.RecordBatch]:

@@ -18,12 +18,23 @@ from shoal.engines.aggregates import Outcome, SqlFunction, sql_function
 from shoal.engines.interp.aggregates.numeric import KINDS
 from shoal.engines.sql import build, nodes
 from shoal.engines.sql.arithmetic import wrapped
-from shoal.engines.sql.build import Cond, Sql, both
+from shoal.engines.sql.build import Cond, Sql, both, either, negated
 from shoal.engines.sql.expressions import combined, record_node, truth, value
 from shoal.engines.sql.flat_tables import flat_node
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, always, const, fields_of, is_known_error
+from shoal.engines.sql.nodes import (
+    Const,
+    Leaf,
+    Node,
+    NotColumnar,
+    Outcomes,
+    always,
+    const,
+    equals_error,
+    fields_of,
+    is_known_error,
+)
 from shoal.engines.sql.operators import MOST_CASES
-from shoal.engines.sql.relations import Case, Flat, Relation, any_of, flatten, shape_of
+from shoal.engines.sql.relations import Case, Flat, Relation, any_of, flatten, passing, shape_of
 from shoal.engines.sql.types import physical
 from shoal.lang import plan
 from shoal.model import types as t
@@ -127,6 +138,16 @@ def summarize(op: plan.Summarize, relation: Relation) -> Summary:
     return _Maker(op, relation, combinations, conditions).make()
 
 
+def without_quiet_keys(op: plan.Summarize, relation: Relation) -> Relation:
+    """The rows that belong to a group: one with a quiet key belongs to none."""
+    verdicts = [_has_quiet_key(op, case.node) for case in relation.cases]
+    return passing(relation, [negated(verdict) for verdict in verdicts])
+
+
+def _has_quiet_key(op: plan.Summarize, node: Node) -> Cond:
+    return either(*(both(o.when, equals_error(o.node, QUIET)) for _, expr in op.keys for o in value(expr, node)))
+
+
 def _without_gaps(by_types: dict[_Types, _Gathered]) -> list[_Gathered]:
     """Combinations that differ only in what is missing are one."""
     combinations: list[tuple[_Types, _Gathered]] = []
@@ -150,14 +171,12 @@ def _joined(a: _Types, b: _Types) -> _Types | None:
 
 
 def _combined(op: plan.Summarize, case: Case) -> list[tuple[Cond, Node, tuple[Node | None, ...]]]:
-    """The keys and arguments of the rows of a case, by their types; rows with a quiet key are left out."""
+    """The keys and arguments of the rows of a case, by their types."""
     keys = [value(expr, case.node) for _, expr in op.keys]
     args = [((None,) if agg.expr is None else value(agg.expr, case.node)) for _, agg in op.aggs]
     combinations: list[tuple[Cond, Node, tuple[Node | None, ...]]] = []
     names = [f"k{i}" for i in range(len(keys))]
     for picked in product(*keys):
-        if any(isinstance(o.node, Const) and is_known_error(o.node, QUIET) for o in picked):
-            raise NotColumnar("a quiet key")
         for fed in product(*args):
             when = both(case.when, *(o.when for o in picked), *(o.when for o in fed if o is not None))
             if when is False:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from shoal.engines.interp.expressions.arithmetic import DIVIDE_BY_ZERO, FLOATS, _Refused, promote
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
@@ -29,10 +31,23 @@ def arithmetic(op: str, a: Node, b: Node) -> Outcomes:
     if isinstance(a, Rec) or isinstance(b, Rec):
         raise NotColumnar("arithmetic with a record")
     if typ is t.STRING:
-        return always(Leaf(t.STRING, build.call("concat", *(_or(n, build.text("")) for n in (a, b)))))
+        return always(_joined(a, b))
     if typ in _BITS:
         return _whole(op, typ, a, b)
     return _fractions(op, typ, a, b)
+
+
+_MOST_JOINED = 16
+"""How many texts SQL may join into one, those in arguments of formulas counted: DuckDB does not count the values of
+expressions towards its memory limit. The interpreter measures what it makes of more."""
+_CONCAT = "concat"
+
+
+def _joined(a: Leaf | Const, b: Leaf | Const) -> Leaf:
+    joined = build.call(_CONCAT, *(_or(node, build.text("")) for node in (a, b)))
+    if sum(call.name == _CONCAT for call in joined.find_all(exp.Anonymous)) >= _MOST_JOINED:
+        raise NotColumnar("a text of many parts")
+    return Leaf(t.STRING, joined)
 
 
 def _common(a: Node, b: Node) -> t.Type | Value:

@@ -103,7 +103,7 @@ def value(expr: plan.Expr, this: Node) -> Outcomes:
         return outcomes if isinstance(expr, plan.This) else _not_long(outcomes)
     except NotColumnar:
         inputs = [always(this)] if isinstance(expr, plan.This) else operands
-        return computed(expr, this, results_of(expr, inputs))
+        return _not_long(computed(expr, this, results_of(expr, inputs)))
 
 
 def _not_long(outcomes: Outcomes) -> Outcomes:

@@ -68,8 +68,11 @@ def table_of(relations: Sequence[Relation], extra: Sequence[Columns] = (), prefi
     shapes = shapes_of([case for relation in relations for case in relation.cases])
     flats = [flatten(relation.cases, shapes, is_exact=True) for relation in relations]
     guarded = {i for flat in flats for i, valid in enumerate(flat.structs) if valid is not None}
+    if len(relations) > 1:
+        # A struct that may be null in one relation has a column in all of them, NULL for shapes that do not have it.
+        flats = [flatten(relation.cases, shapes, is_exact=True, guarded=guarded) for relation in relations]
     besides = extra or [()] * len(relations)
-    selects = [_select(*one, guarded) for one in zip(relations, flats, besides, strict=True)]
+    selects = [_select(*one) for one in zip(relations, flats, besides, strict=True)]
     query: exp.Query = selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False, copy=False)
     structs = tuple(build.TRUE if i in guarded else None for i in range(len(flats[0].structs)))
     nullable = {case.node.type for relation in relations for case in relation.cases if _may_be_null(case.node)}
@@ -78,10 +81,8 @@ def table_of(relations: Sequence[Relation], extra: Sequence[Columns] = (), prefi
     return Table(query, replace(flats[0], structs=structs), cases, order)
 
 
-def _select(relation: Relation, flat: Flat, extra: Columns, guarded: set[int]) -> exp.Select:
+def _select(relation: Relation, flat: Flat, extra: Columns) -> exp.Select:
     columns = [*flat.columns(), *relation.order_columns(), *extra]
-    names = {name for name, _ in columns}
-    columns += [(f"v{i}", build.TRUE.copy()) for i in sorted(guarded) if f"v{i}" not in names]
     return relation.select(sorted(columns, key=lambda column: column[0]))
 
 

@@ -59,10 +59,14 @@ class Formula:
     results: tuple[Result, ...]
 
 
+_DEEPEST = 4
+"""How deep formulas nest: each is used several times in the one around it, so that SQL doubles with each level."""
+
+
 class Computed(exp.Anonymous):
     """A call of a formula."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "formula": True}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "formula": True, "depth": True}
 
     @property
     def formula(self) -> Formula:
@@ -84,7 +88,10 @@ def computed(expr: plan.Expr, this: Node, results: Iterable[Result]) -> Outcomes
     input_ = _input(this if paths is None else narrowed(this, paths), sqls)
     if not sqls:
         return const(evaluate(expr, this=_known(input_)))
-    sql = Computed(this=_name(expr), expressions=sqls, formula=Formula(expr, input_, possible))
+    depth = 1 + max((call.args["depth"] for sql in sqls for call in sql.find_all(Computed)), default=0)
+    if depth > _DEEPEST:
+        raise NotColumnar("formulas of formulas")
+    sql = Computed(this=_name(expr), expressions=sqls, formula=Formula(expr, input_, possible), depth=depth)
     if len(possible) == 1:
         return always(node_of(possible[0], sql))
     code = build.call("struct_extract", sql, build.text(CODE))

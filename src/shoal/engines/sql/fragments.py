@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from shoal.engines.aggregates import Kept, rows_kept
-from shoal.engines.sql.aggregation import grouped, summarize
+from shoal.engines.sql.aggregation import grouped, summarize, without_quiet_keys
 from shoal.engines.sql.algebra import Fragment, Fuse, Groups, Last, Limit, RowOrder, Rows
 from shoal.engines.sql.fan_out import forked, switched, unrolled, yielded
 from shoal.engines.sql.flat_tables import MOST_UNITED, first_rows, uniq, united
@@ -298,6 +298,7 @@ def _summarized(op: plan.Summarize, rows: _Rows, is_split: bool) -> Groups | _Ro
     """Groups as rows if SQL makes them whole, else partial results."""
     if not is_split and op.aggs and all(rows_kept(agg.name) is Kept.ALL for _, agg in op.aggs):
         raise NotColumnar("aggregates that take all rows, in order: nothing is gained")
+    rows = replace(rows, relations=tuple(without_quiet_keys(op, relation) for relation in rows.relations))
     plain, kept = halves(op)
     summaries = tuple(summarize(plain, relation) for relation in rows.relations)
     is_count = all(a.name == "count" and a.expr is None and a.where is None for _, a in plain.aggs)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from shoal.engines.sql.build import Cond, Sql, both
+from shoal.engines.sql.build import Cond, Sql, binary, both, text
 from shoal.model import types as t
 from shoal.model.values import Value
 from shoal.model.values import is_error as is_error_value
@@ -138,8 +138,15 @@ def is_error(node: Node) -> bool:
     return isinstance(node.type.under, t.Error)
 
 
+def equals_error(node: Node, value: Value) -> Cond:
+    """On which condition it is this very error, one of a text: a column of errors may hold it among others."""
+    if isinstance(node, Leaf) and node.type is value.type:
+        return binary("=", node.sql, text(value.data))
+    return is_known_error(node, value)
+
+
 def is_known_error(node: Node, value: Value) -> bool:
-    """Whether it is this very error. A column of errors may hold it or not."""
+    """Whether it is this very error, for certain. NotColumnar for a column of errors, which may hold it or not."""
     if isinstance(node, Const):
         return is_error_value(node.value) and node.value == value
     if node.type is value.type:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import product
 
 from shoal.engines.sql.build import Cond, both, either, negated
 from shoal.engines.sql.expressions import combined, truth, value
@@ -15,11 +16,13 @@ from shoal.engines.sql.nodes import (
     Outcomes,
     Rec,
     always,
+    bounded,
     const,
+    equals_error,
     fields_of,
     is_error,
-    is_known_error,
     narrowed,
+    on,
 )
 from shoal.engines.sql.relations import Case, Relation, passing
 from shoal.lang import plan
@@ -27,6 +30,8 @@ from shoal.model import types as t
 from shoal.model.values import QUIET, Value
 
 MOST_CASES = 512
+MOST_IN_DOUBT = 3
+"""Fields of an operator that may each be quiet or not: each doubles the cases."""
 
 
 def apply(op: plan.Op, relation: Relation) -> Relation:
@@ -61,9 +66,9 @@ def changed(relation: Relation, change: Callable[[Node], Outcomes]) -> Relation:
     for case in relation.cases:
         for outcome in change(case.node):
             when = both(case.when, outcome.when)
-            if is_known_error(outcome.node, QUIET) if isinstance(outcome.node, Const) else False:
-                dropped.append(when)
-            else:
+            is_quiet = equals_error(outcome.node, QUIET)
+            dropped.append(both(when, is_quiet))
+            if is_quiet is not True:
                 cases.append(Case(when, outcome.node, case.columns))
     if len(cases) > MOST_CASES:
         raise NotColumnar("too many cases")
@@ -92,17 +97,33 @@ def cut(args: Sequence[plan.Assignment], node: Node) -> Outcomes:
 def _with_quiet(
     names: list[str], columns: list[Outcomes], make: Callable[[tuple[list[str], list[Outcomes]]], Outcomes]
 ) -> Outcomes:
-    """Fields without those that are quiet; one that may or may not be so is not for columns."""
-    kept: tuple[list[str], list[Outcomes]] = ([], [])
-    for name, outcomes in zip(names, columns, strict=True):
-        quiet = [isinstance(o.node, Const) and is_known_error(o.node, QUIET) for o in outcomes]
-        if all(quiet):
-            continue
-        if any(quiet):
-            raise NotColumnar("a field that may be quiet")
-        kept[0].append(name)
-        kept[1].append(outcomes)
-    return make(kept)
+    """What `make` gives for fields without those that are quiet; on a condition, where one may be quiet or not."""
+    outcomes: list[Outcome] = []
+    ways = [_ways(column) for column in columns]
+    if sum(len(alternatives) > 1 for alternatives in ways) > MOST_IN_DOUBT:
+        raise NotColumnar("many fields that may be quiet")
+    for picked in product(*ways):
+        kept = [(name, way.column) for name, way in zip(names, picked, strict=True) if way.column]
+        when = both(*(way.when for way in picked))
+        if when is not False:
+            outcomes.extend(on(when, make(([name for name, _ in kept], [column for _, column in kept]))))
+    return bounded(outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What a field is on a condition; without outcomes it is quiet."""
+
+    when: Cond
+    column: Outcomes
+
+
+def _ways(column: Outcomes) -> list[_Way]:
+    quiet = [(o, equals_error(o.node, QUIET)) for o in column]
+    is_quiet = either(*(both(o.when, condition) for o, condition in quiet))
+    kept = tuple(o for o, condition in quiet if condition is not True)
+    ways = (_Way(negated(is_quiet), kept), _Way(is_quiet, ()))
+    return [way for way in ways if way.when is not False]
 
 
 def _put(args: Sequence[plan.Assignment], node: Node) -> Outcomes:

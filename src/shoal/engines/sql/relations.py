@@ -7,7 +7,7 @@ of that SQL are flat: `$shape`, `c0`, `c1`, ... for the leaves of the layout, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -213,10 +213,16 @@ class Flat:
         return columns + [(f"v{i}", sql) for i, sql in enumerate(self.structs) if sql is not None]
 
 
-def flatten(cases: Sequence[Case], shapes: Sequence[t.Type] | None = None, is_exact: bool = False) -> Flat:
+def flatten(
+    cases: Sequence[Case],
+    shapes: Sequence[t.Type] | None = None,
+    is_exact: bool = False,
+    guarded: Collection[int] = (),
+) -> Flat:
     """The columns for cases, in the layout of their shapes, or of these which have them among them.
 
     What a column is in rows of shapes that do not have it does not matter, unless it has to be NULL there: `is_exact`.
+    The structs in `guarded`, by their indexes, have a column in any case.
     """
     if shapes is None:
         shapes = shapes_of(cases)
@@ -237,7 +243,7 @@ def flatten(cases: Sequence[Case], shapes: Sequence[t.Type] | None = None, is_ex
         layout,
         _shape_column(codes),
         tuple(merged(cases, column) for column in leaves),
-        tuple(_validity(cases, column, merged) for column in structs),
+        tuple(_validity(cases, column, merged, index in guarded) for index, column in enumerate(structs)),
     )
 
 
@@ -282,13 +288,15 @@ def _leaves(node: Node, form: Form) -> Iterator[tuple[int, Sql]]:
         yield form.index, node.sql
 
 
-def _structs(node: Node, form: Form) -> Iterator[tuple[int, Sql | None]]:
+def _structs(node: Node, form: Form, is_around: Cond = True) -> Iterator[tuple[int, Sql | None]]:
+    """On which condition each struct is there. One that is never null is still absent where the one around it is."""
     if isinstance(form, RecordForm):
+        valid = is_valid(node)
         if form.struct.column:
-            valid = is_valid(node)
+            valid = is_around if valid is True else valid
             yield form.struct.index, None if valid is True else build.known(valid)
         for part, inner in zip(fields_of(node), form.fields, strict=True):
-            yield from _structs(part, inner)
+            yield from _structs(part, inner, valid)
 
 
 def _merged(entries: Sequence[tuple[Cond, Sql]]) -> Sql:
@@ -335,8 +343,11 @@ def _by_value(entries: Sequence[tuple[Cond, Sql]]) -> dict[Sql, list[Cond]]:
 
 
 def _validity(
-    cases: Sequence[Case], sqls: dict[int, Sql | None], merged: Callable[[Sequence[Case], dict[int, Sql]], Sql]
+    cases: Sequence[Case],
+    sqls: dict[int, Sql | None],
+    merged: Callable[[Sequence[Case], dict[int, Sql]], Sql],
+    is_guarded: bool,
 ) -> Sql | None:
-    if all(valid is None for valid in sqls.values()):
+    if not is_guarded and all(valid is None for valid in sqls.values()):
         return None
     return merged(cases, {number: build.TRUE if valid is None else valid for number, valid in sqls.items()})

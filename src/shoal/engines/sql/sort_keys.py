@@ -15,7 +15,7 @@ from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, Sql, both, negated
 from shoal.engines.sql.expressions import value
 from shoal.engines.sql.flat_tables import Columns
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, is_known_error
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, equals_error
 from shoal.engines.sql.relations import Case, Item, Order, Relation, merged_column
 from shoal.engines.sql.types import physical
 from shoal.lang import plan
@@ -140,10 +140,8 @@ def _columns_for(numbers: set[t.Type]) -> tuple[str, ...]:
 
 
 def is_missing(node: Node) -> Cond:
-    """Whether there is no key. A column of errors may hold this one among others."""
-    if isinstance(node, Leaf) and node.type is MISSING.type:
-        return build.binary("=", node.sql, build.text(MISSING.data))
-    return is_known_error(node, MISSING)
+    """Whether there is no key."""
+    return equals_error(node, MISSING)
 
 
 def is_null(node: Node) -> bool:

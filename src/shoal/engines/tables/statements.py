@@ -15,21 +15,22 @@ from typing import TypeAlias
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, UnsupportedError
 
+from shoal.engines.tables.sql_functions import OF_THE_SESSION
+from shoal.engines.tables.sql_syntax import require_allowed
 from shoal.errors import InvalidInput, Unsupported
+from shoal.suggestions import did_you_mean
 
 Constant: TypeAlias = int | float | str
 DIALECT = "duckdb"
-_FUNCTIONS = (exp.GenerateSeries, exp.Unnest, exp.Explode)
-"""What may stand where a table stands, and reads none."""
-_CHANGING = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Copy, exp.Command)
-_REFUSED = frozenset(("reflect", "java_method", "try_reflect", "current_setting", "write_log"))
-"""Functions of Spark that call any code of Java, and of DuckDB that tell of the machine or write to its log."""
 _LONGEST = 100_000
 _MOST_LEVELS = 900
 """As many as DuckDB takes, or nearly so."""
 _TOO_DEEP = f"sql: the statement nests deeper than {_MOST_LEVELS} levels"
+_CONFUSED = (SqlglotError, AttributeError, LookupError, TypeError, ValueError)
+"""What sqlglot raises for a call with too few arguments, or with others than it expects."""
+_WRONG_ARGUMENTS = "sql: a function is called with arguments that it does not take"
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TIMES = (exp.DType.DATE, exp.DType.DATETIME, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMP_NS)
 _OPS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
@@ -66,7 +67,7 @@ class Statement:
         """InvalidInput, if it is not a query over pools."""
         self._tree = _parse(text)
         try:
-            _check(self._tree)
+            require_allowed(self._tree)
             self.uses = tuple(_uses(self._tree))
         except RecursionError:
             raise InvalidInput(_TOO_DEEP) from None
@@ -86,23 +87,30 @@ class Statement:
             return None
         return frozenset(name.name.lower() for name in tree.find_all(exp.Identifier))
 
+    @property
+    def session_words(self) -> frozenset[str]:
+        """Names that functions have as well, which an engine calls if there is no column of this name."""
+        names = (name.name.lower() for name in self._tree.find_all(exp.Identifier))
+        return OF_THE_SESSION.intersection(names)
+
     def sql(self, dialect: str, names: Sequence[str]) -> str:
-        """The statement for an engine, in which the tables have these names."""
+        """The statement for an engine, in which the tables have these names.
+
+        Nothing is left that the engine could look up by itself: tables of WITH have names of ours as well, all names
+        are in quotes, and comments are gone.
+        """
         tree = self._tree.copy()
-        tables = list(tree.find_all(exp.Table))
-        for use, name in zip(self.uses, names, strict=True):
-            node = tables[use.index]
-            if not node.alias and not isinstance(node.parent, exp.Describe):
-                node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
-            node.set("this", exp.to_identifier(name, quoted=True))
+        _rename_tables(tree, dict(zip((use.index for use in self.uses), names, strict=True)))
         if self.is_description:
             tree = exp.select("column_name", "column_type").from_(exp.Subquery(this=tree))
         try:
-            return tree.sql(dialect, unsupported_level=ErrorLevel.RAISE)
+            return tree.sql(dialect, identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
         except UnsupportedError as e:
             raise Unsupported(f"sql: {_one_line(e)} (it may be known to the other engine: -engine duckdb)") from None
         except RecursionError:
             raise InvalidInput(_TOO_DEEP) from None
+        except _CONFUSED:
+            raise InvalidInput(_WRONG_ARGUMENTS) from None
 
 
 def _parse(text: str) -> exp.Expr:
@@ -112,13 +120,30 @@ def _parse(text: str) -> exp.Expr:
         with _silent():
             trees = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
     except SqlglotError as e:
-        raise InvalidInput(f"sql: {_one_line(e)}") from None
+        raise InvalidInput(f"sql: {_syntax_error(e, text)}") from None
     except RecursionError:
         raise InvalidInput(_TOO_DEEP) from None
+    except _CONFUSED:
+        raise InvalidInput(_WRONG_ARGUMENTS) from None
     if len(trees) != 1:
         raise InvalidInput(f"sql: one statement is wanted, and there are {len(trees)}")
     _require_shallow(trees[0])
     return trees[0]
+
+
+def _syntax_error(error: SqlglotError, text: str) -> str:
+    """Where a statement cannot be parsed; sqlglot's own words name its classes and tokens."""
+    if not isinstance(error, ParseError) or not error.errors:
+        return _one_line(error)
+    place = error.errors[0]
+    near, line, end = (place[name] for name in ("highlight", "line", "col"))
+    what = _one_line(place["description"])
+    reason = what if what.startswith("Expect") else "syntax error"
+    hint = did_you_mean(text.split(None, 1)[0].lower(), _FIRST_WORDS) if text.strip() else ""
+    return f"{reason} at line {line}, column {max(end - len(near) + 1, 1)}, near {near!r}{hint}"
+
+
+_FIRST_WORDS = ("select", "with", "from", "values", "describe", "explain")
 
 
 def _require_shallow(tree: exp.Expr) -> None:
@@ -143,63 +168,62 @@ def _silent() -> Iterator[None]:
         logger.disabled = before
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: Exception | str) -> str:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     line = " ".join(plain.partition("\n")[0].split())
     return re.sub(r"<Token .*?>", "the end of the statement", line) if "SENTINEL" in line else line
-
-
-def _check(tree: exp.Expr) -> None:
-    """Refuse everything but queries."""
-    is_query = isinstance(tree, exp.Query | exp.Values | exp.Pivot)
-    is_description = isinstance(tree, exp.Describe) and isinstance(tree.this, exp.Table | exp.Query)
-    changing = tree.find(exp.Into, *_CHANGING)
-    if changing is not None or not (is_query or is_description):
-        statement = changing or tree
-        word = str(statement.this if isinstance(statement, exp.Command) else statement.key).upper()
-        raise InvalidInput(f"sql: only queries can be asked, not {word} (data is changed by other commands)")
-    for node in tree.walk():
-        if isinstance(node, exp.QueryTransform):
-            raise InvalidInput("sql: TRANSFORM runs programs, which a query may not")
-        if isinstance(node, exp.Anonymous) and node.name.lower() in _REFUSED:
-            raise InvalidInput(f"sql: {node.name} reaches beyond the pools, which a query may not")
 
 
 def _uses(tree: exp.Expr) -> Iterator[Use]:
     for index, node in enumerate(tree.find_all(exp.Table)):
         name = node.this
         if not isinstance(name, exp.Identifier):
-            if not isinstance(name, _FUNCTIONS):
-                shown = name.name if isinstance(name, exp.Anonymous) else name.sql_name() if name else ""
-                raise InvalidInput(f"sql: {shown.lower()} is not a pool (only pools can be read)")
             continue
         if node.db or node.catalog:
             name_of = node.sql(DIALECT)
             raise InvalidInput(f'sql: {name_of} is not a pool (pools have no schemas; quote a name with dots: "a.b")')
-        if not _is_common(node, name.name):
+        if _common_table(node, name.name) is None:
             yield Use(index, name.name, bool(name.args.get("quoted")), tuple(_conditions(node)))
 
 
-def _is_common(node: exp.Expr, name: str) -> bool:
-    """Whether a name is one that WITH defines here."""
+def _rename_tables(tree: exp.Expr, names: dict[int, str]) -> None:
+    """Give all tables names of ours: the pools by their index in the tree, and those that WITH defines."""
+    common = {id(table): f"c{number}" for number, table in enumerate(tree.find_all(exp.CTE))}
+    tables = list(tree.find_all(exp.Table))
+    renamed: list[tuple[exp.Table, str]] = []
+    for index, node in enumerate(tables):
+        table = None if index in names else _common_table(node, node.name)
+        if index in names or table is not None:
+            renamed.append((node, names[index] if table is None else common[id(table)]))
+    for node, name in renamed:
+        if not node.alias and not isinstance(node.parent, exp.Describe):
+            node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
+        node.set("this", exp.to_identifier(name, quoted=True))
+    for table in tree.find_all(exp.CTE):
+        table.args["alias"].set("this", exp.to_identifier(common[id(table)], quoted=True))
+
+
+def _common_table(node: exp.Expr, name: str) -> exp.CTE | None:
+    """What WITH defines under a name; None if the name is that of a pool here."""
     inside: exp.Expr = node
     above = node.parent
     while above is not None:
         clause = above.args.get("with_")
         if isinstance(clause, exp.With):
-            for table in clause.expressions:
+            tables: list[exp.CTE] = clause.expressions
+            for table in tables:
                 is_itself = table is inside
                 if is_itself and not clause.recursive:
                     break
                 if table.alias.lower() == name.lower():
-                    return True
+                    return table
                 if is_itself:
                     break
         # A step over the WITH itself, to learn from which of its tables one came.
         if not isinstance(above, exp.With):
             inside = above
         above = above.parent
-    return False
+    return None
 
 
 # ---- conditions

@@ -10,6 +10,7 @@ from shoal.engines.interp.aggregates.contract import Aggregate, Limits, feed
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.construct import bounded
 from shoal.engines.interp.expressions.logic import is_true
+from shoal.engines.interp.growth import Tally
 from shoal.engines.interp.reshape import unroll
 from shoal.model import types as t
 from shoal.model import values
@@ -41,8 +42,13 @@ def builtin_with_names(function: Callable[..., Value], args: tuple[Eval, ...]) -
 
 
 def builtin_with_stop(function: Callable[..., Value], args: tuple[Eval, ...]) -> Eval:
-    """A call of a function that may take long."""
-    return lambda this, env: function(*[arg(this, env) for arg in args], stop=env.run.stop)
+    """A call of a function that may take long, and make much of its arguments."""
+    return lambda this, env: function(*[arg(this, env) for arg in args], stop=env.run.stop, limit=env.limit)
+
+
+def builtin_with_limit(function: Callable[..., Value], args: tuple[Eval, ...]) -> Eval:
+    """A call of a function that may make much of its arguments."""
+    return lambda this, env: function(*[arg(this, env) for arg in args], limit=env.limit)
 
 
 def user(body: list[Eval], args: tuple[Eval, ...]) -> Eval:
@@ -67,7 +73,9 @@ def map_call(expr: Eval, inner: Eval) -> Eval:
             return structured_error("map: first argument must be array or set", container)
         if container.data is None:
             return container
-        results = [inner(Value(elem, data).under(), env) for data in env.run.stop.checked(container.data)]
+        results, tally = [], Tally(env)
+        for data in env.run.stop.checked(container.data):  # a generator would take stack from each call of a function
+            results.append(tally.add(inner(Value(elem, data).under(), env)))  # noqa: PERF401
         return bounded(values.array(results) if isinstance(container.type, t.Array) else values.set_of(results))
 
     return call
@@ -102,7 +110,9 @@ def subquery(local: tuple[Eval, ...], exprs: tuple[Eval, ...], body: Stream) -> 
     def call(this: Value, env: Env) -> Value:
         scope = lateral(local, this, env)
         elements = env.run.stop.checked(list(unroll(exprs, this, scope)))
-        out = list(islice(body(elements, scope), MAX_PARTS + 1))  # an array of more is too large anyway
+        out, tally = [], Tally(env)
+        for value in islice(body(elements, scope), MAX_PARTS + 1):  # an array of more is too large anyway
+            out.append(tally.add(value))  # noqa: PERF401 - as above
         if not out:
             return NULL
         return out[0] if len(out) == 1 else bounded(values.array(out))

@@ -204,6 +204,54 @@ def contained(left: Eval, right: Eval) -> Eval:
     return test
 
 
+def contained_in_literal(left: Eval, container: Value) -> Eval:
+    """`e in literal`: the parts of the literal are hashed once."""
+    members = _Members(container)
+
+    def test(this: Value, env: Env) -> Value:
+        needle = left(this, env)
+        if is_error(needle):
+            return needle
+        return TRUE if needle in members else FALSE
+
+    return test
+
+
+class _Members:
+    """A value and all parts of it, to look for values that are equal to one of them."""
+
+    def __init__(self, container: Value) -> None:
+        self._has_null = False
+        self._numbers: set[Data] = set()
+        self._by_type: dict[t.Type, set[Data]] = {}
+        self._others: list[Value] = []
+        """Those with parts of their own."""
+        for typ, data in parts(container.type, container.data):
+            self._add(Value(typ, data))
+
+    def _add(self, value: Value) -> None:
+        value = _plain(value)
+        if value.data is None:
+            self._has_null = True
+        elif t.is_number(value.type):
+            self._numbers.add(value.data)
+        elif isinstance(value.type, t.Primitive):
+            self._by_type.setdefault(value.type, set()).add(value.data)
+        else:
+            self._others.append(value)
+
+    def __contains__(self, needle: Value) -> bool:
+        needle = _plain(needle)
+        data = needle.data
+        if data is None:
+            return self._has_null
+        if t.is_number(needle.type):
+            return data in self._numbers and data == data  # a NaN equals nothing, though it may be there
+        if isinstance(needle.type, t.Primitive):
+            return data in self._by_type.get(needle.type, ())
+        return any(needle == other for other in self._others)
+
+
 def contained_literal(literal: Value, right: Eval) -> Eval:
     """`literal in e`."""
     tests: Cache[t.Type, Test | None] = Cache()

@@ -9,11 +9,12 @@ from shoal.engines.aggregates import AGGREGATES
 from shoal.engines.interp.environment import Eval
 from shoal.engines.interp.expressions import access, arithmetic, calls, compare, construct, logic, search
 from shoal.engines.interp.expressions.calls import Stream
-from shoal.engines.interp.functions.table import FUNCTIONS, NEED_NAMES, NEED_STOP
+from shoal.engines.interp.functions.table import FUNCTIONS, NEED_LIMIT, NEED_NAMES, NEED_STOP
+from shoal.engines.interp.growth import is_measured, measured
 from shoal.errors import InvalidInput
 from shoal.lang import plan
 from shoal.lang.walk import calls_itself, has_aggregate
-from shoal.model.values import Value
+from shoal.model.values import Value, is_error
 
 MAX_COPIES = 1000
 """How often bodies of functions are compiled: those that count, once for each call site."""
@@ -23,7 +24,11 @@ _COMPARISONS = frozenset(compare.OPERATORS)
 class ExpressionCompiler:
     """Compiles the expressions of one program."""
 
-    def __init__(self, funcs: Sequence[plan.Func], compile_seq: Callable[[plan.Seq], Stream]) -> None:
+    def __init__(
+        self, funcs: Sequence[plan.Func], compile_seq: Callable[[plan.Seq], Stream], measures_records: bool = True
+    ) -> None:
+        self.measures_records = measures_records
+        """Whether the records that expressions put together are measured."""
         self._funcs = funcs
         self._compile_seq = compile_seq
         self._bodies: dict[int, list[Eval]] = {}
@@ -38,7 +43,15 @@ class ExpressionCompiler:
         return None if expr is None else self.expr(expr)
 
     def expr(self, expr: plan.Expr) -> Eval:
-        """One expression."""
+        """One expression. What can make large values is measured."""
+        compute = self._expr(expr)
+        return measured(compute) if is_measured(expr, self.measures_records) else compute
+
+    def record(self, change: Eval) -> Eval:
+        """What puts a record together for an operator: like an expression that does."""
+        return measured(change) if self.measures_records else change
+
+    def _expr(self, expr: plan.Expr) -> Eval:
         match expr:
             case plan.Literal(value):
                 return _constant(value)
@@ -91,6 +104,8 @@ class ExpressionCompiler:
             if isinstance(left, plan.This):
                 return compare.compare_path(op, left.path, right.value)
             return compare.compare_literal(op, self.expr(left), right.value)
+        if op == "in" and isinstance(right, plan.Literal) and not is_error(right.value):
+            return compare.contained_in_literal(self.expr(left), right.value)
         if op == "in" and isinstance(left, plan.Literal) and compare.is_comparable(left.value, "=="):
             return compare.contained_literal(left.value, self.expr(right))
         a, b = self.expr(left), self.expr(right)
@@ -141,6 +156,8 @@ def _caller(name: str) -> Callable[[Callable[..., Value], tuple[Eval, ...]], Eva
     """What calls a built-in function with all that it needs."""
     if name in NEED_NAMES:
         return calls.builtin_with_names
+    if name in NEED_LIMIT:
+        return calls.builtin_with_limit
     return calls.builtin_with_stop if name in NEED_STOP else calls.builtin
 
 

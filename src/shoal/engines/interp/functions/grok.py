@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from itertools import count
 from typing import NamedTuple
 
 from shoal.engines.interp.functions.arguments import failure
 from shoal.engines.interp.functions.grok_patterns import PATTERNS
 from shoal.errors import InvalidInput
-from shoal.lang.regexps import Regexp, compile_regexp
+from shoal.lang.regexps import Regexp, cached_if_short, compile_regexp
 from shoal.model import types as t
+from shoal.model.extent import MAX_BYTES
 from shoal.model.values import Value, record, string
 
 _REFERENCE = re.compile(r"%\{(\w+)(?::([\w\[\].]+)(?::\w+)?)?\}", re.ASCII)
@@ -32,7 +32,7 @@ class _Pattern(NamedTuple):
     fields: tuple[tuple[int, str], ...]
 
 
-def grok(pattern: Value, text: Value, definitions: Value | None = None) -> Value:
+def grok(pattern: Value, text: Value, definitions: Value | None = None, *, limit: int = MAX_BYTES) -> Value:
     """The named parts of a text: `grok("%{INT:n} %{WORD:w}", "1 a")` is `{n:"1",w:"a"}`.
 
     A part that the pattern can do without is left out where the text has none.
@@ -51,13 +51,13 @@ def grok(pattern: Value, text: Value, definitions: Value | None = None) -> Value
         compiled = _compile(pattern.data or "", given)
     except InvalidInput as e:
         return failure(f"grok(): {e}", pattern)
-    groups = compiled.regexp.search(text.data or "")
+    groups = compiled.regexp.search(text.data or "", limit)
     if groups is None:
         return failure("grok(): value does not match pattern", text)
     return record((field, string(part)) for index, field in compiled.fields if (part := groups[index]) is not None)
 
 
-@lru_cache(64)
+@cached_if_short(64)
 def _define(definitions: str) -> Mapping[str, str]:
     """The patterns to begin with and those of the text, a line each: `NAME pattern`. Other lines do not count."""
     patterns = dict(PATTERNS)
@@ -72,7 +72,7 @@ def _define(definitions: str) -> Mapping[str, str]:
     return patterns
 
 
-@lru_cache(256)
+@cached_if_short(256)
 def _compile(pattern: str, definitions: str) -> _Pattern:
     if not pattern:
         raise InvalidInput("an empty expression")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
 
 import re2
 
@@ -13,11 +12,13 @@ from shoal.engines.interp.functions.strings import STRINGS
 from shoal.engines.interp.reshape import parts
 from shoal.engines.stopping import NEVER, Stop
 from shoal.errors import InvalidInput
-from shoal.lang.regexps import Regexp, compile_regexp
+from shoal.lang.regexps import Regexp, cached_if_short, compile_regexp
 from shoal.model import types as t
+from shoal.model.extent import MAX_BYTES, TooLarge
 from shoal.model.values import FALSE, NULL, TRUE, Value, string, text_error
 
 _MAX_TERMS = 4096
+_VERDICTS: t.MemoKey[dict[str, bool]] = t.MemoKey("whether names contain a term")
 
 
 def grep(pattern: Value, value: Value) -> Value:
@@ -47,13 +48,13 @@ def is_within(term: str, text: str) -> bool:
     return match is not None and len((match[0] or "").encode()) == len(term.encode())
 
 
-@lru_cache(256)
+@cached_if_short(256)
 def _folded(term: str) -> Regexp:
     return compile_regexp(f"(?i){re2.escape(term)}")
 
 
 def _names_contain(typ: t.Record, term: str) -> bool:
-    verdicts: dict[str, bool] = typ.memo.setdefault("grep", {})
+    verdicts = typ.memo.setdefault(_VERDICTS, {})
     if term not in verdicts:
         if len(verdicts) >= _MAX_TERMS:
             verdicts.clear()
@@ -71,7 +72,7 @@ def dotted_names(typ: t.Record) -> Iterator[str]:
             yield field.name
 
 
-def regexp(pattern: Value, text: Value) -> Value:
+def regexp(pattern: Value, text: Value, *, limit: int = MAX_BYTES) -> Value:
     """The leftmost match and its groups: `regexp("(a)(b)?", "xa")` is `["a","a",null(string)]`; null without one."""
     if pattern.type.under is not t.STRING:
         return failure("regexp: string required for first arg", pattern)
@@ -81,10 +82,10 @@ def regexp(pattern: Value, text: Value) -> Value:
         return text_error(f"regexp: {e}")
     if text.type.under is not t.STRING:
         return failure("regexp: string required for second arg", text)
-    return Value(STRINGS, compiled.search(text.data or ""))
+    return Value(STRINGS, compiled.search(text.data or "", limit))
 
 
-def regexp_replace(text: Value, pattern: Value, new: Value, stop: Stop = NEVER) -> Value:
+def regexp_replace(text: Value, pattern: Value, new: Value, *, stop: Stop = NEVER, limit: int = MAX_BYTES) -> Value:
     """Every match replaced: `regexp_replace("a: b", "(\\w): (\\w)", "$1=$2")` is `"a=b"`."""
     wrong = first_non_string(text, pattern, new)
     if wrong is not None:
@@ -94,6 +95,8 @@ def regexp_replace(text: Value, pattern: Value, new: Value, stop: Stop = NEVER) 
     if pattern.data is None or new.data is None:
         return text_error("regexp_replace: 2nd and 3rd args cannot be null")
     try:
-        return string(compile_regexp(pattern.data).replace_all(text.data, new.data, stop.checked))
+        return string(compile_regexp(pattern.data).replace_all(text.data, new.data, stop.checked, limit))
+    except TooLarge:
+        raise
     except InvalidInput as e:
         return text_error(f"regexp_replace: {e}")

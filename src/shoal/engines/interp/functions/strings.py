@@ -11,7 +11,7 @@ from shoal.engines.interp.functions.arguments import failure, first_non_string
 from shoal.engines.stopping import NEVER, Stop
 from shoal.errors import InvalidInput
 from shoal.model import types as t
-from shoal.model.extent import MAX_TEXT, TOO_LONG
+from shoal.model.extent import MAX_BYTES, MAX_TEXT, TEXT_BYTES, TOO_LONG, check_size
 from shoal.model.values import NULL, Value, int64, string, text_error
 
 STRINGS = t.array(t.STRING)
@@ -41,7 +41,7 @@ def rune_len(value: Value) -> Value:
     return int64(len(value.data or ""))
 
 
-def replace(text: Value, old: Value, new: Value) -> Value:
+def replace(text: Value, old: Value, new: Value, *, limit: int = MAX_BYTES) -> Value:
     """`replace("oink oink", "oink", "moo")` is `"moo moo"`."""
     text, old, new = text.under(), old.under(), new.under()
     wrong = first_non_string(text, old, new)
@@ -52,12 +52,14 @@ def replace(text: Value, old: Value, new: Value) -> Value:
     if old.data is None or new.data is None:
         return text_error("replace: an input arg is null")
     count = text.data.count(old.data)
-    if len(text.data) + count * (len(new.data) - len(old.data)) > MAX_TEXT:
+    length = len(text.data) + count * (len(new.data) - len(old.data))
+    if length > MAX_TEXT:
         return TOO_LONG
+    check_size(length, limit)
     return string(text.data.replace(old.data, new.data))
 
 
-def split(text: Value, separator: Value) -> Value:
+def split(text: Value, separator: Value, *, limit: int = MAX_BYTES) -> Value:
     """`split("a,b", ",")` is `["a","b"]`; an empty separator splits between all characters."""
     text, separator = text.under(), separator.under()
     wrong = first_non_string(text, separator)
@@ -65,11 +67,13 @@ def split(text: Value, separator: Value) -> Value:
         return failure("split: string arg required", wrong)
     if text.data is None or separator.data is None:
         return Value(STRINGS, None)
+    count = text.data.count(separator.data) + 1 if separator.data else len(text.data)
+    check_size(count * TEXT_BYTES + len(text.data), limit)
     pieces = text.data.split(separator.data) if separator.data else text.data
     return Value(STRINGS, tuple(pieces) or None)
 
 
-def join(pieces: Value, separator: Value | None = None) -> Value:
+def join(pieces: Value, separator: Value | None = None, *, limit: int = MAX_BYTES) -> Value:
     """`join(["a","b"], ",")` is `"a,b"`; nulls count as empty."""
     pieces = pieces.under()
     elem = t.inner_of(pieces.type)
@@ -82,18 +86,20 @@ def join(pieces: Value, separator: Value | None = None) -> Value:
             return failure("join: separator must be string", separator)
         between = separator.data or ""
     texts = [piece or "" for piece in pieces.data or ()]
-    if sum(map(len, texts)) + len(between) * len(texts) > MAX_TEXT:
+    length = sum(map(len, texts)) + len(between) * len(texts)
+    if length > MAX_TEXT:
         return TOO_LONG
+    check_size(length, limit)
     return string(between.join(texts))
 
 
-def levenshtein(a: Value, b: Value, stop: Stop = NEVER) -> Value:
+def levenshtein(a: Value, b: Value, *, stop: Stop = NEVER, limit: int = MAX_BYTES) -> Value:
     """The fewest changes of one character from one string to the other: `levenshtein("kitten", "sitting")` is 3."""
     a, b = a.under(), b.under()
     wrong = first_non_string(a, b)
     if wrong is not None:
         return failure("levenshtein: string args required", wrong)
-    return int64(_distance(a.data or "", b.data or "", stop))
+    return int64(_distance(a.data or "", b.data or "", stop, limit))
 
 
 def _mapped(name: str, value: Value, change: Callable[[str], str]) -> Value:
@@ -103,12 +109,21 @@ def _mapped(name: str, value: Value, change: Callable[[str], str]) -> Value:
     return value if value.data is None else string(change(value.data))
 
 
+_CHUNK = 1 << 12
+"""Characters that are mapped one by one at a time: each takes many times its size meanwhile."""
+
+
 def _lower(text: str) -> str:
-    return text.lower() if text.isascii() else "".join([c.lower()[0] for c in text])
+    return text.lower() if text.isascii() else _by_letter(text, lambda c: c.lower()[0])
 
 
 def _upper(text: str) -> str:
-    return text.upper() if text.isascii() else "".join([_upper_letter(c) for c in text])
+    return text.upper() if text.isascii() else _by_letter(text, _upper_letter)
+
+
+def _by_letter(text: str, change: Callable[[str], str]) -> str:
+    chunks = (text[i : i + _CHUNK] for i in range(0, len(text), _CHUNK))
+    return "".join(["".join(map(change, chunk)) for chunk in chunks])
 
 
 def _upper_letter(c: str) -> str:
@@ -118,10 +133,11 @@ def _upper_letter(c: str) -> str:
     return upper if len(upper) == 1 else c
 
 
-def _distance(a: str, b: str, stop: Stop) -> int:
+def _distance(a: str, b: str, stop: Stop, limit: int) -> int:
     """Myers' bit-parallel algorithm: a column of the table is a pair of integers, so it takes len(b) steps."""
     if not a:
         return len(b)
+    check_size(len(set(a)) * len(a) // 8, limit)
     positions: dict[str, int] = {}
     for i, c in enumerate(a):
         positions[c] = positions.get(c, 0) | 1 << i
@@ -138,8 +154,8 @@ def _distance(a: str, b: str, stop: Stop) -> int:
     return distance
 
 
-_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
-_HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_HEX = re.compile(r"[0-9a-fA-F]*")
 _LINE_ENDS = str.maketrans("", "", "\r\n")
 _NOT_BYTES_OR_STRING = "base64: argument must a bytes or string type"
 _LEAST_ID, _GREATEST_ID = ids.to_text(bytes(ids.SIZE)), ids.to_text(b"\xff" * ids.SIZE)
@@ -157,7 +173,7 @@ def base64(value: Value) -> Value:
     if value.data is None:
         return Value(t.BYTES, None)
     text = value.data.translate(_LINE_ENDS)
-    if not _BASE64.fullmatch(text):
+    if len(text) % 4 or not _BASE64.fullmatch(text):
         return failure("base64: string argument is not base64", value)
     return Value(t.BYTES, binascii.a2b_base64(text))
 
@@ -171,7 +187,7 @@ def hexadecimal(value: Value) -> Value:
         return failure(_NOT_BYTES_OR_STRING, value)
     if value.data is None:
         return Value(t.BYTES, None)
-    if not _HEX.fullmatch(value.data):
+    if len(value.data) % 2 or not _HEX.fullmatch(value.data):
         return failure("hex: string argument is not hexidecimal", value)
     return Value(t.BYTES, bytes.fromhex(value.data))
 

@@ -72,4 +72,9 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
 NEED_NAMES = frozenset({"is", "typename"})
 """Functions that take the names of types in the data as well, as the keyword `names`."""
 NEED_STOP = frozenset({"levenshtein", "regexp_replace"})
-"""Functions that may take minutes for one value, and are given what stops them as the keyword `stop`."""
+"""Functions that may take minutes for one value, and are given what stops them as the keyword `stop`, and a limit."""
+NEED_LIMIT = frozenset(
+    {"cast", "fill", "fit", "grok", "join", "parse_zson", "regexp", "replace", "shape", "split", "strftime"}
+)
+"""Functions whose results may be many times as large as their arguments. They are given the largest size of a result
+as the keyword `limit`, and raise TooLarge before they make more of it. Others are measured afterwards."""

@@ -6,11 +6,12 @@ import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 
 from shoal.engines.interp.functions.arguments import failure, to_int, wrap
 from shoal.errors import InvalidInput
+from shoal.lang.regexps import cached_if_short
 from shoal.model import types as t
+from shoal.model.extent import MAX_BYTES, check_size
 from shoal.model.literals import SECOND
 from shoal.model.values import Value, string
 
@@ -135,12 +136,16 @@ _PIECE = re.compile(r"%(.)?|[^%]+", re.DOTALL)
 _Piece = str | Callable[[datetime], str]
 
 
-def strftime(form: Value, when: Value) -> Value:
+_LONGEST_DIRECTIVE = 32
+
+
+def strftime(form: Value, when: Value, *, limit: int = MAX_BYTES) -> Value:
     """`strftime("%Y-%a", 2024-07-30T06:15:01Z)` is `"2024-Tue"`."""
     if form.type.under is not t.STRING:
         return failure("strftime: string value required for format arg", form)
     if when.type.under is not t.TIME:
         return failure("strftime: time value required for time arg", when)
+    check_size(_LONGEST_DIRECTIVE * len(form.data or ""), limit)
     try:
         pieces = _compile(form.data or "")
     except InvalidInput as e:
@@ -151,7 +156,7 @@ def strftime(form: Value, when: Value) -> Value:
     return string("".join(piece if isinstance(piece, str) else piece(moment) for piece in pieces))
 
 
-@lru_cache(256)
+@cached_if_short(256)
 def _compile(form: str) -> tuple[_Piece, ...]:
     return tuple(_piece(m) for m in _PIECE.finditer(form))
 

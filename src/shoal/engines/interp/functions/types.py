@@ -10,6 +10,7 @@ from shoal.errors import InvalidInput
 from shoal.model import shape as shapes
 from shoal.model import types as t
 from shoal.model.cast import cast_named
+from shoal.model.extent import CONTAINER_BYTES, LEAF_BYTES, MAX_BYTES, check_size, size_of
 from shoal.model.order import compare_values
 from shoal.model.parse import ParseError, Parser, parse_type
 from shoal.model.values import FALSE, MISSING, NULL, TRUE, Value, int64, is_missing, is_quiet, string
@@ -85,14 +86,18 @@ def _parsed(text: str, names: Names) -> t.Type | None:
         return names.get(text)
 
 
+_SHAPING = 8
+"""Shaping is refused if the bound on its result is this many times the limit: most results are far below the bound."""
+_PARSING = 8
+"""Bytes of a value that a character of ZSON may take."""
 _NOT_A_TYPE = "shaper type argument is not a type"
 
 
-def cast(value: Value, to: Value) -> Value:
+def cast(value: Value, to: Value, *, limit: int = MAX_BYTES) -> Value:
     """`cast("1", <int64>)` is 1; with a string, the value's type gets that name: `cast(1, "port")` is `1(=port)`."""
     if to.type.under is t.STRING:
         return cast_named(value, to.data or "")
-    return _shaped(shapes.cast, value, to)
+    return _shaped(shapes.cast, value, to, limit)
 
 
 def crop(value: Value, to: Value) -> Value:
@@ -100,14 +105,14 @@ def crop(value: Value, to: Value) -> Value:
     return _shaped(shapes.crop, value, to)
 
 
-def fill(value: Value, to: Value) -> Value:
+def fill(value: Value, to: Value, *, limit: int = MAX_BYTES) -> Value:
     """`fill({a:1}, <{a:int64,b:string}>)` is `{a:1,b:null(string)}`."""
-    return _shaped(shapes.fill, value, to)
+    return _shaped(shapes.fill, value, to, limit)
 
 
-def fit(value: Value, to: Value) -> Value:
+def fit(value: Value, to: Value, *, limit: int = MAX_BYTES) -> Value:
     """Crop and fill: `fit({a:1,b:2}, <{a:int64,c:ip}>)` is `{a:1,c:null(ip)}`."""
-    return _shaped(shapes.fit, value, to)
+    return _shaped(shapes.fit, value, to, limit)
 
 
 def order(value: Value, to: Value) -> Value:
@@ -115,23 +120,27 @@ def order(value: Value, to: Value) -> Value:
     return _shaped(shapes.order, value, to)
 
 
-def shape(value: Value, to: Value) -> Value:
+def shape(value: Value, to: Value, *, limit: int = MAX_BYTES) -> Value:
     """Cast, fill and order: `shape({b:"1"}, <{a:ip,b:int64}>)` is `{a:null(ip),b:1}`."""
-    return _shaped(shapes.shape, value, to)
+    return _shaped(shapes.shape, value, to, limit)
 
 
-def _shaped(rule: Callable[[Value, t.Type], Value], value: Value, to: Value) -> Value:
+def _shaped(rule: Callable[[Value, t.Type], Value], value: Value, to: Value, limit: int = MAX_BYTES) -> Value:
     if to.type.under is not t.TYPE:
         return failure(_NOT_A_TYPE, to)
+    if value.type.depth > 1 and to.data is not None:
+        # Each record of the value may get all fields of the type.
+        check_size(size_of(value) // CONTAINER_BYTES * to.data.size * LEAF_BYTES, _SHAPING * limit)
     return BAD_TYPE_VALUE if to.data is None else rule(value, to.data)
 
 
-def parse_zson(text: Value) -> Value:
+def parse_zson(text: Value, *, limit: int = MAX_BYTES) -> Value:
     """The value a text spells: `parse_zson("{a:1}")` is `{a:1}`. What follows the first value does not count."""
     if text.type.under is not t.STRING:
         return failure("parse_zson: string arg required", text)
     if text.data is None:
         return NULL
+    check_size(_PARSING * len(text.data), limit)
     parser = Parser(text.data)
     try:
         parser.skip()

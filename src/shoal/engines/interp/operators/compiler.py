@@ -9,6 +9,7 @@ from shoal.engines.aggregates import AGGREGATES
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.engines.interp.expressions.compiler import ExpressionCompiler
+from shoal.engines.interp.growth import FREE_COPIES, copies
 from shoal.engines.interp.operators import flow, ordering, records, simple
 from shoal.engines.interp.operators.flow import Split
 from shoal.engines.interp.operators.join import Side, join
@@ -26,7 +27,7 @@ class Compiler:
 
     def __init__(self, program: plan.Program) -> None:
         self.program = program
-        self.exprs = ExpressionCompiler(program.funcs, self.seq)
+        self.exprs = ExpressionCompiler(program.funcs, self.seq, not program.body or copies(program) > FREE_COPIES)
 
     def seq(self, ops: plan.Seq) -> Stream:
         """A sequence of operators as one stream."""
@@ -37,10 +38,10 @@ class Compiler:
             if isinstance(op, plan.Fork | plan.Switch):
                 follower = ops[i + 1] if i + 1 < len(ops) else None
                 stage, is_used = self._rejoined(self._split(op), follower)
-                stages.append(stage)
+                stages.append(simple.checked(stage))
                 i += 2 if is_used else 1
             else:
-                stages.append(self._op(op))
+                stages.append(simple.checked(self._op(op)) if op.traits.multiplies else self._op(op))
                 i += 1
         return chained(stages)
 
@@ -96,7 +97,8 @@ class Compiler:
             case plan.Cut(args):
                 return records.applied(self._cut(args))
             case plan.Put(args):
-                return records.applied(records.put(self._targets(args), [self.exprs.expr(a.expr) for a in args]))
+                put = records.put(self._targets(args), [self.exprs.expr(a.expr) for a in args])
+                return records.applied(self.exprs.record(put))
             case plan.Drop(paths):
                 return records.applied(records.drop(paths))
             case plan.Rename(args):
@@ -146,7 +148,7 @@ class Compiler:
     def _cut(self, args: tuple[plan.Assignment, ...]) -> Eval:
         if not args:
             return self.exprs.expr(plan.RecordExpr(()))
-        return records.cut(self._targets(args), [self.exprs.expr(a.expr) for a in args])
+        return self.exprs.record(records.cut(self._targets(args), [self.exprs.expr(a.expr) for a in args]))
 
     def _targets(self, args: tuple[plan.Assignment, ...]) -> list[records.Target]:
         return [self._target(a.target) for a in args]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.operators.ordering import Order, sorted_stream
 from shoal.engines.interp.spill import SpillingList
 from shoal.model import types as t
 from shoal.model.values import Value, is_missing, structured_error
-
-_MANY = 1000
-"""The number of values of one key from which on they may go to disk."""
 
 
 class Side:
@@ -65,35 +62,28 @@ class Matches:
         self._next = next(self._pairs, None)
         self._order = Order([(key, descending)])
         self._key: Value | None = None
-        self._rows: list[Value] | SpillingList = []
         self._run = env.run
+        self._rows = self._no_rows()
 
     def _compare(self, a: Value, b: Value) -> int:
         return self._order.compare_keys([a], [b])
 
-    def find(self, key: Value) -> list[Value] | SpillingList:
+    def find(self, key: Value) -> SpillingList:
         """All values with this key; smaller keys are not asked for again."""
         if self._key is not None and self._compare(key, self._key) == 0:
             return self._rows
         while self._next is not None and self._compare(key, self._next[0]) > 0:
             self._next = next(self._pairs, None)
-        if isinstance(self._rows, SpillingList):
-            self._rows.remove()
-        rows: list[Value] | SpillingList = []
+        self._rows.remove()
+        rows = self._no_rows()
         while self._next is not None and self._compare(key, self._next[0]) == 0:
-            if len(rows) == _MANY:
-                rows = self._spilling(rows)
             rows.append(self._next[1])
             self._next = next(self._pairs, None)
         self._key, self._rows = key, rows
         return rows
 
-    def _spilling(self, rows: Iterable[Value]) -> SpillingList:
-        """Rows in a list that may go to disk."""
-        buffer = SpillingList(self._run.workspace, self._run.memory.sort)
-        for value in rows:
-            buffer.append(value)
-        return buffer
+    def _no_rows(self) -> SpillingList:
+        return SpillingList(self._run.workspace, self._run.memory.sort)
 
 
 def splice(left: Value, right: Value) -> Value:

@@ -6,12 +6,13 @@ import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cmp_to_key
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.access import path
 from shoal.engines.interp.expressions.calls import Stream
+from shoal.engines.interp.growth import within_memory
 from shoal.engines.interp.operators.simple import close
 from shoal.engines.interp.spill import Room, SpillFile, merge_runs
 from shoal.engines.stopping import NEVER, Stop
@@ -33,10 +34,15 @@ class Order:
         """The values in order; equal ones stay as they are."""
         indexes = list(range(len(values)))
         for expr, descending, nulls_max in reversed(self.keys):
-            keys = [self._key(expr, value, env) for value in env.run.stop.checked(values)]
+            keys = self._keys(expr, values, env)
             ranks = native_keys(keys, nulls_max, env.run.stop)
             indexes.sort(key=ranks.__getitem__, reverse=descending)
         return [values[i] for i in indexes]
+
+    def _keys(self, expr: Eval, values: list[Value], env: Env) -> list[Value]:
+        """The keys of values by one expression. They may take as much memory as the values that they are sorted for."""
+        keys = (self._key(expr, value, env) for value in values)
+        return list(within_memory(keys, env, 2 * env.run.memory.sort))
 
     def _key(self, expr: Eval, value: Value, env: Env) -> Value:
         key = expr(value, env)
@@ -128,29 +134,48 @@ def sorted_stream(keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first:
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         env = env.fresh()
-        order: Order | None = make_order(keys, reverse, nulls_first) if keys else None
-        runs: list[SpillFile] = []
-        buffer: list[Value] = []
-        room = Room(env.run.memory.sort)
-        for value in stream:
-            if order is None:
-                order = make_order([(path(guess_key(value)), False)], reverse, nulls_first)
-            buffer.append(value)
-            if room.take(value):
-                runs.append(SpillFile(env.run.workspace, env.run.stop.checked(order.sort(buffer, env))).seal())
-                buffer = []
-                room.reset()
-        if order is None:
-            return
-        last = order.sort(buffer, env)
-        if not runs:
-            yield from env.run.stop.checked(last)
-            return
-        runs.append(SpillFile(env.run.workspace, env.run.stop.checked(last)).seal())
-        del buffer, last
-        yield from merge_runs(runs, order.key(env), env.run.workspace, env.run.stop)
+        first = next(stream, None)
+        if first is not None:
+            yield from _sorted(chain((first,), stream), _order_from(first, keys, reverse, nulls_first), env)
 
     return run
+
+
+def _order_from(first: Value, keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first: bool) -> Order:
+    """The order of a sort, for which the first value decides if there are no keys."""
+    return make_order(keys or [(path(guess_key(first)), False)], reverse, nulls_first)
+
+
+def _sorted(stream: Iterator[Value], order: Order, env: Env) -> Iterator[Value]:
+    runs: list[SpillFile] = []
+    buffer: list[Value] = []
+    room = Room(env.run.memory.sort)
+    for value in stream:
+        buffer.append(value)
+        if room.take(value):
+            runs.append(SpillFile(env.run.workspace, env.run.stop.checked(order.sort(buffer, env))).seal())
+            buffer = []
+            room.reset()
+    last = order.sort(buffer, env)
+    if not runs:
+        yield from env.run.stop.checked(last)
+        return
+    runs.append(SpillFile(env.run.workspace, env.run.stop.checked(last)).seal())
+    del buffer, last
+    yield from merge_runs(runs, order.key(env), env.run.workspace, env.run.stop)
+
+
+def _first(count: int, stream: Iterator[Value], order: Order, env: Env) -> Iterator[Value]:
+    """The first values of a sort. If they do not fit into memory, everything is sorted on disk."""
+    buffer: list[Value] = []
+    room = Room(env.run.memory.sort)
+    for value in stream:
+        buffer.append(value)
+        if room.take(value) or len(buffer) >= 2 * count + 1000:
+            buffer = order.sort(buffer, env)[:count]
+            if room.keep(buffer):
+                return islice(_sorted(chain(buffer, stream), order, env), count)
+    return iter(order.sort(buffer, env)[:count])
 
 
 def first_of_sort(count: int, keys: Sequence[tuple[Eval, bool]], reverse: bool, nulls_first: bool) -> Stream:
@@ -158,16 +183,10 @@ def first_of_sort(count: int, keys: Sequence[tuple[Eval, bool]], reverse: bool, 
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         env = env.fresh()
-        order = make_order(keys, reverse, nulls_first) if keys else None
-        buffer: list[Value] = []
-        for value in stream:
-            if order is None:
-                order = make_order([(path(guess_key(value)), False)], reverse, nulls_first)
-            buffer.append(value)
-            if len(buffer) >= 2 * count + 1000:
-                buffer = order.sort(buffer, env)[:count]
-        if order is not None:
-            yield from order.sort(buffer, env)[:count]
+        first = next(stream, None)
+        if first is not None:
+            order = _order_from(first, keys, reverse, nulls_first)
+            yield from _first(count, chain((first,), stream), order, env)
 
     return run
 
@@ -181,15 +200,11 @@ def top(count: int, keys: Sequence[Eval], flush: bool) -> Stream:
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         env = env.fresh()
-        buffer: list[Value] = []
-        for i, value in enumerate(stream, 1):
-            buffer.append(value)
-            if len(buffer) >= 2 * count + 1000:
-                buffer = order.sort(buffer, env)[:count]
-            if flush and i % _FLUSH_EVERY == 0:
-                yield from order.sort(buffer, env)[:count]
-                buffer = []
-        yield from order.sort(buffer, env)[:count]
+        if not flush:
+            yield from _first(count, stream, order, env)
+            return
+        for first in stream:
+            yield from _first(count, chain((first,), islice(stream, _FLUSH_EVERY - 1)), order, env)
 
     return run
 

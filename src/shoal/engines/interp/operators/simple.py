@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
@@ -16,13 +15,15 @@ from shoal.model import types as t
 from shoal.model import values
 from shoal.model.values import TRUE, Value, is_error, is_missing, is_quiet
 
-_FEW = 1000
-"""The number of values that stay in memory whatever their size."""
-
 
 def passed(stream: Iterator[Value], env: Env) -> Iterator[Value]:
     """Everything."""
     return stream
+
+
+def checked(stage: Stream) -> Stream:
+    """An operator that may make many values of one: it ends when the run is stopped, though no new value comes in."""
+    return lambda stream, env: env.run.stop.checked(stage(stream, env))
 
 
 def filtered(expr: Eval) -> Stream:
@@ -75,18 +76,15 @@ def tail(count: int) -> Stream:
     """The last values."""
 
     def run(stream: Iterator[Value], env: Env) -> Iterator[Value]:
-        yield from env.run.stop.checked(deque(stream, maxlen=count))
-
-    def run_long(stream: Iterator[Value], env: Env) -> Iterator[Value]:
         queue = SpillingQueue(env.run.workspace, env.run.memory.sort)
         for value in stream:
             queue.push(value)
             if len(queue) > count:
                 queue.pop()
-        for _ in range(len(queue)):
+        for _ in env.run.stop.checked(range(len(queue))):
             yield queue.pop()
 
-    return run if count <= _FEW else run_long
+    return run
 
 
 def uniq(with_count: bool) -> Stream:

@@ -11,17 +11,21 @@ from shoal.engines.interp.aggregates.contract import Aggregate, Limits
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.expressions.calls import Stream
 from shoal.engines.interp.expressions.logic import is_true
+from shoal.engines.interp.growth import OF_ANY_SIZE
 from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.interp.spill import SpillFile, estimate, merge_runs
 from shoal.lang.plan import Path
 from shoal.model import types as t
 from shoal.model import values
+from shoal.model.extent import size_of
 from shoal.model.order import compare_values
 from shoal.model.values import MISSING, NULL, TRUE, Value, is_missing, is_quiet
 from shoal.model.zcode import encode
 
 GROUP_OVERHEAD = 400
 """What a group costs in memory beside its keys, roughly."""
+_LARGE = 4096
+"""The size of values that count even for an aggregate that keeps one of them, such as `max`."""
 
 
 class Aggregation(NamedTuple):
@@ -100,7 +104,7 @@ def _feed(aggs: Sequence[Aggregation], states: list[Aggregate], value: Value, en
             item = TRUE if expr is None else expr(value, env)
             if item is not MISSING and not is_missing(item):
                 states[i].consume(item)
-                if grows:
+                if grows or (type(item.data) in OF_ANY_SIZE and size_of(item) > _LARGE):
                     table.room -= estimate(item)
 
 
