@@ -1,17 +1,18 @@
-"""Limits of queries: time, rows, memory, and how many of them run at a time."""
+"""Limits of queries: time, rows and memory."""
 
 from __future__ import annotations
 
 import tempfile
 import time
 from pathlib import Path
-from threading import Event, Thread
+from threading import Timer
+from threading import enumerate as enumerate_threads
 
 import pytest
 
-from shoal.access.limits import Gate, Limits, limited
+from shoal.access.limits import Limits, limited
 from shoal.engines.stopping import Stop
-from shoal.errors import InvalidInput, Stopped, TooMany
+from shoal.errors import InvalidInput, Stopped
 from shoal.local.lake import LocalLake, create_local
 from shoal.model.text import format_value
 from shoal.model.values import Value
@@ -19,6 +20,8 @@ from shoal.testing.queries import asked_under
 
 COUNT, WIDTH = 400, 100
 MIB = 1 << 20
+PATIENCE = 20.0
+"""Seconds until a query ends that was stopped, on a busy machine."""
 MUCH = "from p | over a with b=a => (over b with x=this => (over b | yield {x,y:this}))"
 
 
@@ -49,7 +52,7 @@ def test_a_query_that_takes_too_long_is_stopped(lake: LocalLake, engine: str) ->
         asked(lake, f"{MUCH} | count()", engine, Limits(seconds=0.3))
     told = "the query took longer than 0.3s (limit of the service; narrow it, or ask for less)"
     assert str(caught.value) == told
-    assert time.monotonic() - begun < 1.3
+    assert 0.3 <= time.monotonic() - begun < PATIENCE
 
 
 def test_time_counts_from_the_question_on(lake: LocalLake) -> None:
@@ -60,17 +63,20 @@ def test_time_counts_from_the_question_on(lake: LocalLake) -> None:
 
 def test_a_query_that_ends_in_time_is_not_stopped_later(lake: LocalLake) -> None:
     stop = Stop()
-    with limited(Limits(seconds=0.3), stop, lambda: asked_under(stop, lake.query, "from p | head 1")) as results:
+    with limited(Limits(seconds=1), stop, lambda: asked_under(stop, lake.query, "from p | head 1")) as results:
         assert len(list(results)) == 1
     with pytest.raises(InvalidInput):
         limited(Limits(seconds=0.3), stop, lambda: asked_under(stop, lake.query, "from p | nonsense(1)"))
-    time.sleep(0.4)
+    for timer in [thread for thread in enumerate_threads() if isinstance(thread, Timer)]:
+        timer.join(5)  # at once if it was cancelled, else when it fires
     assert stop.why is None
 
 
 @pytest.mark.parametrize("engine", ["interp", "duckdb"])
 def test_a_query_gives_no_more_values_than_it_may(lake: LocalLake, engine: str) -> None:
     assert len(asked(lake, "from p | head 5", engine, Limits(rows=5))) == 5
+    with pytest.raises(Stopped):
+        asked(lake, "from p | head 6", engine, Limits(rows=5))
     with pytest.raises(Stopped) as caught:
         asked(lake, "from p", engine, Limits(rows=5))
     assert (
@@ -96,11 +102,13 @@ def test_what_can_go_to_disk_does_and_the_answer_is_the_same(lake: LocalLake, te
     assert [path for path in temporary.rglob("*") if path.is_file()] == []
 
 
+RUNNING = "from p | put c:=collect(s+s+s+s+s+s+s+s+s+s+s+s+s+s+s+s+s+s+s+s) | where n < 0"
+"""What it has collected is a value after each row."""
 HOLDING = [
     "from p | over a with s => (yield s+string(this)) | collect(this)",
     "from p | over a with s => (yield s+string(this)) | union(this)",
     "from p | over a with s => (yield {k:s+string(this)}) | collect_map(|{k:1}|)",
-    "from p | put c:=collect(s+s+s+s+s+s+s+s+s+s+s+s+s+s+s+s+s+s+s+s) | where n < 0",
+    RUNNING,
 ]
 
 
@@ -108,8 +116,10 @@ HOLDING = [
 def test_what_cannot_go_to_disk_fails_and_nothing_is_left_out_silently(lake: LocalLake, program: str) -> None:
     with pytest.raises(Stopped) as caught:
         asked(lake, program, "interp", Limits(memory=4 * MIB))
-    told = "the query needs more than 4 MiB of memory (limit of the service; narrow it, or ask for less)"
-    assert str(caught.value) == told
+    remedy = "(limit of the service; narrow it, or ask for less)"
+    held = f"the query needs more than 4 MiB of memory {remedy}"
+    large = f"the query makes a value of more than 0.25 MiB, its share of 4 MiB {remedy}"
+    assert str(caught.value) == (large if program == RUNNING else held)
 
 
 def test_an_array_that_would_be_too_large_is_not_made(lake: LocalLake) -> None:
@@ -144,63 +154,3 @@ def test_duckdb_answers_alike_with_little_memory(lake: LocalLake) -> None:
     limits = Limits(memory=60 * MIB)
     first = asked(lake, program, "duckdb", limits)
     assert first == asked(lake, program, "duckdb", limits) == list(lake.query(program, engine="interp"))
-
-
-# ---- the gate
-
-
-def hold(gate: Gate, caller: str, until: Event) -> Thread:
-    """A query that runs until it is told to end."""
-    entered = Event()
-
-    def run() -> None:
-        with gate.enter(caller):
-            entered.set()
-            until.wait(10)
-
-    thread = Thread(target=run)
-    thread.start()
-    assert entered.wait(5)
-    return thread
-
-
-def test_more_than_so_many_queries_are_turned_away() -> None:
-    gate, end = Gate(3, 2, patience=0.1), Event()
-    threads = [hold(gate, "ann", end), hold(gate, "ann", end)]
-    with pytest.raises(TooMany, match="2 queries of ann are running"), gate.enter("ann"):
-        pass
-    threads.append(hold(gate, "bob", end))
-    with pytest.raises(TooMany, match="3 queries are running"), gate.enter("cid"):
-        pass
-    end.set()
-    for thread in threads:
-        thread.join()
-    with gate.enter("ann"), gate.enter("ann"), gate.enter("bob"):
-        pass
-
-
-def test_a_place_that_gets_free_is_taken_by_who_waits() -> None:
-    gate, end = Gate(1, 1, patience=5), Event()
-    first = hold(gate, "ann", end)
-    entered = Event()
-    second = Thread(target=_enter, args=(gate, entered))
-    second.start()
-    assert not entered.wait(0.1)
-    end.set()
-    assert entered.wait(5)
-    first.join()
-    second.join()
-
-
-def _enter(gate: Gate, entered: Event) -> None:
-    with gate.enter("bob"):
-        entered.set()
-
-
-def test_a_query_that_fails_gives_its_place_back() -> None:
-    gate = Gate(1, 1, patience=0.1)
-    for _ in range(3):
-        with pytest.raises(InvalidInput), gate.enter("ann"):
-            raise InvalidInput("bad")
-    with gate.enter("ann"):
-        pass

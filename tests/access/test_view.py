@@ -7,13 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from shoal.access.view import Pools, VisibleLake, policy_of, pool_to_load
-from shoal.errors import NotFound
+from shoal.access.view import Pools, VisibleLake, check_plan, policy_of, pool_to_load
+from shoal.engines.interp.engine import evaluate
+from shoal.errors import Forbidden, NotFound
 from shoal.ids import new, to_text
 from shoal.lake import lake
 from shoal.lake.keys import parse_sort_key
 from shoal.lake.lake import Lake
 from shoal.lake.pool_config import PoolConfig
+from shoal.lang.compile import compile_program
 from shoal.sources.policy import NO_SOURCES
 from shoal.storage.memory import MemoryStore
 
@@ -76,6 +78,14 @@ def test_every_method_that_names_a_pool_refuses_one_that_is_hidden(view: Visible
                 call(name)
     assert [config.name for config in view.configs()] == ["seen"]
     assert [config.name for config in whole.configs()] == ["hidden", "seen"]
+
+
+def test_a_view_reads_no_sources_unless_its_policy_allows_them(view: VisibleLake, whole: Lake) -> None:
+    program = compile_program("file /etc/hostname", evaluate)
+    assert policy_of(view) is NO_SOURCES
+    with pytest.raises(Forbidden):
+        check_plan(view, program)
+    check_plan(whole, program)
 
 
 def test_a_lake_of_an_unknown_kind_reads_no_sources_and_loads_nowhere(view: VisibleLake) -> None:

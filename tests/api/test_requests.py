@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from shoal.api import branch, lake, pool, transaction
-from shoal.api.requests import VERBS, Request, body_of, params_of
+from shoal.api.codecs import NOTHING
+from shoal.api.requests import VERBS, Http, Need, Request, body_of, names_of, params_of, require_names
 from shoal.client import remote_lake
+from shoal.errors import InvalidInput
 from shoal.lazy import load
 from shoal.local.executor import is_implemented
 from shoal.local.lake import IMPLEMENTATIONS
@@ -27,6 +29,9 @@ REQUESTS: list[type[Request[Any]]] = [
 ]
 SENT = {"note", "op"}
 """Fields that travel in headers."""
+NO_HTTP: Http[Any] = Http("GET", "", Need.NOTHING, NOTHING, "")
+REFERENCES = {"pool", "branch", "commit", "old", "new", "ids", "head", "op"}
+"""Fields that refer to what exists, outside of paths."""
 
 
 def test_a_lake_in_a_store_carries_out_every_request() -> None:
@@ -55,3 +60,25 @@ def test_every_request_is_a_value_and_says_what_it_does(kind: type[Request[Any]]
     assert hash(one) == hash(other)
     assert pickle.loads(pickle.dumps(one)) == one
     assert (kind.__doc__ or "").strip().endswith(".")
+
+
+FREE = {"program", "statement", "where", "key", "includes", "data", "note"}
+"""Text in a language, data, and notes: they may contain anything."""
+
+
+@pytest.mark.parametrize("kind", REQUESTS, ids=lambda kind: kind.__name__)
+def test_every_text_of_a_request_is_a_name_or_listed_as_something_else(kind: type[Request[Any]]) -> None:
+    """What is given a name by a request has to be `name`, or at least not to be in the lists by mistake."""
+    fields = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    existing = fields - set(names_of(kind)) - FREE
+    assert existing <= {*getattr(kind, "http", NO_HTTP).path_names, *REFERENCES}
+    assert "name" not in existing
+
+
+@pytest.mark.parametrize("text", ["\0", "a\x1b[2J", "a\nb", "a\u202eb", "a\u2028", "\x9b"])
+def test_control_characters_in_names_are_refused(text: str) -> None:
+    for request in (pool.CreateBranch("p", text), pool.CreateTag("p", text), lake.CreatePool(text)):
+        with pytest.raises(InvalidInput, match="control characters are not allowed in names"):
+            require_names(request)
+    require_names(lake.Query(text, head=text))
+    require_names(pool.DropBranch(text, text))

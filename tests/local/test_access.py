@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -13,7 +12,7 @@ import pytest
 import shoal
 from shoal.errors import AlreadyExists, CorruptData, InvalidInput, NotFound, Unsupported
 from shoal.ids import new, to_text
-from shoal.local.access import LocalAccess
+from shoal.local.access import FRESH, LocalAccess
 from shoal.local.lake import LocalLake, create_local, open_local
 
 
@@ -237,15 +236,16 @@ def test_a_record_that_is_not_understood_gives_no_right(
 
 
 def test_changes_of_others_are_seen_within_a_second_and_own_ones_at_once(lake: LocalLake) -> None:
-    one, other = LocalAccess(lake), LocalAccess(lake, fresh=0.2)
+    seconds = [0.0]
+    one, other = LocalAccess(lake), LocalAccess(lake, lambda: seconds[0])
     assert other.grants() == []
     one.grant("ada", "logs", "read")
     assert shown(one) == [("ada", "read", "logs")]
     assert other.grants() == []
-    time.sleep(0.25)
+    seconds[0] += FRESH
     assert shown(other) == [("ada", "read", "logs")]
     before = other.rights()
-    time.sleep(0.25)
+    seconds[0] += FRESH
     assert other.rights() is before
 
 
@@ -272,3 +272,27 @@ def test_several_at_once_lose_nothing(tmp_path: Path) -> None:
     found = LocalAccess(open_local(uri))
     assert set(shown(found)) == {(f"user-{i}", "write", "logs") for i in range(6)} | {("all", "write", "logs")}
     assert [t.name for t in found.tokens()] == ["same", *(f"token-{i}" for i in range(6))]
+
+
+# ---- a pool that an older version called *
+
+
+def test_a_grant_on_everything_is_never_one_on_a_pool_of_that_name(
+    lake: LocalLake, access: LocalAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        for module in ("shoal.lake.lake", "shoal.local.pools"):
+            older.setattr(f"{module}.check_config", lambda config: config)
+        star = lake.create("*", key="ts")
+    star.load([{"ts": 1}])
+    assert lake.pool("*").id == star.id
+    access.grant("ada", "*", "read")
+    assert access.rights().has("ada", lake.pool("logs").id, "read")
+    access.grant("bob", star.id, "read")
+    assert not access.rights().has("bob", lake.pool("logs").id, "read")
+    assert shown(access) == [("ada", "read", "*"), ("bob", "read", star.id)]
+    access.revoke("ada", "*", "read")
+    assert shown(access) == [("bob", "read", star.id)]
+    lake.rename("*", "stars")
+    assert shown(access) == [("bob", "read", "stars")]
+    assert lake.query("from stars").to_list() == [{"ts": 1}]

@@ -286,6 +286,16 @@ def test_statistics_count_what_was_read_after_pruning(lake: Lake) -> None:
     assert (results.statistics.records_read, results.statistics.records_matched) == (3, 3)
 
 
+@pytest.mark.parametrize(("stride", "most"), [(2_000, 1_000), (10_000, 5_000), (16_000, 8_065)])
+def test_a_smaller_seek_stride_reads_fewer_records(lake: Lake, stride: int, most: int) -> None:
+    """At most those that `zed` v1.18 reads for this filter, in a pool of these records and this stride."""
+    records = [{"ts": i, "host": f"web-{i % 7}", "status": 200 + i % 3, "took": i % 100 + 0.5} for i in range(20_000)]
+    lake.create("p", key="ts", seek_stride=stride).load(records)
+    results = lake.query("from p | ts == 7777", statistics=True).hold()
+    assert 1 <= results.statistics.records_read <= most
+    assert results.statistics.records_matched == 1
+
+
 def test_warnings_tell_of_purged_objects(lake: Lake, pool: Pool) -> None:
     first = pool.load([{"ts": 1}])
     (o,) = pool.objects()
@@ -322,6 +332,14 @@ def test_metadata_has_the_shapes_that_are_documented(lake: Lake, pool: Pool) -> 
         assert [_names(shoal.to_python(v)) for v in lake.query(program)] == shapes, program
     kinds = zson(lake, "from logs:rawlog | yield typeof(this) | yield string(this)")
     assert [kind.split("=")[0].strip('"<') for kind in kinds] == ["Add", "Commit", "Add", "Commit"]
+
+
+def test_the_branch_log_shows_a_vacuum(lake: Lake, pool: Pool) -> None:
+    pool.create_branch("side")
+    pool.branch("side").load([{"ts": 1}])
+    pool.drop_branch("side")
+    pool.vacuum(grace=0)
+    assert zson(lake, "from logs:branchlog | tail 1 | over changes | yield kind") == ['"vacuum"']
 
 
 def _names(value: object) -> str:
@@ -379,3 +397,32 @@ def test_vacuum_of_a_lake_sweeps_what_crashes_left(tmp_path: Path) -> None:
     assert not left.exists()
     pool.load([{"ts": 1}])
     assert zson(lake, "from logs") == ["{ts:1}"]
+
+
+# ---- names
+
+
+CONTROL = ["\0", "a\x1b[2Jb", "a\nb", "a\u202eb", "a\u2028b", "a\x9bb", "a\x7fb"]
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_names_have_no_control_characters(lake: Lake, pool: Pool, name: str) -> None:
+    pool.load([{"ts": 1}])
+    for give in (pool.create_branch, pool.create_tag, lake.create, lambda name: lake.rename("logs", name)):
+        with pytest.raises(InvalidInput, match="control characters are not allowed in names") as raised:
+            give(name)
+        assert "\n" not in str(raised.value)
+    assert [ref.name for ref in pool.branches()] == ["main"]
+    assert [each.name for each in lake.pools()] == ["logs"]
+
+
+def test_authors_and_messages_are_stored_as_they_are(lake: Lake, pool: Pool) -> None:
+    pool.load([{"ts": 1}], author="eve\x1b[2J", message="one\n\u202etwo\0")
+    (commit,) = pool.log()
+    assert (commit.author, commit.message) == ("eve\x1b[2J", "one\n\u202etwo\0")
+
+
+def test_a_pool_is_not_called_as_all_pools_are_in_grants(lake: Lake, pool: Pool) -> None:
+    for give in (lake.create, lambda name: lake.rename("logs", name)):
+        with pytest.raises(InvalidInput, match="it stands for all pools in grants"):
+            give("*")

@@ -9,11 +9,14 @@ import pytest
 
 import shoal
 from shoal.errors import ShoalError
-from shoal.lake.lake import Lake
+from shoal.lake.lake import Lake, open_lake
 from shoal.lang.compile import compile_source
+from shoal.local.executor import whole
 from shoal.local.lake import LocalLake
+from shoal.model.literals import format_time
 from shoal.model.text import format_value
 from shoal.planner import execute
+from shoal.testing.clocks import DAY, Machine
 
 
 @pytest.fixture
@@ -101,6 +104,27 @@ def test_a_warning_of_purged_data_comes_each_time(lake: LocalLake) -> None:
         found = lake.query(f"from p@{before} | count()", engine="duckdb", on_warning=warnings.append)
         assert [format_value(v) for v in found] == ["1(uint64)"]
         assert len(warnings) == 1
+
+
+def test_a_warning_of_a_wrong_clock_comes_each_time_in_both_languages(
+    lake: LocalLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine()
+    for module in ("shoal.lake.clocks", "shoal.lake.journal", "shoal.storage.memory"):
+        monkeypatch.setattr(f"{module}.time", machine)
+    lake = LocalLake(open_lake(whole(lake).store))
+    machine.ahead = 30 * DAY
+    lake.pool("p").load([{"k": 2}])
+    machine.ahead = 0
+    now = format_time(machine.truth)
+    for _ in range(2):
+        warnings: list[str] = []
+        found = lake.query(f"from p@{now} | count()", engine="duckdb", on_warning=warnings.append)
+        assert [format_value(v) for v in found] == ["1(uint64)"]
+        assert len(warnings) == 1
+        assert warnings[0].startswith(f"p@{now}: the next commit is dated")
+        list(lake.sql(f'select count(*) from "p@{now}"', on_warning=warnings.append))
+        assert warnings == warnings[:1] * 2
 
 
 def test_the_least_recent_make_room(lake: LocalLake, compiled: list[str]) -> None:

@@ -1,17 +1,15 @@
-"""Limits on queries: time, rows and memory of each, and how many run concurrently."""
+"""Limits on a query: its time, its rows and its memory."""
 
 from __future__ import annotations
 
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from threading import Condition, Timer
+from threading import Timer
 
 from shoal.api.results import Results
 from shoal.engines.stopping import REMEDY, Stop
-from shoal.errors import Stopped, TooMany
+from shoal.errors import Stopped
 from shoal.model.values import Value
 
 
@@ -30,65 +28,31 @@ class Limits:
 def limited(limits: Limits, stop: Stop, ask: Callable[[], Results]) -> Results:
     """Run a query within limits. `ask` starts it under `stop`; beyond a limit its results end with Stopped."""
     stop.memory = limits.memory
-    timer = _timer(limits, stop)
-    try:
+    with ExitStack() as started:
+        started.enter_context(timed(limits.seconds, stop))
         results = ask()
-    except BaseException:
-        timer.cancel()
-        raise
-    return results.through(lambda values: _counted(values, limits, stop, timer))
+        clock = started.pop_all()
+    return results.through(lambda values: _counted(values, limits, stop, clock))
 
 
-def _timer(limits: Limits, stop: Stop) -> Timer:
-    seconds = limits.seconds
-    timer = Timer(seconds or 0, stop.stop, [Stopped(f"the query took longer than {seconds or 0:g}s ({REMEDY})")])
+@contextmanager
+def timed(seconds: float | None, stop: Stop) -> Iterator[None]:
+    """Stop what goes on within after some seconds; None is never."""
+    if seconds is None:
+        yield
+        return
+    timer = Timer(seconds, stop.stop, [Stopped(f"the query took longer than {seconds:g}s ({REMEDY})")])
     timer.daemon = True
-    if seconds is not None:
-        timer.start()
-    return timer
-
-
-def _counted(values: Iterator[Value], limits: Limits, stop: Stop, timer: Timer) -> Iterator[Value]:
+    timer.start()
     try:
-        for number, value in enumerate(stop.checked(values)):
-            if number == limits.rows:
-                raise Stopped(f"the query returns more than {limits.rows} values ({REMEDY})")
-            yield value
+        yield
     finally:
         timer.cancel()
 
 
-class Gate:
-    """Caps concurrent queries, in total and per caller. Others wait `patience` seconds, then fail with TooMany."""
-
-    def __init__(self, at_once: int, per_caller: int, patience: float = 1.0) -> None:
-        self._at_once, self._per_caller, self._patience = at_once, per_caller, patience
-        self._running: Counter[str] = Counter()
-        self._changed = Condition()
-
-    @contextmanager
-    def enter(self, caller: str) -> Iterator[None]:
-        """Run a query while this context is open. TooMany if the limits are still reached after the wait."""
-        with self._changed:
-            until = time.monotonic() + self._patience
-            while (full := self._why_full(caller)) is not None:
-                left = until - time.monotonic()
-                if left <= 0:
-                    raise TooMany(full)
-                self._changed.wait(left)
-            self._running[caller] += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._running[caller] -= 1
-                if not self._running[caller]:
-                    del self._running[caller]
-                self._changed.notify_all()
-
-    def _why_full(self, caller: str) -> str | None:
-        if self._running[caller] >= self._per_caller:
-            return f"{self._per_caller} queries of {caller} are running (wait for one to finish, then retry)"
-        if self._running.total() >= self._at_once:
-            return f"{self._at_once} queries are running (retry later)"
-        return None
+def _counted(values: Iterator[Value], limits: Limits, stop: Stop, clock: ExitStack) -> Iterator[Value]:
+    with clock:
+        for number, value in enumerate(stop.checked(values)):
+            if number == limits.rows:
+                raise Stopped(f"the query returns more than {limits.rows} values ({REMEDY})")
+            yield value

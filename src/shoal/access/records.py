@@ -21,15 +21,16 @@ from typing import NamedTuple
 from shoal.api.access import VERBS, Grant, NewToken, Token, Verb
 from shoal.errors import CorruptData, InvalidInput, Unsupported
 from shoal.ids import TEXT_SIZE, new, to_text
-from shoal.lake.pool_config import PoolConfig
+from shoal.lake.pool_config import ALL_POOLS, PoolConfig
 from shoal.model import types as t
 from shoal.model.fields import get, get_data, time_value
 from shoal.model.node import frozen
+from shoal.model.plain_names import require_plain_name
 from shoal.model.values import Value, record, string
 
 ACCESS = ".access"
 """The pool of grants and tokens. Pools whose names begin with a dot are reserved for Shoal; lists leave them out."""
-EVERYTHING = "*"
+EVERYTHING = ALL_POOLS
 """Stands for all pools, and for the lake itself."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -199,6 +200,7 @@ def require_verb(verb: str) -> Verb:
 
 def require_subject(subject: str) -> str:
     """Return the subject; InvalidInput unless it is a printable name other than `*`."""
+    require_plain_name(subject, "subject")
     if not subject or len(subject) > LONGEST_SUBJECT or not subject.isprintable() or subject.strip() != subject:
         raise InvalidInput(f"invalid subject: {subject[:100]!r} (printable, at most {LONGEST_SUBJECT} characters)")
     if subject == EVERYTHING:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Unpack
 
-from shoal.api.codecs import COMMIT, COMMITS, COMPACTIONS, DONE, OBJECTS, OPTIONAL_COMMIT, RUNS
-from shoal.api.infos import CommitInfo, Compaction, ObjectInfo, PoolInfo
+from shoal.api.codecs import COMMIT, COMMITS, COMPACTIONS, DONE, OBJECTS, OPTIONAL_COMMIT, REPORT, RUNS
+from shoal.api.infos import CommitInfo, CommitReport, Compaction, ObjectInfo, PoolInfo
 from shoal.api.options import DEFAULT_READ, ReadOptions, Watch
 from shoal.api.requests import NO_NOTE, Executor, Need, Note, NoteArgs, Op, R, Request, in_body, in_query, verb
 from shoal.api.transaction import Begin, Isolation, Transaction, committed
@@ -144,6 +144,14 @@ class Log(Request[Iterator[CommitInfo]]):
     revision: str
 
 
+@verb("GET", "/pool/{pool}/revision/{revision}/report", Need.READ, REPORT)
+class Report(Request[CommitReport]):
+    """Report what a commit adds: records, bytes, shapes, and fields that are new or have new types."""
+
+    pool: str
+    revision: str
+
+
 @verb("GET", "/pool/{pool}/revision/{revision}/objects", Need.READ, OBJECTS)
 class Objects(Request[Iterator[ObjectInfo]]):
     """List data objects, in the order of the pool key."""
@@ -254,6 +262,10 @@ class Branch:
     def log(self, at: str | None = None) -> Iterator[CommitInfo]:
         """The commits of this branch, or of a commitish, newest first."""
         return self.lake.do(Log(self._pool.id, at or self.branch_name))
+
+    def report(self, at: str | None = None) -> CommitReport:
+        """What the last commit of this branch, or a commitish, adds: records, bytes, fields that are new or changed."""
+        return self.lake.do(Report(self._pool.id, at or self.branch_name))
 
     def objects(self, at: str | None = None) -> Iterator[ObjectInfo]:
         """Data objects, in the order of the pool key, of this branch or of a commitish."""

@@ -9,7 +9,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from shoal.api.infos import CommitInfo, Compaction, Diff, LakeStatus, ObjectInfo, PoolInfo, RefInfo, ScanPlan, Vacuumed
+from shoal.api.infos import (
+    CommitInfo,
+    CommitReport,
+    Compaction,
+    Diff,
+    FieldChange,
+    LakeStatus,
+    ObjectInfo,
+    PoolInfo,
+    RefInfo,
+    ScanPlan,
+    Vacuumed,
+)
 from shoal.errors import StorageFailure
 from shoal.ids import Id, parse, to_text
 from shoal.model import types as t
@@ -188,6 +200,35 @@ def read_compaction(reader: Reader, value: Value) -> Compaction:
     return Compaction(reader.data(value, "objects"), reader.optional_id(value, "commit"), get_or(value, "error", ""))
 
 
+def show_report(report: CommitReport) -> Value:
+    """What a commit adds, as a record."""
+    flags = (("is_compared", report.is_compared), ("has_key", report.has_key))
+    return record(
+        [
+            ("commit", string(report.commit)),
+            *((name, int64(getattr(report, name))) for name in _COUNTS),
+            ("fields", array(map(_show_change, report.fields))),
+            *((name, Value(t.BOOL, flag)) for name, flag in flags),
+        ]
+    )
+
+
+def _show_change(change: FieldChange) -> Value:
+    return record([("path", string(change.path)), ("types", texts(change.types)), ("before", texts(change.before))])
+
+
+def read_report(reader: Reader, value: Value) -> CommitReport:
+    """The report in a record."""
+    changes = tuple(
+        FieldChange(path, tuple(types), tuple(before or ())) for path, types, before in reader.data(value, "fields")
+    )
+    rest = {name: reader.data(value, name) for name in (*_COUNTS, "is_compared", "has_key")}
+    return CommitReport(commit=reader.id(value, "commit"), fields=changes, **rest)
+
+
+_COUNTS = ("records", "size", "objects", "shapes", "errors")
+
+
 def show_plan(plan: ScanPlan) -> Value:
     """A plan as a record of its fields."""
     return record([(field.name, _plain(getattr(plan, field.name))) for field in fields(plan)])
@@ -333,5 +374,6 @@ SIDES: Codec[Iterator[tuple[str, Value]]] = _stream(show_side, read_side)
 COMPACTIONS: Codec[Iterator[Compaction]] = _stream(show_compaction, read_compaction)
 RUNS: Codec[list[list[str]]] = _list(lambda run: array(map(id_of, run)), lambda reader, value: reader.ids(value))
 VACUUMED: Codec[Vacuumed] = _one(_show_vacuumed, _read_vacuumed)
+REPORT: Codec[CommitReport] = _one(show_report, read_report)
 IDS: Codec[list[str]] = _one(show_ids, lambda reader, value: reader.ids(reader.field(value, "object_ids")))
 PLANS: Codec[list[ScanPlan]] = _list(show_plan, read_plan)

@@ -83,6 +83,38 @@ class Diff:
 
 
 @frozen
+class FieldChange:
+    """A field that a commit introduces, or that has types from it on that it did not have before."""
+
+    path: str
+    types: tuple[str, ...]
+    """The new ones."""
+    before: tuple[str, ...] = ()
+    """Those that it had; none for a new field."""
+
+
+@frozen
+class CommitReport:
+    """What a commit adds to a branch."""
+
+    commit: str
+    records: int
+    size: int
+    """Bytes in the store."""
+    objects: int
+    shapes: int
+    """Different types of values."""
+    errors: int
+    """Values that are errors."""
+    fields: tuple[FieldChange, ...]
+    """In the order of their paths."""
+    is_compared: bool = True
+    """False: there are too many shapes to compare the fields."""
+    has_key: bool = True
+    """False: no record that it adds has the pool key."""
+
+
+@frozen
 class Compaction:
     """The outcome of compacting one run of data objects."""
 

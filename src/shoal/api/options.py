@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, TypeVar
 
 from shoal.errors import InvalidInput
@@ -14,11 +14,16 @@ MIB = 1 << 20
 _P = TypeVar("_P")
 MAX_VALUE_SIZE = 128 * 1024 * 1024
 """The default limit for the size of one line, token or frame."""
+MAX_MEMORY = 4096 * MIB
+MAX_RATIO = 1000
+"""Honest data that compresses better is rare: deflate ends at 1032, and logs reach a few hundred."""
+_ANY = 1 << 62
+_ARRAYS = ("records", "value")
 
 
-def _option(default: Any, param: str, about: str, *, at_most: int = 0) -> Any:
+def _option(default: Any, param: str, about: str, *, at_most: int = 0, choices: tuple[str, ...] = ()) -> Any:
     """A field of ReadOptions that is sent over HTTP as a query parameter."""
-    return field(default=default, metadata={"param": param, "about": about, "at_most": at_most})
+    return field(default=default, metadata={"param": param, "about": about, "at_most": at_most, "choices": choices})
 
 
 @frozen
@@ -27,14 +32,35 @@ class ReadOptions:
 
     csv_delimiter: str | None = _option(None, "csv.delim", "CSV field delimiter")
     """None: the default of the format, a comma for csv and a tab for tsv."""
+    json_array: str | None = _option(
+        None, "json.array", "records or value: whether an array of records is loaded as records", choices=_ARRAYS
+    )
+    """None: as records by a load, as one value by anything else."""
     zng_validate: bool = _option(True, "zng.validate", "F to trust ZNG input")
     max_value_size: int = _option(
         MAX_VALUE_SIZE, "zng.readmax", "size limit of a value in bytes", at_most=MAX_VALUE_SIZE
     )
+    max_memory: int = _option(MAX_MEMORY, "read.memory", "memory limit of reading, in bytes", at_most=_ANY)
+    """About what decoding and writing may take: one value at most half of it. A service has a limit of its own."""
+    max_ratio: int = _option(MAX_RATIO, "read.ratio", "how many times its size input may expand", at_most=_ANY)
     threads: int = _option(1, "zng.threads", "number of threads that decode columns", at_most=os.cpu_count() or 1)
+
+    def __post_init__(self) -> None:
+        if self.json_array is not None and self.json_array not in _ARRAYS:
+            raise InvalidInput(f"json.array: {self.json_array!r} is not one of {', '.join(_ARRAYS)}")
 
 
 DEFAULT_READ = ReadOptions()
+
+
+_DEFAULT_LOAD = ReadOptions(json_array="records")
+
+
+def for_load(options: ReadOptions) -> ReadOptions:
+    """The options with the defaults of a load."""
+    if options is DEFAULT_READ:
+        return _DEFAULT_LOAD  # most loads are small, and every microsecond counts for them
+    return options if options.json_array is not None else replace(options, json_array="records")
 
 
 def read_params() -> dict[str, tuple[str, type]]:
@@ -58,13 +84,13 @@ def decode_read_options(params: Mapping[str, str]) -> ReadOptions:
     return ReadOptions(**{f.name: _decode(params[f.metadata["param"]], f.default, **f.metadata) for f in given})
 
 
-def _decode(text: str, default: Any, param: str, about: str, at_most: int) -> Any:
+def _decode(text: str, default: Any, param: str, about: str, at_most: int, choices: tuple[str, ...]) -> Any:
     kind = _type(default)
     if kind is bool and text.upper() in ("T", "F"):
         return text.upper() == "T"
     if kind is int and text.isdecimal() and int(text) > 0:
         return min(int(text), at_most)
-    if kind is str and len(text) == 1:
+    if kind is str and (choices or len(text) == 1):
         return text
     raise InvalidInput(f"invalid value {text!r} for parameter {param} ({_EXPECTED[kind]})")
 
@@ -86,6 +112,8 @@ class Memory:
     groups: int = 1_000_000
     is_strict: bool = False
     """Whether a value that cannot spill, such as one collected value, fails when it exceeds the limit."""
+    value: int = 1024 * MIB
+    """Bytes of one value that a program makes; beyond that it fails."""
 
 
 @dataclass(slots=True)

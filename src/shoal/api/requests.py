@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from shoal.api.codecs import Codec
 from shoal.model.node import frozen
+from shoal.model.plain_names import require_plain_name
 
 R = TypeVar("R")
 Method = Literal["GET", "POST", "PUT", "DELETE"]
@@ -128,6 +129,39 @@ def verb(
         return request
 
     return define
+
+
+# ---- names
+
+_EXISTING = frozenset(
+    ("pool", "branch", "tag", "commit", "child", "onto", "revision", "old", "new", "id", "ids", "head", "op")
+)
+"""Fields that refer to what exists already, under a name that an older version may have accepted."""
+_TEXTS = frozenset(("program", "statement", "where", "key", "includes", "data", "note"))
+"""Fields that hold text in a language, data, or what a commit is described by."""
+
+
+def require_names(request: Request[Any]) -> None:
+    """InvalidInput if a name that a request gives contains control characters.
+
+    Every text field counts as such a name, except for those of the two lists above: a new verb cannot forget it.
+    """
+    for field in names_of(type(request)):
+        text = getattr(request, field)
+        if isinstance(text, str):
+            require_plain_name(text, field)
+
+
+_NAMES: dict[type[Request[Any]], tuple[str, ...]] = {}
+
+
+def names_of(request: type[Request[Any]]) -> tuple[str, ...]:
+    """The fields of a request that may give a name to something."""
+    names = _NAMES.get(request)
+    if names is None:
+        fields: Any = dataclasses.fields(request)  # type: ignore[arg-type]
+        names = _NAMES[request] = tuple(f.name for f in fields if f.name not in _EXISTING | _TEXTS)
+    return names
 
 
 # ---- where fields are sent

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from shoal.api.options import DEFAULT_READ, ReadOptions, Watch
 from shoal.errors import InvalidInput, NotFound
-from shoal.formats.detect import Piece, read_pieces, read_source
+from shoal.formats.detect import read_pieces, read_source
 from shoal.formats.streams import Columnar, Source
 from shoal.frames.python_values import from_python
 from shoal.lazy import lazy
@@ -23,7 +23,7 @@ from shoal.sources.inputs import STDIN, is_url
 from shoal.sources.reading import read_file, read_file_pieces
 
 if TYPE_CHECKING:
-    from shoal.formats.columns.batches import Batch
+    from shoal.formats.columns.batches import Batch, Piece
     from shoal.frames import arrow_tables, dataframes
 else:
     arrow_tables = lazy("shoal.frames.arrow_tables")

@@ -28,17 +28,20 @@ from shoal.model.values import Value
 from shoal.model.zcode import Data, normal_map, normal_set
 
 Change = Callable[[Data], Data]
+_SURFACE: t.MemoKey[t.Type] = t.MemoKey("surface")
+_TO_SURFACE: t.MemoKey[Change] = t.MemoKey("to surface")
+_FROM_SURFACE: t.MemoKey[Change] = t.MemoKey("from surface")
 
 
 def surface(typ: t.Type) -> t.Type:
     """The plain type that represents a type."""
-    plain: t.Type | None = typ.memo.get("surface")
+    plain = typ.memo.get(_SURFACE)
     if plain is None:
         try:
             plain = _surface(typ.under)
         except InvalidInput:  # a map takes two levels here; values that nest too deeply are written as ZSON
             plain = t.STRING
-        typ.memo["surface"] = plain
+        typ.memo[_SURFACE] = plain
     return plain
 
 
@@ -72,27 +75,27 @@ _SUBSTITUTES: dict[t.Type, t.Type] = {t.IP: t.STRING, t.NET: t.STRING, t.TYPE: t
 
 def to_surface(typ: t.Type) -> Change:
     """Converts data of a type to its surface."""
-    return _cached(typ, "to_surface", _to_surface)
+    return _cached(typ, _TO_SURFACE, _to_surface)
 
 
 def from_surface(typ: t.Type) -> Change:
     """Converts surface data to data of the type; InvalidInput if it does not fit."""
-    return _cached(typ, "from_surface", _from_surface)
+    return _cached(typ, _FROM_SURFACE, _from_surface)
 
 
-def _cached(typ: t.Type, name: str, make: Callable[[t.Type], Change]) -> Change:
-    conversion: Change | None = typ.memo.get(name)
+def _cached(typ: t.Type, key: t.MemoKey[Change], make: Callable[[t.Type], Change]) -> Change:
+    conversion = typ.memo.get(key)
     if conversion is None:
         is_text = surface(typ) is t.STRING and isinstance(typ.under, _CONTAINERS)
-        change = _same if is_plain(typ) else make(typ.under) if not is_text else _AS_ZSON[name](typ.under)
-        conversion = typ.memo[name] = lambda data: None if data is None else change(data)
+        change = _same if is_plain(typ) else make(typ.under) if not is_text else _AS_ZSON[key](typ.under)
+        conversion = typ.memo[key] = lambda data: None if data is None else change(data)
     return conversion
 
 
 _CONTAINERS = (t.Record, t.Array, t.Set, t.Map, t.Union)
-_AS_ZSON: dict[str, Callable[[t.Type], Change]] = {
-    "to_surface": lambda typ: lambda data: format_value(Value(typ, data)),
-    "from_surface": lambda typ: lambda text: parse_value(text).data,
+_AS_ZSON: dict[t.MemoKey[Change], Callable[[t.Type], Change]] = {
+    _TO_SURFACE: lambda typ: lambda data: format_value(Value(typ, data)),
+    _FROM_SURFACE: lambda typ: lambda text: parse_value(text).data,
 }
 
 

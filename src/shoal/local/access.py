@@ -5,10 +5,10 @@ A grant is a record that is loaded, and revoking deletes it: the log of the pool
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from threading import RLock
 
 from shoal.access.records import (
@@ -34,12 +34,13 @@ from shoal.api.access import VERBS, Grant, NewToken, Token
 from shoal.api.pool import Pool
 from shoal.api.transaction import Transaction
 from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound
-from shoal.ids import new, to_text
+from shoal.ids import Id, new, parse, to_text
 from shoal.lake.keys import parse_sort_key
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.scans import scan_objects
 from shoal.local.lake import LocalLake
 from shoal.model.literals import quote
+from shoal.storage.backoff import backoff
 
 FRESH = 1.0
 """Seconds for which rights are cached. A right that another process revokes may last that much longer."""
@@ -50,9 +51,9 @@ _MOST_OBJECTS = 64
 class LocalAccess:
     """Grants and tokens of a lake in a store. Thread-safe; one per lake is enough."""
 
-    def __init__(self, lake: LocalLake, fresh: float = FRESH) -> None:
+    def __init__(self, lake: LocalLake, clock: Callable[[], float] = time.monotonic) -> None:
         self._lake = lake
-        self._fresh = fresh
+        self._clock = clock
         self._lock = RLock()
         self._cached: Rights | None = None
         self._cached_at = 0.0
@@ -62,8 +63,8 @@ class LocalAccess:
     def rights(self) -> Rights:
         """All grants and tokens. Changes by other processes show within a second, own ones at once."""
         with self._lock:
-            if self._cached is None or time.monotonic() >= self._cached_at + self._fresh:
-                now = time.monotonic()
+            if self._cached is None or self._clock() >= self._cached_at + FRESH:
+                now = self._clock()
                 self._cached = self._read(self._cached)
                 self._cached_at = now
             return self._cached
@@ -80,7 +81,7 @@ class LocalAccess:
         return fold(pool.id, tip, scan_objects(stored, objects))
 
     def grants(self) -> list[Grant]:
-        names = {EVERYTHING: EVERYTHING, **{to_text(c.id): c.name for c in self._lake.root.configs()}}
+        names = {EVERYTHING: EVERYTHING, **{to_text(c.id): _shown(c.name, c.id) for c in self._lake.root.configs()}}
         # Of equal grants show the oldest: only that one changed anything.
         oldest = {(g.pool, g.subject, g.verb): g for g in sorted(self.rights().grants, key=lambda g: -g.ts)}
         shown = [_grant(g, names[g.pool]) for g in oldest.values() if g.pool in names]
@@ -106,7 +107,7 @@ class LocalAccess:
         handle = self._lake.pool(pool)
         if is_reserved(handle.name):
             raise InvalidInput(f"{handle.name}: cannot be granted by itself (admin on '*' includes it)")
-        return handle.id, handle.name
+        return handle.id, _shown(handle.name, parse(handle.id))
 
     # ---- changes
 
@@ -162,15 +163,15 @@ class LocalAccess:
         """Commit what `stage` stages, with a retry on each conflict."""
         pool = self._find() or self._create()
         try:
-            for attempt in range(1, _TRIES + 1):
+            for pause in (*islice(backoff(), _TRIES - 1), None):
                 try:
                     with pool.transaction(isolation="serializable", author=by, message=message) as tx:
                         stage(tx)
                     break
                 except Conflict:
-                    if attempt == _TRIES:
+                    if pause is None:
                         raise
-                    time.sleep(random.uniform(0, 0.01 * attempt))
+                    time.sleep(pause)
         finally:
             with self._lock:
                 self._cached = None
@@ -219,6 +220,11 @@ def _has_match(tx: Transaction, where: str) -> bool:
 
 def _same(one: GrantRecord, other: GrantRecord) -> bool:
     return (one.subject, one.pool, one.verb) == (other.subject, other.pool, other.verb)
+
+
+def _shown(name: str, ident: Id) -> str:
+    """What a grant calls a pool: its name, or its id if the name would stand for all pools."""
+    return to_text(ident) if name == EVERYTHING else name
 
 
 def _grant(grant: GrantRecord, pool: str) -> Grant:

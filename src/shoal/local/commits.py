@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from shoal.api.branch import CherryPick, Compact, CompactAll, CompactRuns, Delete, Merge, Rebase, Revert
 from shoal.api.infos import Compaction
 from shoal.api.requests import NO_NOTE
-from shoal.errors import NotFound, ShoalError
+from shoal.errors import ShoalError
 from shoal.ids import Id, parse, to_text
 from shoal.lake import changes, pools, rewriting
 from shoal.lake.objects import DataObject
@@ -113,8 +113,6 @@ def object_ids(pool: pools.Pool, texts: Sequence[str]) -> list[Id]:
     out: list[Id] = []
     for text in texts:
         ident = parse(text)
-        try:
-            out.extend(o.id for o in pool.commits.read(ident).adds)
-        except NotFound:
-            out.append(ident)
+        commit = pool.commits.lookup(ident)
+        out.extend([ident] if commit is None else (o.id for o in commit.adds))
     return out

@@ -9,7 +9,7 @@ from shoal.access.records import default_author
 from shoal.access.view import Pools
 from shoal.api.branch import Branch
 from shoal.api.lake import Lake
-from shoal.api.requests import Note, Op, R, Request
+from shoal.api.requests import Note, Op, R, Request, require_names
 from shoal.errors import Unsupported
 from shoal.frames.python_values import from_python
 from shoal.ids import Id, parse, to_text
@@ -53,6 +53,7 @@ class StoreExecutor(Lake):
         act = _IMPLEMENTATIONS.get(type(request))
         if act is None:
             raise Unsupported(f"a lake in a store does not implement {type(request).__name__}")
+        require_names(request)
         result: R = act(self, request)
         return result
 

@@ -69,7 +69,7 @@ def load_files(
 
 def load_portion(portion: Portion) -> list[Loaded]:
     """Load one portion; runs in a task."""
-    writer = portion.pool.writer()
+    writer = portion.pool.writer(memory=portion.options.max_memory)
     try:
         for path, part in portion.parts:
             for piece in read_file_split(path, part, portion.options):

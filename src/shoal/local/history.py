@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from typing import Any
 
-from shoal.api.branch import FindDone, Log, Objects, Resolve
-from shoal.api.infos import CommitInfo, Diff, ObjectInfo, RefInfo
+from shoal.api.branch import FindDone, Log, Objects, Report, Resolve
+from shoal.api.infos import CommitInfo, CommitReport, Diff, FieldChange, ObjectInfo, RefInfo
 from shoal.api.pool import (
     CreateBranch,
     CreateTag,
@@ -26,8 +26,11 @@ from shoal.lake.commits import Commit
 from shoal.lake.keys import comparer, key_getter
 from shoal.lake.objects import DataObject, in_order
 from shoal.lake.pools import Pool
+from shoal.lake.reports import addition_of
 from shoal.lake.scans import scan_objects
 from shoal.local.executor import StoreExecutor, implements, operation, text_of
+from shoal.model import types as t
+from shoal.model.text import format_type
 from shoal.model.values import Value
 
 # ---- names
@@ -120,6 +123,33 @@ def log(lake: StoreExecutor, request: Log) -> Iterator[CommitInfo]:
     """Commits, newest first."""
     pool = lake.opened(request.pool)
     return map(_commit_info, pool.log(pool.resolve(request.revision)))
+
+
+@implements(Report)
+def report(lake: StoreExecutor, request: Report) -> CommitReport:
+    """What a commit adds."""
+    pool = lake.opened(request.pool)
+    commit = require_commit(pool, request.revision)
+    added = addition_of(pool, commit)
+    shapes = added.shapes or {}
+    return CommitReport(
+        to_text(commit),
+        sum(o.count for o in added.objects),
+        sum(o.size + o.index_size for o in added.objects),
+        len(added.objects),
+        len(shapes),
+        sum(count for shape, count in shapes.items() if isinstance(shape.under, t.Error)),
+        tuple(
+            FieldChange(".".join(path), _texts(new), _texts(before))
+            for path, (new, before) in sorted((added.fields or {}).items())
+        ),
+        added.fields is not None,
+        not added.objects or any(o.has_key for o in added.objects),
+    )
+
+
+def _texts(types: Iterable[t.Type]) -> tuple[str, ...]:
+    return tuple(sorted(map(format_type, types)))
 
 
 @implements(Objects)

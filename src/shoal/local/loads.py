@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from shoal.api.branch import Load
-from shoal.api.options import ReadOptions, Watch
+from shoal.api.options import ReadOptions, Watch, for_load
 from shoal.errors import InvalidInput
 from shoal.frames.inputs import checked_path, is_frame, read_input_pieces
 from shoal.ids import parse, to_text
@@ -36,8 +36,9 @@ def load(lake: StoreExecutor, request: Load) -> str:
     pool.refs().branch(branch)
     if isinstance(request.op, str) and (done := pool.committer.done(parse(request.op), branch)) is not None:
         return to_text(done)
+    begun = pool.journal.known.position
     objects = write_data(pool, request.data, request.format, request.engine, request.options, request.watch)
-    change = changes.load(branch, objects, stored_note(request.note), operation(request.op))
+    change = changes.load(branch, objects, stored_note(request.note), operation(request.op), begun)
     return to_text(pool.committer.join(change))
 
 
@@ -45,12 +46,13 @@ def write_data(
     pool: Pool, data: Any, format_name: str, engine: str | None, options: ReadOptions, watch: Watch | None = None
 ) -> list[DataObject]:
     """Write data to objects without committing them. Spark tasks do it if the engine or the size asks for that."""
+    options = for_load(options)
     if is_frame(data):
         return _load_frame(pool, data)
     if not (are_files(data) and wants_spark(engine, sum(map(file_size, _paths(data))))):
         if engine == "spark":
             raise InvalidInput("Spark loads only files and DataFrames (omit the engine for anything else)")
-        return pool.writer().write_all(read_input_pieces(data, format_name, options, watch))
+        return pool.writer(memory=options.max_memory).write_all(read_input_pieces(data, format_name, options, watch))
     # A task may have another working directory.
     paths = [path if is_url(path) else os.path.abspath(checked_path(path)) for path in _paths(data)]
     return load_files(pool, paths, format_name, options, spark_workers())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from shoal.lake.actions import NOTHING, Patch, patch_of
 from shoal.lake.keys import KeyRange
 from shoal.lake.lake import open_at
 from shoal.lake.pools import Pool
-from shoal.lake.sessions import Session
+from shoal.lake.sessions import BranchRead, JournalRead, Session
 from shoal.local.commits import object_ids
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
 from shoal.local.loads import write_data
@@ -47,6 +47,7 @@ class LocalTransaction(Transaction):
         self._view_cache: tuple[Patch, Id | None] | None = None
         self._lock = Lock()
         """Guards the session: a query in progress records the ranges it reads while changes are staged."""
+        self._reads = _Reads(pool.config.id, self._note)
         self._steps: set[str] = set()
         """The ids of the operations that were staged; a retry stages nothing."""
 
@@ -87,7 +88,8 @@ class LocalTransaction(Transaction):
         if ids:
             raise InvalidInput("delete by ids or by a filter, not both")
         predicate = parse_predicate(where)
-        self._on_read(self._pool.config.id, predicate.key_range(self._pool.config.key.paths[0]))
+        keys = predicate.key_range(self._pool.config.key.paths[0])
+        self._note(lambda session: sessions.note_read(session, keys))
         self._step(op, rewriting.without(self._pool, view, predicate))
 
     def _step(self, op: Op, patch: Patch) -> None:
@@ -103,7 +105,8 @@ class LocalTransaction(Transaction):
         pool, branch = self._pool.config.id, self.session.branch
         views = {(pool, branch): self._view()}
         head = (to_text(pool), branch)
-        return ask(self._lake, Question(program, head, views=views, on_read=self._on_read))
+        reads = self._reads if self.session.isolation == "serializable" else None
+        return ask(self._lake, Question(program, head, views=views, reads=reads))
 
     def take_over(self, *others: Self) -> None:
         with self._lock:
@@ -115,7 +118,7 @@ class LocalTransaction(Transaction):
             self.abandon()
             return None
         described = changes.with_message(stored_note(note), rewriting.describe_patch(self.session.staged))
-        commit = sessions.commit(self._pool, self.session, described)
+        commit = sessions.commit(self._pool, self.session, described, self._lake)
         self.is_done = True
         return to_text(commit)
 
@@ -142,12 +145,39 @@ class LocalTransaction(Transaction):
         """A commit with the state that the transaction sees, cached until the next change."""
         if self._view_cache is None or self._view_cache[0] != self.session.staged:
             self._view_cache = self.session.staged, sessions.view(self._pool, self.session)
+            self._reads.views.add(self._view_cache[1])
         return self._view_cache[1]
 
-    def _on_read(self, pool: Id, keys: KeyRange) -> None:
-        if pool == self._pool.config.id:
-            with self._lock:
-                self.session = sessions.note_read(self.session, keys)
+    def _note(self, note: Callable[[Session], Session]) -> None:
+        with self._lock:
+            self.session = note(self.session)
+
+
+class _Reads:
+    """Records in a session what queries read: on its own branch, on others, and of metadata."""
+
+    def __init__(self, pool: Id, note: Callable[[Callable[[Session], Session]], None]) -> None:
+        self._pool = pool
+        self._note = note
+        self.views: set[Id | None] = set()
+        """The commits that have stood for the session's own branch."""
+        self._branches: dict[tuple[Id, Id | None], tuple[str, ...]] = {}
+        """The names of other branches that queries read, by pool and commit."""
+
+    def on_branch(self, pool: Id, branch: str, commit: Id | None) -> None:
+        names = self._branches.get((pool, commit), ())
+        if branch not in names:
+            self._branches[pool, commit] = (*names, branch)
+
+    def on_values(self, pool: Id, commit: Id | None, keys: KeyRange) -> None:
+        if pool == self._pool and commit in self.views:
+            self._note(lambda session: sessions.note_read(session, keys))
+        reads = [BranchRead(pool, branch, commit, keys) for branch in self._branches.get((pool, commit), ())]
+        if reads:
+            self._note(lambda session: sessions.note_others(session, reads))
+
+    def on_journal(self, pool: Id | None, position: int) -> None:
+        self._note(lambda session: sessions.note_journal(session, JournalRead(pool, position)))
 
 
 def _restore(uri: str, pool: str, session: Session) -> LocalTransaction:

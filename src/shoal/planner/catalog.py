@@ -25,6 +25,7 @@ from shoal.lang.catalog import PoolInfo
 from shoal.model import types as t
 from shoal.model.fields import NO_ID, id_value, named, time_value, uint64
 from shoal.model.values import Value, array, record, string
+from shoal.planner.read_log import ReadLog
 
 Views = Mapping[tuple[Id, str], Id | None]
 """Commits to read instead of the tips of branches, by pool and branch: how a transaction sees what it did."""
@@ -33,15 +34,26 @@ Views = Mapping[tuple[Id, str], Id | None]
 class LakeCatalog:
     """The catalog of a lake for one query."""
 
-    def __init__(self, lake: Pools, head: tuple[str, str] | None = None, views: Views | None = None) -> None:
+    def __init__(
+        self,
+        lake: Pools,
+        head: tuple[str, str] | None = None,
+        views: Views | None = None,
+        reads: ReadLog | None = None,
+    ) -> None:
         self._lake = lake
+        self._reads = reads
         self._views = views or {}
         self._resolved: dict[tuple[str, str], str] = {}
         self.head = head
         self.positions = {"": lake.position()}
         """Where the journals stood before they were asked: of the lake, and of pools by their ids."""
+        self.warnings: list[str] = []
+        """Why what is read may not be what was meant."""
 
     def pools(self) -> Sequence[PoolInfo]:
+        if self._reads is not None:
+            self._reads.on_journal(None, self.positions[""])  # a pattern of names: a new pool may match it
         return [_info(config) for config in shown_pools(self._lake.configs())]
 
     def pool(self, name: str) -> PoolInfo:
@@ -54,9 +66,20 @@ class LakeCatalog:
             handle = self._lake.pool(pool.id)
             self.positions.setdefault(pool.id, handle.journal.read().position)
             view = (handle.config.id, name)
-            ident = self._views[view] if view in self._views else handle.resolve(name)
+            ident = self._views[view] if view in self._views else self._resolve(handle, name)
             resolved = self._resolved[pool.id, name] = to_text(ident or NO_ID)
         return resolved
+
+    def _resolve(self, pool: Pool, name: str) -> Id | None:
+        if self._reads is None:
+            return pool.resolve(name, self.warnings.append)
+        refs = pool.refs()
+        if not refs.has_branch(name):
+            # A tag or a commit stays what it is, and so does a time, unless a clock was wrong.
+            return pool.resolve(name, self.warnings.append)
+        commit = refs.branch(name).commit
+        self._reads.on_branch(pool.config.id, name, commit)
+        return commit
 
     def lake_metas(self) -> frozenset[str]:
         return frozenset(LAKE_METAS)
@@ -122,7 +145,7 @@ def _change(key: str, value: Value | None) -> Value:
         ("action", string(action)),
         ("kind", string(kind)),
         ("name", string(name)),
-        ("commit", id_value(NO_ID) if commit is None else id_value(Id(commit.data))),
+        ("commit", id_value(NO_ID if commit is None or commit.type.under is not t.BYTES else Id(commit.data))),
     ])  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from shoal.access.view import Pools
 from shoal.engines.physical import PhysicalPlan
+from shoal.lake.names import Warn
 from shoal.lake.pools import Pool
-from shoal.lake.scans import Warn
 from shoal.lang import plan
 from shoal.lang.walk import rewrite_from_outside
 from shoal.lazy import lazy
@@ -20,7 +20,8 @@ from shoal.model.node import frozen
 from shoal.planner.engine_choice import Engine, for_scan, takes_few
 from shoal.planner.legs import from_left_side, joined_scans, part_legs
 from shoal.planner.prune import Pruned, key_range, prune
-from shoal.planner.scan_sources import OnRead, commit_of
+from shoal.planner.read_log import ReadLog
+from shoal.planner.scan_sources import commit_of
 
 if TYPE_CHECKING:
     from shoal.engines.duckdb import runner as duckdb_runner
@@ -70,13 +71,13 @@ def dispatch(
     program: plan.Program,
     engine: Engine,
     warn: Warn | None = None,
-    on_read: OnRead | None = None,
+    reads: ReadLog | None = None,
     is_explained: bool = False,
 ) -> Dispatched:
     """The program with physical plans in it; to be explained, every scan is looked at, also one of a few values."""
     if engine == "interp" and not is_explained:
         return Dispatched(program, ())
-    dispatcher = _Dispatcher(lake, engine, program.funcs, warn, on_read, is_explained)
+    dispatcher = _Dispatcher(lake, engine, program.funcs, warn, reads, is_explained)
 
     def push_down(seq: plan.Seq) -> plan.Seq:
         ops = from_left_side(seq)
@@ -120,14 +121,14 @@ class _Dispatcher:
         engine: Engine,
         funcs: tuple[plan.Func, ...],
         warn: Warn | None,
-        on_read: OnRead | None,
+        reads: ReadLog | None,
         is_explained: bool,
     ) -> None:
         self._lake = lake
         self._engine = engine
         self._funcs = funcs
         self._warn = warn
-        self._on_read = on_read
+        self._reads = reads
         self._is_explained = is_explained
         self.decisions: list[Decision] = []
 
@@ -179,9 +180,10 @@ class _Dispatcher:
         together = f"{physical.joining} {read.pool.config.name}"
         for other in candidate.joined:
             self._decide(other, physical.engine, together, ())
-        if self._on_read is not None:
+        if self._reads is not None:
             for each in (read, *candidate.joined):
-                self._on_read(each.pool.config.id, key_range(each.scan.filter, each.pool.config.key.paths[0]))
+                keys = key_range(each.scan.filter, each.pool.config.key.paths[0])
+                self._reads.on_values(each.pool.config.id, commit_of(each.scan.commit), keys)
         return (plan.Physical(physical), *physical.rest)
 
     def _decide(self, read: _Read, engine: str, why: str, rest: plan.Seq, physical: PhysicalPlan | None = None) -> None:

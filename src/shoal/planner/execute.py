@@ -28,7 +28,8 @@ from shoal.planner.dispatch import Decision, Dispatched, dispatch
 from shoal.planner.engine_choice import named_engine
 from shoal.planner.file_query import emitter
 from shoal.planner.files import read_part
-from shoal.planner.scan_sources import OnRead, lake_opener
+from shoal.planner.read_log import ReadLog
+from shoal.planner.scan_sources import lake_opener
 from shoal.sources.policy import SourcePolicy
 
 _DEFAULTS = ReadOptions()
@@ -48,7 +49,8 @@ class Question:
     on_debug: Callable[[Value], None] | None = None
     on_warning: Callable[[str], None] | None = None
     on_output: Callable[[str, Value], None] | None = None
-    on_read: OnRead | None = None
+    reads: ReadLog | None = None
+    """Records what is read."""
     views: Views | None = None
     options: ReadOptions = _DEFAULTS
     watch: Watch | None = None
@@ -76,11 +78,14 @@ def _source(question: Question) -> Source:
 
 
 def _compile(lake: Pools, source: Source, question: Question) -> tuple[plan.Program, LakeCatalog]:
-    catalog = LakeCatalog(lake, question.head, question.views)
+    catalog = LakeCatalog(lake, question.head, question.views, question.reads)
     compiled = compile_source(source, evaluate, catalog)
     check_plan(lake, compiled, question.policy)
     if not stands_alone(compiled):
         raise InvalidInput("query must include a 'from' operator")
+    if question.on_warning is not None:
+        for text in catalog.warnings:
+            question.on_warning(text)
     return compiled, catalog
 
 
@@ -90,14 +95,14 @@ def prepare(lake: Pools, question: Question) -> Dispatched:
     source = _source(question)
     key = plan_cache.Key(tuple(part.text for part in source.parts), question.head, engine)
     # A transaction sees its own commits, and learns what is read while the query is planned.
-    is_cached = question.views is None and question.on_read is None
+    is_cached = question.views is None and question.reads is None
     cached = plan_cache.find(lake, key) if is_cached else None
     if cached is not None:
         check_plan(lake, cached.program, question.policy)
         return cached
     compiled, catalog = _compile(lake, source, question)
-    dispatched = dispatch(lake, compiled, engine, question.on_warning, question.on_read)
-    if is_cached:
+    dispatched = dispatch(lake, compiled, engine, question.on_warning, question.reads)
+    if is_cached and not catalog.warnings:
         plan_cache.keep(lake, key, dispatched, catalog.positions)
     return dispatched
 
@@ -105,13 +110,13 @@ def prepare(lake: Pools, question: Question) -> Dispatched:
 def run_compiled(lake: Pools, question: Question, compiled: plan.Program) -> Results:
     """The results of a query that is compiled already."""
     engine = named_engine(question.engine)
-    return run_dispatched(lake, question, dispatch(lake, compiled, engine, question.on_warning, question.on_read))
+    return run_dispatched(lake, question, dispatch(lake, compiled, engine, question.on_warning, question.reads))
 
 
 def run_dispatched(lake: Pools, question: Question, dispatched: Dispatched) -> Results:
     """The results of a physical plan."""
     policy = question.policy or policy_of(lake)
-    open_other = lake_opener(lake, question.options, question.on_warning, question.on_read, question.watch, policy)
+    open_other = lake_opener(lake, question.options, question.on_warning, question.reads, question.watch, policy)
 
     def open_scan(scan: plan.Scan) -> Iterator[Value]:
         return scan.plan.run(run) if isinstance(scan, plan.Physical) else open_other(scan)
@@ -140,6 +145,7 @@ def _load(lake: Pools, op: plan.Load, values: Iterator[Value]) -> Iterator[Value
     branch = op.branch or MAIN
     pool.refs().branch(branch)
     note = Note(op.author or author_of(lake), op.message, parse_value(op.meta) if op.meta else NULL)
+    begun = pool.journal.known.position
     objects = pool.writer().write_all(values)
     if objects:
-        yield Value(t.BYTES, pool.committer.join(changes.load(branch, objects, note)))
+        yield Value(t.BYTES, pool.committer.join(changes.load(branch, objects, note, begun=begun)))

@@ -15,8 +15,8 @@ from shoal.engines.stopping import NEVER, Stop, results_stopped_by, stopped_by
 from shoal.errors import NotFound
 from shoal.frames.results import Results
 from shoal.ids import Id
+from shoal.lake.names import Warn
 from shoal.lake.pools import Pool
-from shoal.lake.scans import Warn
 from shoal.lazy import lazy, load
 from shoal.model.node import frozen
 from shoal.model.values import Value
@@ -79,7 +79,7 @@ class _Read:
 def _answer(
     lake: Pools, statement: statements.Statement, name: str | None, warn: Warn | None, statistics: Statistics
 ) -> Iterator[Value]:
-    reads = _reads(lake, statement)
+    reads = _reads(lake, statement, warn)
     engine = for_statement(name, sum(read.pruned.size for read in reads), statement.is_description)
     style = plain.SPARK if engine == "spark" else plain.DUCKDB
     tables = [scan_units.PoolTable(read.pool, read.commit, style) for read in reads]
@@ -98,14 +98,14 @@ def _count(statistics: Statistics, tables: list[list[Source]]) -> None:
         statistics.bytes_matched += source.size
 
 
-def _reads(lake: Pools, statement: statements.Statement) -> list[_Read]:
+def _reads(lake: Pools, statement: statements.Statement, warn: Warn | None) -> list[_Read]:
     """What a statement reads; each pool is at one commit however often it is named."""
     commits: dict[str, tuple[Pool, Id | None]] = {}
     reads = []
     for use in statement.uses:
         if use.name not in commits:
             pool = _pool(lake, use)
-            commits[use.name] = pool, pool.resolve(parse_head(use.name)[1])
+            commits[use.name] = pool, pool.resolve(parse_head(use.name)[1], warn)
         pool, commit = commits[use.name]
         pruned = scan_units.PoolTable(pool, commit, plain.DUCKDB).prune(use.conditions)
         reads.append(_Read(use, pool, commit, pruned))

@@ -11,8 +11,9 @@ from shoal.lake.keys import KeyRange, Path
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.scans import scan_objects
-from shoal.lang import plan
+from shoal.lang import ast, plan
 from shoal.lang.compile import compile_program
+from shoal.lang.parser import parse
 from shoal.lazy import lazy
 from shoal.model.node import frozen
 from shoal.planner.engine_choice import is_small
@@ -61,7 +62,14 @@ class Predicate:
 
 
 def parse_predicate(text: str) -> Predicate:
-    """The filter in a text."""
+    """The filter in a text. A search term is refused: it selects more than its author may think."""
+    for op in parse(text):
+        if isinstance(op, ast.OpExpr | ast.Search) and (span := _search_term(op.expr)) is not None:
+            term = text[slice(*span)]
+            raise InvalidInput(
+                f"{term} is a search for values that contain it, not a condition (compare a field, as in name == 'x'; "
+                "write where true for all records)"
+            )
     program = compile_program(text, evaluate)
     match program.body:
         case (plan.DefaultScan(filter=condition),) if condition is not None:
@@ -70,3 +78,16 @@ def parse_predicate(text: str) -> Predicate:
             # A filter that is not pushed down has a running aggregate, which would start again with each data object.
             raise InvalidInput("invalid delete where query: a filter with an aggregate depends on the order of records")
     raise InvalidInput("invalid delete where query: must be a single filter operation")
+
+
+def _search_term(expr: ast.Expr) -> tuple[int, int] | None:
+    """The first search term in the text of a filter."""
+    match expr:
+        case ast.Term() | ast.Glob() | ast.Regexp():
+            return expr.span
+        case ast.Binary(op="and" | "or"):
+            span = _search_term(expr.left)
+            return _search_term(expr.right) if span is None else span
+        case ast.Unary(op="!"):
+            return _search_term(expr.operand)
+    return None

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from shoal.access.records import shown_pools
 from shoal.access.view import Pools
 from shoal.api.options import ReadOptions, Watch
-from shoal.ids import Id, parse
+from shoal.ids import Id, parse, to_text
 from shoal.lake.keys import KeyRange
+from shoal.lake.names import Warn
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
-from shoal.lake.scans import Warn, scan, scan_objects
+from shoal.lake.scans import scan, scan_objects
 from shoal.lang import plan
 from shoal.model.fields import NO_ID
 from shoal.model.values import Value
 from shoal.planner.catalog import COMMIT_METAS, LAKE_METAS, POOL_METAS
 from shoal.planner.files import scan_opener
 from shoal.planner.prune import key_range
+from shoal.planner.read_log import ReadLog
 from shoal.sources.policy import SourcePolicy
-
-OnRead = Callable[[Id, KeyRange], None]
-"""Called with the pool and the range of keys that a query reads."""
 
 
 def lake_opener(
     lake: Pools,
     options: ReadOptions,
     warn: Warn | None,
-    on_read: OnRead | None = None,
+    reads: ReadLog | None = None,
     watch: Watch | None = None,
     policy: SourcePolicy | None = None,
 ) -> Callable[[plan.Scan], Iterator[Value]]:
@@ -39,11 +39,11 @@ def lake_opener(
             case plan.PoolScan(name, commit, _, condition):
                 pool = lake.pool(name)
                 keys = key_range(condition, pool.config.key.paths[0])
-                if on_read is not None:
-                    on_read(pool.config.id, keys)
+                if reads is not None:
+                    reads.on_values(pool.config.id, commit_of(commit), keys)
                 return _scan(pool, commit_of(commit), keys, warn, watch)
             case plan.MetaScan():
-                return _open_meta(lake, source)
+                return _open_meta(lake, source, reads)
         return open_other(source)
 
     return open_scan
@@ -78,11 +78,22 @@ def commit_of(text: str) -> Id | None:
     return None if ident == NO_ID else ident
 
 
-def _open_meta(lake: Pools, source: plan.MetaScan) -> Iterator[Value]:
+def _open_meta(lake: Pools, source: plan.MetaScan, reads: ReadLog | None) -> Iterator[Value]:
     if not source.pool:
+        if reads is not None:
+            _note_lake(lake, reads)
         return LAKE_METAS[source.meta](lake)
     pool = lake.pool(source.pool)
+    if reads is not None:
+        reads.on_journal(pool.config.id, pool.journal.read().position)
     if source.meta in COMMIT_METAS:
         keys = key_range(source.filter, pool.config.key.paths[0])
         return COMMIT_METAS[source.meta](pool, commit_of(source.commit), keys)
     return POOL_METAS[source.meta](pool)
+
+
+def _note_lake(lake: Pools, reads: ReadLog) -> None:
+    """Metadata of the lake are those of its journal, and of the journals of all pools."""
+    reads.on_journal(None, lake.position())
+    for config in shown_pools(lake.configs()):
+        reads.on_journal(config.id, lake.pool(to_text(config.id)).journal.read().position)

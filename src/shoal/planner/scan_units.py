@@ -21,9 +21,10 @@ from shoal.formats.columns.fusion import Fuser
 from shoal.formats.columns.layouts import layout_of
 from shoal.ids import Id, to_text
 from shoal.lake import column_form, row_form
-from shoal.lake.objects import DataObject, Form, Purged
+from shoal.lake.names import Warn
+from shoal.lake.objects import DataObject, Form, Purged, key_of, missing
 from shoal.lake.pools import Pool
-from shoal.lake.scans import Missing, Warn, partitions
+from shoal.lake.scans import partitions
 from shoal.model import types as t
 from shoal.planner.prune import Pruned, condition_of, prune
 from shoal.storage.store import ObjectStore
@@ -113,8 +114,8 @@ class ObjectReader:
     def __call__(self) -> Any:
         try:
             return self._read(self._store, self._prefix, self._object)
-        except Purged as e:
-            raise Missing(f"{e}, and was not purged (restore it from a copy)") from None
+        except Purged:
+            raise missing(key_of(self._prefix, self._object)) from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reader_elsewhere, (self._store.uri, self._prefix, self._object, self._read)

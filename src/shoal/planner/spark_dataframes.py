@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -39,10 +40,12 @@ _FOR_STATEMENTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "false",
     "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.debug.maxToStringFields": "1000000",  # the plan is checked as text
 }
 """What a statement means does not depend on what others set, and it reads no files."""
+_OF_THE_SESSION = re.compile(r"\b(?:current|session)_(?:user|database|catalog|schema)\(\)")
 _OF_THE_CLUSTER = ("PythonException", "SparkException", "SparkNoSuchElementException", "StreamingQueryException")
-_OURS = re.compile(r"^shoal\.[\w.]*\.(\w+): (.+)$", re.MULTILINE)
+_OURS = re.compile(r"^(shoal\.[\w.]*)\.(\w+): (.+)$", re.MULTILINE)
 
 
 def register(spark: SparkSession) -> None:
@@ -128,15 +131,26 @@ def run_statement(
         for name, (form, sources) in zip(names, tables, strict=True):
             table = plan_sources(replace(form, names=columns), sources, _tasks(spark))
             _frame(spark, table).createOrReplaceTempView(name)
-        return spark.sql(text)
+        answer = spark.sql(text)
+        _require_columns(statement, answer)
+        return answer
 
-    with _errors():
+    with _errors(), stoppable():
         try:
             return _collected(analyzed(statement.columns))
         except Exception as e:
             if _class_of(e) is None:
                 raise
             return _collected(analyzed(None))  # an unknown column: let the message list all of them
+
+
+def _require_columns(statement: Statement, answer: DataFrame) -> None:
+    """Refuse a name that Spark takes for a function, such as `user`, because no table has a column of this name."""
+    if statement.session_words:
+        analyzed: Any = answer._jdf.queryExecution().analyzed().toString()
+        if _OF_THE_SESSION.search(analyzed) is not None:
+            words = ", ".join(sorted(statement.session_words))
+            raise InvalidInput(f"sql: {words}: no table has such a column")
 
 
 def _collected(answer: DataFrame) -> Iterator[pa.RecordBatch]:
@@ -162,12 +176,17 @@ def _errors() -> Iterator[None]:
 def _named(error: Exception) -> ShoalError:
     ours = _OURS.findall(str(error))
     if ours:
-        name, text = ours[-1]
-        kind: type[ShoalError] = getattr(errors, name, StorageFailure)
-        return kind(text)
+        module, name, text = ours[-1]
+        return _kind(module, name)(text)
     if _class_of(error) is not None and type(error).__name__ not in _OF_THE_CLUSTER:
         return InvalidInput(f"sql: {' '.join(str(error).partition(' SQLSTATE')[0].split())}")
     return StorageFailure(f"Spark: {reason_of(error)} (SHOAL_SPARK_LOG=WARN shows more)")
+
+
+def _kind(module: str, name: str) -> type[ShoalError]:
+    """The class of the error tree that an error of a task belongs to."""
+    raised = getattr(sys.modules.get(module), name, StorageFailure)
+    return next(kind for kind in raised.__mro__ if kind.__module__ == errors.__name__)
 
 
 def _class_of(error: Exception) -> str | None:

@@ -27,7 +27,7 @@ from shoal.engines.tables.plain import SPARK, SPARK_INTEGERS, Style
 from shoal.engines.tables.statements import Condition
 from shoal.errors import InvalidInput
 from shoal.lake.lake import open_at
-from shoal.lake.scans import Warn
+from shoal.lake.names import Warn
 from shoal.lang import plan
 from shoal.lang.walk import nodes
 from shoal.model import types as t

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from shoal.api.options import ReadOptions, Watch
 from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure
 from shoal.formats import registry
-from shoal.formats.detect import Piece, read_pieces, read_source
+from shoal.formats.detect import read_pieces, read_source
 from shoal.formats.splits import Split, read_split
 from shoal.formats.streams import Source
 from shoal.lazy import lazy
@@ -21,13 +21,14 @@ from shoal.sources.policy import SourcePolicy
 from shoal.storage.locations import needing_obstore, public_name
 
 if TYPE_CHECKING:
+    from shoal.formats.columns.batches import Piece
     from shoal.sources import http, s3
 else:
     http = lazy("shoal.sources.http")
     s3 = lazy("shoal.sources.s3")
 
 Warn = Callable[[str], None]
-_P = TypeVar("_P", bound=Piece)
+_P = TypeVar("_P", bound="Piece")
 Read = Callable[[Source, str, ReadOptions], Iterator[_P]]
 
 
