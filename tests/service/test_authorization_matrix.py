@@ -79,6 +79,7 @@ ROWS: dict[str, Row] = {
     "resolve": Row(Level.READ),
     "log": Row(Level.READ),
     "objects": Row(Level.READ),
+    "report": Row(Level.READ),
     "diff": Row(Level.READ, params={"old": "main", "new": "main"}),
     "load": Row(Level.WRITE, {"ts": 2}),
     "delete": Row(Level.WRITE, {"where": "ts == 99"}),

@@ -18,12 +18,14 @@ import pytest
 import urllib3
 
 from shoal.ids import new, to_text
-from shoal.local.access import FRESH, LocalAccess
+from shoal.local.access import LocalAccess
 from shoal.local.lake import LocalLake, create_local, open_local
 from shoal.testing.services import Served, serving
 
 SECONDS = 3
-MEMORY_MIB = 1400
+SLACK = 15.0
+"""Seconds that an answer may take longer on a busy machine."""
+MEMORY_MIB = 700
 SECRET = "hunter2"
 
 
@@ -45,13 +47,22 @@ class Scene:
     def lake(self) -> LocalLake:
         return open_local(str(self.served.lake))
 
+    def grant(self, subject: str, pool: str, verb: str) -> None:
+        """Grant a right through the service, which knows its own changes at once."""
+        body = {"subject": subject, "pool": pool, "verb": verb}
+        assert self.call("root", "POST", "/auth/grants", body).status == 200
+
+    def revoke(self, subject: str, pool: str, verb: str) -> None:
+        body = {"subject": subject, "pool": pool, "verb": verb}
+        assert self.call("root", "DELETE", "/auth/grants", body).status == 204
+
     def is_well(self) -> bool:
         began = time.monotonic()
-        status = self.http.request("GET", self.served.url + "/status", retries=False, timeout=10).status
+        status = self.http.request("GET", self.served.url + "/status", retries=False, timeout=SLACK).status
         seconds = time.monotonic() - began
         most = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{self.served.process.pid}/status").read_text())
         assert most is not None
-        return status == 200 and seconds < 2 and int(most[1]) >> 10 < MEMORY_MIB
+        return status == 200 and seconds < SLACK and int(most[1]) >> 10 < MEMORY_MIB
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +94,8 @@ def stays_well(scene: Scene) -> Iterator[None]:
 # ---- what takes time and memory
 
 DEEP = 5000
+LONG = "x" * 10000
+THOUSAND = ",".join(map(str, range(1000)))
 PROGRAMS = [
     "yield " + "(" * DEEP + "1" + ")" * DEEP,
     "yield " + "!" * DEEP + "true",
@@ -98,6 +111,24 @@ PROGRAMS = [
     "func f(n): (n<2 ? n : f(n-1)+f(n-2)) yield f(40)",
     "yield [1,2,3,4,5,6,7,8,9] | " + "over this | yield [this,this,this,this,this,this,this,this] | " * 8 + "count()",
     "yield {a:1} | " + "yield {a:this,b:this,c:this} | " * 20 + "count()",
+    'yield "a" | ' + "yield hex(bytes(this)) | " * 70 + "yield len(this)",
+    'yield "a" | ' + "yield base64(bytes(this)) | " * 80 + "yield len(this)",
+    "yield 1 | " + "yield string([this]) | " * 60 + "yield len(this)",
+    'yield "a" | yield ' + "hex(bytes(" * 40 + "this" + "))" * 40,
+    "func f(s,n): (n==0 ? len(s) : f(s+s,n-1)) yield f('abc',100)",
+    "func f(s,n): (n==0 ? s : hex(bytes(s)) + f(s,n-1)) yield len(f('" + "abc" * 10000 + "',5000))",
+    "yield {a:'" + "x" * 10000 + "'} | " + "put b:=this | put c:=this | " * 20 + "yield len(string(this))",
+    f"yield 1 | over [{THOUSAND}] with s='{LONG}' => (over [{THOUSAND}] with s => (yield s+string(this))) | sort this",
+    f"yield {{s:'{'x' * 100000}'}} | over [{THOUSAND}] with s => (sort s+string(this)) | max(this) by key:=this",
+    "yield 1 | " + "fork (=> pass => pass) | " * 30 + "count()",
+    "yield 1 | " + "fork (=> pass => pass) | " * 30 + "tail 1",
+    "yield 1 | " + "fork (=> yield this => yield this) | " * 30 + "sort this | tail 1",
+    "yield levenshtein('" + "".join(map(chr, range(0x4E00, 0x9E00))) * 9 + "', 'b')",
+    "yield split('"
+    + "\u0436" * 200000
+    + "', '')"
+    + " | over this | collect(this)" * 3
+    + " | yield [this,this,this,this]" * 9,
 ]
 
 
@@ -106,7 +137,7 @@ def test_a_program_that_does_not_end_is_ended(scene: Scene, program: str) -> Non
     began = time.monotonic()
     answer = scene.call("eve", "POST", "/query", {"query": program})
     assert answer.status == 400
-    assert time.monotonic() - began < SECONDS + 3
+    assert time.monotonic() - began < SECONDS + SLACK
 
 
 STATEMENTS = [
@@ -115,15 +146,24 @@ STATEMENTS = [
     "select '" + "x" * 200_000 + "'",
     "select count(*) from range(1000000) a, range(1000000) b where a.range + b.range = -1",
     "select len(list(range)) from range(1000000000)",
+    "select length(repeat('x', 2000000000))",
+    "select sum(length(repeat(s, 100000))) from (select range::varchar as s from range(5000))",
+    "select list_sum(range(200000000))",
+    "select max(length(hex(hex(hex(repeat('x' || range, 10000)))))) from range(5000)",
+    "with recursive r(s, n) as (select 'x', 0 union all select s || s, n + 1 from r where n < 60) select max(s) from r",
+    "select length(lpad('x', 2000000000, 'y'))",
+    "select format('{:2000000000}', 1), printf('%2000000000d', 1)",
+    "select list_transform(range(100000), lambda x: range(100000))",
+    "select repeat('x', 50000000) as s",
 ]
 
 
-@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda text: text[:30])
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda text: text[:60])
 def test_a_statement_that_does_not_end_is_ended(scene: Scene, statement: str) -> None:
     began = time.monotonic()
     answer = scene.call("eve", "POST", "/query/sql", {"statement": statement})
     assert answer.status in (400, 503)
-    assert time.monotonic() - began < SECONDS + 3
+    assert time.monotonic() - began < SECONDS + SLACK
 
 
 # ---- what is outside of the lake, or of what was granted
@@ -193,30 +233,25 @@ def test_a_transaction_is_not_reached_through_another_pool(scene: Scene) -> None
 
 
 def test_a_transaction_sees_no_pool_that_was_taken_from_its_caller(scene: Scene) -> None:
-    access = LocalAccess(scene.lake)
-    access.grant("eve", "secret", "read")
-    time.sleep(FRESH + 0.1)
+    scene.grant("eve", "secret", "read")
     place = "/pool/logs/branch/main/transaction"
     begun = json.loads(scene.call("eve", "POST", place, {}).data)["id"]
     ask = {"query": "from secret | yield a"}
     assert json.loads(scene.call("eve", "POST", f"{place}/{begun}/query", ask).data) == [SECRET]
-    access.revoke("eve", "secret", "read")
-    time.sleep(FRESH + 0.1)
+    scene.revoke("eve", "secret", "read")
     answer = scene.call("eve", "POST", f"{place}/{begun}/query", ask)
     assert answer.status in (400, 404)
     assert b"pool not found" in answer.data
 
 
 def test_a_request_that_failed_is_not_done_when_it_comes_again_without_the_right(scene: Scene) -> None:
-    access, key, body = LocalAccess(scene.lake), {"Idempotency-Key": to_text(new())}, {"name": "taken"}
+    key, body = {"Idempotency-Key": to_text(new())}, {"name": "taken"}
     for name in ("lent", "taken"):
         scene.lake.create(name)
-    access.grant("bob", "lent", "admin")
-    time.sleep(FRESH + 0.1)
+    scene.grant("bob", "lent", "admin")
     assert scene.call("bob", "PUT", "/pool/lent", body, **key).status == 409
-    access.revoke("bob", "lent", "admin")
+    scene.revoke("bob", "lent", "admin")
     scene.lake.drop("taken")
-    time.sleep(FRESH + 0.1)
     assert scene.call("bob", "PUT", "/pool/lent", body, **key).status == 404
     assert {"lent"} == {pool.name for pool in scene.lake.pools()} & {"lent", "taken"}
 

@@ -1,7 +1,8 @@
-"""Queries of a service end at its limits, and when their clients leave."""
+"""Queries and loads of a service end at its limits, and when their clients leave."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import time
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import urllib3
+import zstandard
 from tests.service.conftest import Api
 
 from shoal.testing.services import serving
@@ -76,3 +78,67 @@ def wait_until(is_so: Any, seconds: float = 20) -> None:
     while not is_so():
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+# ---- loads
+
+MANY = b"[" + b"1," * 2_000_000 + b"1]\n"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    folder = tmp_path_factory.mktemp("small")
+    flags = ["-limit.memory", "256MiB", "-limit.ratio", "20", "-log.level", "warn"]
+    with serving(folder / "lake", folder, flags) as found:
+        api = Api(found, urllib3.PoolManager())
+        api.post("/pool", {"name": "logs", "layout": {"order": "asc", "keys": [["ts"]]}})
+        yield api
+
+
+def load(api: Api, body: bytes, **params: str) -> Any:
+    headers = {"Content-Type": "application/json", "Shoal-Source": "a.json"}
+    return api.call("POST", "/pool/logs/branch/main", body, headers=headers, params=params)
+
+
+def test_a_load_that_would_take_too_much_memory_is_refused(small: Api) -> None:
+    reply = load(small, MANY)
+    assert reply.status == 400
+    _, kind, text = refusal(reply)
+    assert kind == "invalid_input"
+    assert text == (
+        "a.json: line 1: one value would take more than 128 MiB of memory, half of the limit "
+        "(raise -read.memory, or -limit.memory of a service)"
+    )
+    assert load(small, MANY[:100_000] + b"1]\n").status == 200
+
+
+def test_a_load_within_a_transaction_has_the_same_limit(small: Api) -> None:
+    begun = small.post("/pool/logs/branch/main/transaction", {})
+    path = f"/pool/logs/branch/main/transaction/{begun['id']}/load"
+    headers = {"Content-Type": "application/json"}
+    status, _, text = refusal(small.call("POST", path, MANY, headers=headers))
+    assert (status, text.partition(" (")[0]) == (
+        400,
+        "line 1: one value would take more than 128 MiB of memory, half of the limit",
+    )
+
+
+@pytest.mark.parametrize("pack, name", [(gzip.compress, "gzip"), (zstandard.compress, "zstd")])
+def test_a_body_that_expands_too_much_is_refused(pack: Any, name: str, small: Api) -> None:
+    body = pack(b'{"ts":1}\n' * 9_000_000)
+    status, _, text = refusal(load(small, body))
+    assert status == 400
+    assert text.removeprefix("a.json: ").startswith(f"{name}: expands more than 20 times")
+    assert text.endswith("(raise -read.ratio, or -limit.ratio of a service)")
+
+
+def test_a_caller_may_ask_for_less_than_the_limit_and_not_for_more(small: Api) -> None:
+    text = refusal(load(small, MANY, **{"read.memory": str(1 << 40)}))[2]
+    assert "more than 128 MiB" in text
+    text = refusal(load(small, b"[" + b"1," * 600_000 + b"1]", **{"read.memory": str(64 << 20)}))[2]
+    assert "more than 32 MiB" in text
+
+
+def test_a_record_of_a_request_has_a_limit_of_its_own(small: Api) -> None:
+    status, _, text = refusal(small.call("POST", "/query", b'{"query":"yield 1","x":' + MANY.strip() + b"}"))
+    assert (status, "one value would take more than 128 MiB" in text) == (400, True)

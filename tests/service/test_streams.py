@@ -18,6 +18,7 @@ import pytest
 from tests.service.conftest import Api
 
 import shoal
+from shoal.testing.processes import descendants
 from shoal.testing.services import Served
 
 MEDIA_TYPES = {
@@ -32,7 +33,11 @@ CLIENT_SLACK = 16 * MEBI
 QUICK = ("quick", 100_000, 400_000, 500)
 SIZES = [QUICK, pytest.param(("long", 200_000, 1_000_000, 500), marks=pytest.mark.long)]
 """A pool, two numbers of its rows, of which it has the greater, and the letters in each."""
-GONE_SECONDS = 2.0
+PATIENCE = 30.0
+"""Seconds until something happens, on a busy machine."""
+IDLE, IDLE_CPU = 0.2, 0.05
+"""A service that uses less CPU time than this within some seconds rests."""
+BUSY_CPU = 0.2
 
 CLIENT = """
 import sys
@@ -68,8 +73,33 @@ def _status(process: int | str, name: str) -> int:
 
 
 def cpu_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    """What a process has worked, and those that it started, such as those of statements."""
+    return sum(map(_own_cpu_seconds, (process, *descendants(process))))
+
+
+def _own_cpu_seconds(process: int) -> float:
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
     return (int(fields[11]) + int(fields[12])) / 100
+
+
+def wait_until_busy(process: int) -> None:
+    """Wait until a process has worked for some time."""
+    until, before = time.monotonic() + PATIENCE, cpu_seconds(process)
+    while cpu_seconds(process) < before + BUSY_CPU:
+        assert time.monotonic() < until, "nothing goes on"
+        time.sleep(0.02)
+
+
+def wait_until_idle(process: int) -> None:
+    """Wait until a process has nothing to do."""
+    until, before = time.monotonic() + PATIENCE, -1.0
+    while (now := cpu_seconds(process)) > before + IDLE_CPU:
+        assert time.monotonic() < until, "something goes on"
+        before = now
+        time.sleep(IDLE)
 
 
 pytestmark = pytest.mark.skipif(
@@ -182,11 +212,8 @@ def test_a_slow_reader_is_waited_for_and_gets_everything(rows: Rows, api: Api) -
     before = forget_high_water(process)
     with Slow(api.served, "/query", rows.question(many, "duckdb")) as slow:
         first = slow.read(1000)
-        time.sleep(1)  # what the queue and the buffers hold is made meanwhile
-        worked = cpu_seconds(process)
-        time.sleep(1.5)
-        assert cpu_seconds(process) - worked < 0.3, "the service goes on although nobody reads"
-        assert running(api) == 1
+        wait_until_idle(process)  # it fills its queue and the buffers
+        assert running(api) == 1, "the service does not wait for the reader"
         took = high_water(process) - before
         parts = [first]
         while part := slow.read(1 << 16):
@@ -197,7 +224,7 @@ def test_a_slow_reader_is_waited_for_and_gets_everything(rows: Rows, api: Api) -
     assert answer.endswith(b"0\r\n\r\n")
     print(f"{took // MEBI} MiB before it was read, {(high_water(process) - before) // MEBI} MiB at its end")
     assert high_water(process) - before < SLACK + took
-    wait_until_none_runs(api)
+    wait_until_running(api, 0)
 
 
 # ---- clients that leave
@@ -209,12 +236,11 @@ def running(api: Api) -> int:
     return int(float(next(each.split()[1] for each in text.splitlines() if each.startswith("shoal_queries_running "))))
 
 
-def wait_until_none_runs(api: Api) -> float:
-    began = time.monotonic()
-    while running(api):
-        assert time.monotonic() < began + GONE_SECONDS, "the query goes on although nobody is there"
+def wait_until_running(api: Api, count: int) -> None:
+    until = time.monotonic() + PATIENCE
+    while running(api) != count:
+        assert time.monotonic() < until, f"{running(api)} queries are running instead of {count}"
         time.sleep(0.02)
-    return time.monotonic() - began
 
 
 ENDLESS: dict[str, tuple[str, dict[str, str]]] = {
@@ -236,19 +262,16 @@ ENDLESS: dict[str, tuple[str, dict[str, str]]] = {
 
 @pytest.mark.parametrize("case", ENDLESS)
 def test_a_client_that_leaves_ends_its_query(case: str, rows: Rows, api: Api) -> None:
-    wait_until_none_runs(api)
+    wait_until_running(api, 0)
     path, body = ENDLESS[case]
     with Slow(api.served, path, body) as slow:
-        until = time.monotonic() + 30
-        while not running(api):
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        wait_until_running(api, 1)
         if "amid" in case:
             assert slow.read(1000).startswith(b"HTTP/1.1 200 OK")
-        time.sleep(0.5)
+            wait_until_idle(api.served.process.pid)
+        else:
+            wait_until_busy(api.served.process.pid)
         assert running(api) == 1
-    print(f"{case}: ended after {wait_until_none_runs(api):.2f} s")
-    worked = cpu_seconds(api.served.process.pid)
-    time.sleep(0.5)
-    assert cpu_seconds(api.served.process.pid) - worked < 0.3, "something goes on"
+    wait_until_running(api, 0)
+    wait_until_idle(api.served.process.pid)
     assert api.query("from quick | count()") == [rows.many]

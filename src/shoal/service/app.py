@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from urllib.parse import unquote
@@ -14,26 +14,29 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.api.access import Verb
 from shoal.api.requests import Need
+from shoal.engines.stopping import results_stopped_by
 from shoal.errors import InvalidInput, NotFound, ShoalError
 from shoal.formats.registry import Format, by_name
 from shoal.ids import new, parse, to_text
 from shoal.local.lake import whole
 from shoal.model.values import Value
 from shoal.service import failures, openapi
-from shoal.service.answers import Answer, Chunks, EventStream, Streamed, Streaming, Text
+from shoal.service.answers import Answer, Chunks, EventStream, Pending, Streaming, Text
 from shoal.service.auth.browsers import ANY, origin_pattern, require_own
-from shoal.service.auth.identity import ANYONE
+from shoal.service.auth.identity import ANYONE, Identity
 from shoal.service.bodies import Body
 from shoal.service.calls import Call
 from shoal.service.media import format_of_answer, media_type, open_writer
+from shoal.service.responses import Admission, Admitted, Listened, Streamed, Waited
 from shoal.service.routes import ROUTES, Route
+from shoal.service.slots import Slots
 from shoal.service.state import OPEN_THREADS, THREADS, Service
 
 _SMALL_BODY = 1 << 20
@@ -51,7 +54,7 @@ def make_app(service: Service) -> ASGIApp:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         service.threads = CapacityLimiter(THREADS)
         service.reading_threads = CapacityLimiter(service.readers)
-        service.waiting_threads = CapacityLimiter(THREADS)
+        service.upload_threads = CapacityLimiter(THREADS)
         service.open_threads = CapacityLimiter(OPEN_THREADS)
         service.query_threads = CapacityLimiter(service.settings.limits.at_once)
         service.from_thread = from_thread.run_sync
@@ -102,7 +105,8 @@ async def _no_method(request: Request) -> Response:
 
 
 async def _no_route(request: Request) -> Response:
-    return failures.respond(NotFound(f"{request.scope['path'][:200]}: no such path (see /openapi.json)"))
+    text = f"{request.scope['path'][:200]}: no such path (see /openapi.json)"
+    return failures.respond(NotFound(text), text)
 
 
 async def _serve(service: Service, route: Route, request: Request) -> Response:
@@ -117,7 +121,7 @@ async def _serve(service: Service, route: Route, request: Request) -> Response:
         response = _failed(service, route, ident, e)
     response.headers["X-Request-ID"] = ident
     begun = partial(_count, service, route, ident, began)
-    if isinstance(response, Streamed):
+    if isinstance(response, Admitted):
         response.on_begin = begun
     else:
         begun(response.status_code)
@@ -134,9 +138,12 @@ def _count(service: Service, route: Route, ident: str, began: float, status: int
 def _failed(service: Service, route: Route, ident: str, failure: Exception) -> Response:
     """The answer where something went wrong, whether it was to be expected or not."""
     if isinstance(failure, ShoalError):
-        return failures.respond(failure)
+        if failures.status_of(failure) >= 500:
+            kind, text = failure.kind, str(failure)  # callers do not see paths of this machine, the log does
+            service.log("error", text, request_id=ident, operation=route.name, kind=kind)
+        return failures.respond(failure, service.public_text(failure))
     service.log("error", "request failed", request_id=ident, operation=route.name, error=repr(failure))
-    return failures.respond(ShoalError(failures.UNEXPECTED))
+    return failures.respond(ShoalError(failures.UNEXPECTED), failures.UNEXPECTED)
 
 
 def _request_id(request: Request) -> str:
@@ -145,36 +152,48 @@ def _request_id(request: Request) -> str:
 
 
 async def _answer(service: Service, route: Route, request: Request, ident: str) -> Response:
-    is_empty = not any(name in request.headers for name in _OF_BODIES)
-    body = Body(request.receive, service.settings.largest_body, is_empty)
-    await body.fetch(_SMALL_BODY)
+    headers, settings = request.headers, service.settings
+    is_empty = not any(name in headers for name in _OF_BODIES)
+    length = headers.get("content-length")
+    body = Body(request.receive, settings.largest_body, settings.limits.stall, length, is_empty=is_empty)
     work = partial(_handle, service, route, request, ident, body)
-    return await to_thread.run_sync(work, limiter=_threads(service, route))
-
-
-def _threads(service: Service, route: Route) -> CapacityLimiter:
-    """Requests that wait for a body or a query have threads of their own; so have those that are open to everybody."""
+    if route.is_instant:
+        return work()
     if route.need is Need.NOTHING:
-        return service.open_threads
-    if route.body == "data" or route.waits:
-        return service.waiting_threads
-    return service.reading_threads if route.method == "GET" else service.threads
+        return await to_thread.run_sync(work, limiter=service.open_threads)
+    await body.fetch_first()
+    if body.is_whole and not route.mutates:
+        threads = service.reading_threads if route.method == "GET" else service.threads
+        return await to_thread.run_sync(work, limiter=threads)
+    # A change can take long, and a body can be slow. Only a known caller gets a slot for that.
+    slots, threads = service.slots.uploads, service.upload_threads
+    if body.is_whole:
+        slots, threads = service.slots.changes, service.threads
+    identify = partial(_identify, service, request)
+    identity = await to_thread.run_sync(identify, limiter=service.reading_threads)
+    async with slots.enter(identity.subject):
+        await body.fetch(_SMALL_BODY)
+        return await to_thread.run_sync(work, limiter=threads)
+
+
+def _identify(service: Service, request: Request) -> Identity:
+    """Who asks; Unauthenticated or Forbidden if that is not proven."""
+    identity = service.authenticator.authenticate(request.headers.get("authorization"))
+    if identity.may_do_all:
+        require_own(request.headers, service.settings.origins)
+    return identity
 
 
 def _handle(service: Service, route: Route, request: Request, ident: str, body: Body) -> Response:
-    """A request in its thread: who asks, may they, and what it does."""
-    identity = ANYONE
-    if route.need is not Need.NOTHING:
-        identity = service.authenticator.authenticate(request.headers.get("authorization"))
-        if identity.may_do_all:
-            require_own(request.headers, service.settings.origins)
+    """A request, in its thread if it needs one: who asks, may they, and what it does."""
+    identity = ANYONE if route.need is Need.NOTHING else _identify(service, request)
     path = {name: _unquoted(text) for name, text in request.path_params.items()}
-    lake = service.access.view(identity, service.lake)
+    view = partial(service.access.view, identity, service.lake)
     called = f"{request.method} {request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
     default = by_name(route.default_format) if route.default_format else service.settings.default_format
     answer_format = format_of_answer(request.headers.get("accept", ""), default)
     params, headers = request.query_params, request.headers
-    call = Call(service, ident, identity, lake, called, path, params, headers, body, answer_format)
+    call = Call(service, ident, identity, view, called, path, params, headers, body, answer_format)
     try:
         _require(call, route)
     except NotFound:
@@ -235,23 +254,40 @@ def _respond(call: Call, route: Route, answer: Answer) -> Response:
         case Streaming():
             return _streamed(call, route, answer)
         case EventStream():
-            return StreamingResponse(_events(call), media_type="text/event-stream")
+            events = call.service.events.listen(call.identity)
+            return Listened(events, _admission(call, call.service.slots.listeners), _on_failure(call, route))
+        case Pending():
+            return _waited(call, route, answer)
         case Value() | list():
-            return Response(_written(call, answer), media_type=media_type(call.answer_format))
+            return _whole(call, answer)
     return _streamed(call, route, _ValueStream(call.answer_format, answer))
 
 
-async def _events(call: Call) -> AsyncIterator[bytes]:
-    may = call.service.access.may
-    async for event in call.service.events.listen():
-        if event is None:
-            yield b": still here\n\n"
-        elif await to_thread.run_sync(partial(may, call.identity, event.pool, "read"), limiter=call.service.threads):
-            yield event.encode()
+def _admission(call: Call, slots: Slots) -> Admission:
+    return partial(slots.enter, call.subject)
+
+
+def _on_failure(call: Call, route: Route) -> Callable[[Exception], Response]:
+    return partial(_failed, call.service, route, call.id)
 
 
 def _streamed(call: Call, route: Route, answer: Streaming) -> Response:
-    return Streamed(answer, call.service.query_threads, partial(_failed, call.service, route, call.id))
+    """A stream of any route: it has a slot of its caller, a thread, and the limits of a query."""
+    service = call.service
+    admit, limits = _admission(call, service.slots.queries), service.settings.limits.query
+    return Streamed(answer, admit, service.query_threads, limits, _on_failure(call, route))
+
+
+def _waited(call: Call, route: Route, answer: Pending) -> Response:
+    async def wait() -> Response:
+        return _whole(call, await answer.wait())
+
+    admit = _admission(call, call.service.slots.waiting)
+    return Waited(wait, media_type(call.answer_format), admit, _on_failure(call, route))
+
+
+def _whole(call: Call, answer: Value | list[Value]) -> Response:
+    return Response(_written(call, answer), media_type=media_type(call.answer_format))
 
 
 def _written(call: Call, answer: Value | list[Value]) -> bytes:
@@ -276,6 +312,6 @@ class _ValueStream(Streaming):
 
     def write(self, chunks: Chunks) -> None:
         writer = open_writer(self._format)(chunks)
-        for value in self._values:
+        for value in results_stopped_by(self.stopping, self._values):
             writer.write(value)
         writer.close()

@@ -9,7 +9,7 @@ import hashlib
 import tempfile
 from typing import BinaryIO
 
-from anyio import fail_after, from_thread
+from anyio import current_time, fail_after, from_thread
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
@@ -18,41 +18,69 @@ from shoal.formats import registry
 from shoal.formats.compression import Peekable, is_compressed, unwrap
 from shoal.formats.streams import CHUNK, Source
 
-_IDLE_SECONDS = 60.0
-"""How long to wait for the next bytes."""
+_LEAST_RATE = 1024
+"""Bytes a second that a body has to arrive with while it is waited for, on average."""
 
 
 class Body:
     """The bytes of a body in their order, for a thread of the loop."""
 
-    def __init__(self, receive: Receive, limit: int, is_empty: bool = False) -> None:
+    def __init__(self, receive: Receive, limit: int, stall: float, length: str | None, *, is_empty: bool) -> None:
         self._receive = receive
         self._limit = limit
+        self._stall = stall
         self._ready = b""
         self._is_whole = is_empty
         self._digest = hashlib.sha256()
+        self._waited = 0.0
+        self._arrived = 0
+        """Bytes, in the seconds that were waited for them."""
         self.size = 0
+        if length is not None and length.isdecimal() and int(length) > limit:
+            raise self._too_large()
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"the body of the request is larger than {self._limit} bytes (load it in parts)")
 
     async def fetch(self, most: int) -> None:
         """Take in a small body before a thread is needed for it."""
         while not self._is_whole and len(self._ready) < most:
             self._ready += await self._next()
 
+    async def fetch_first(self) -> None:
+        """Take in the first bytes, which are all there is of most bodies."""
+        if not self._is_whole:
+            self._ready += await self._next()
+
     async def _next(self) -> bytes:
+        began = current_time()
         try:
-            with fail_after(_IDLE_SECONDS):
+            with fail_after(self._stall):
                 message = await self._receive()
         except TimeoutError:
-            raise InvalidInput(f"the body of the request did not go on for {_IDLE_SECONDS:.0f} s") from None
+            raise self._too_slow() from None
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         chunk: bytes = message.get("body", b"")
         self._is_whole = not message.get("more_body", False)
         self.size += len(chunk)
         if self.size > self._limit:
-            raise TooLarge(f"the body of the request is larger than {self._limit} bytes (load it in parts)")
+            raise self._too_large()
+        self._check_progress(current_time() - began, len(chunk))
         self._digest.update(chunk)
         return chunk
+
+    def _check_progress(self, waited: float, arrived: int) -> None:
+        """Refuse a body that comes in drops: it takes a slot, and perhaps a thread."""
+        self._waited += waited
+        self._arrived += arrived
+        if self._waited >= self._stall and not self._is_whole:
+            if self._arrived < self._waited * _LEAST_RATE:
+                raise self._too_slow()
+            self._waited, self._arrived = 0.0, 0
+
+    def _too_slow(self) -> InvalidInput:
+        return InvalidInput(f"the body of the request did not go on for {self._stall:g} s")
 
     def read(self, size: int = -1, /) -> bytes:
         """Up to `size` bytes; b"" at the end."""
@@ -102,11 +130,14 @@ class _Counted(Peekable):
         return out
 
 
-def plain(body: Body, encoding: str, limit: int) -> Source:
-    """What a body holds, without its compression; on disk if its format has to be read from the end."""
+def plain(body: Body, encoding: str, limit: int, ratio: int) -> Source:
+    """What a body holds, without its compression; on disk if its format has to be read from the end.
+
+    Refuses more than `limit` bytes, and a body that expands more than `ratio` times.
+    """
     if encoding not in ("", "identity", "gzip", "zstd"):
         raise InvalidInput(f"unknown Content-Encoding {encoding!r} (gzip or zstd)")
-    inner = _Counted(unwrap(body), limit)
+    inner = _Counted(unwrap(body, ratio), limit)
     head = inner.peek(registry.MAGIC_SIZE)
     if is_compressed(head):
         raise InvalidInput("the body is compressed twice")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from shoal.api.commitish import parse_head
 from shoal.api.lake import Lake
-from shoal.api.options import ReadOptions, decode_read_options
+from shoal.api.options import MAX_MEMORY, ReadOptions, decode_read_options
 from shoal.api.pool import Pool
 from shoal.api.requests import BodyField, Note, Param, Request, body_of, params_of
 from shoal.errors import InvalidInput
@@ -19,13 +21,15 @@ from shoal.formats.registry import Format
 from shoal.formats.streams import Source
 from shoal.frames.python_values import to_python
 from shoal.ids import parse, to_text
+from shoal.lake.branches import as_id
+from shoal.lake.requests import claim_request, find_request
 from shoal.model import types as t
 from shoal.model.parse import parse_value
 from shoal.model.values import Value
 from shoal.service.auth.identity import Identity
 from shoal.service.bodies import Body, plain
 from shoal.service.media import format_of_body
-from shoal.service.operations import Keyed, check_key
+from shoal.storage.store import ObjectStore
 
 if TYPE_CHECKING:
     from shoal.service.state import Service
@@ -34,6 +38,7 @@ _TRUE = {"t", "true", "1", "yes"}
 _FALSE = {"f", "false", "0", "no", ""}
 _LARGEST_RECORD = 16 << 20
 """Bytes, without compression."""
+_OF_ONE_RECORD = ReadOptions(max_memory=256 << 20)
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
     "number": (int, float),
@@ -45,6 +50,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 """The types of fields in a body, by their schema."""
 _OF_RECORDS = ("auto", "zson", "json", "zjson", "zng")
 """Formats of a body that is one record: those that are read from the front, value by value."""
+_KEY = re.compile(r"[!-~]{1,200}")
 
 
 @dataclass(slots=True)
@@ -56,8 +62,8 @@ class Call:
     """Of the request."""
     identity: Identity
     """Who is asking."""
-    lake: Lake
-    """The lake as they see it."""
+    view: Callable[[], Lake]
+    """Gives the lake as they see it. It may read the store."""
     request_line: str
     """Method, path and parameters."""
     path: Mapping[str, str]
@@ -66,7 +72,15 @@ class Call:
     body: Body
     answer_format: Format
     warnings: list[str] = field(default_factory=list)
+    _lake: Lake | None = None
     _pool: Pool | None = None
+
+    @property
+    def lake(self) -> Lake:
+        """The lake as the caller sees it."""
+        if self._lake is None:
+            self._lake = self.view()
+        return self._lake
 
     @property
     def subject(self) -> str:
@@ -87,7 +101,7 @@ class Call:
     def keyed(self) -> Keyed | None:
         """The request, if it has an idempotency key."""
         key = self.headers.get("idempotency-key")
-        return None if key is None else Keyed(self.subject, check_key(key), self.request_line, self.body.digest())
+        return None if key is None else Keyed(self.subject, _check_key(key), self.request_line, self.body.digest())
 
     def step(self) -> str | None:
         """The key of what is staged, if the request has one: it is staged once. All of the body has to have come."""
@@ -116,15 +130,22 @@ class Call:
         return self._plain(self.service.settings.largest_body)
 
     def _plain(self, limit: int) -> Source:
-        return plain(self.body, self.headers.get("content-encoding", "").strip().lower(), limit)
+        encoding = self.headers.get("content-encoding", "").strip().lower()
+        return plain(self.body, encoding, limit, self.service.settings.largest_ratio)
 
     def format_of_body(self) -> str:
         """The name of the format of the body."""
         return self.params.get("format") or format_of_body(self.headers.get("content-type", ""))
 
     def read_options(self) -> ReadOptions:
-        """How the body is to be read."""
-        return decode_read_options(self.params)
+        """How the body is to be read: as the request asks, within the limits of the service."""
+        asked, settings = decode_read_options(self.params), self.service.settings
+        memory, ratio = settings.limits.query.memory or MAX_MEMORY, settings.largest_ratio
+        return replace(
+            asked,
+            max_memory=min(memory, asked.max_memory) if "read.memory" in self.params else memory,
+            max_ratio=min(ratio, asked.max_ratio) if "read.ratio" in self.params else ratio,
+        )
 
     def record(self, expected: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
         """The body as one record, of which the fields and their types are known."""
@@ -132,7 +153,7 @@ class Call:
         if name not in _OF_RECORDS:
             raise InvalidInput(f"the body has to be a record in one of: {', '.join(_OF_RECORDS[1:])}")
         source = self._plain(min(_LARGEST_RECORD, self.service.settings.largest_body))
-        values = list(islice(read_source(source, "zson" if name == "auto" else name), 2))
+        values = list(islice(read_source(source, "zson" if name == "auto" else name, _OF_ONE_RECORD), 2))
         if len(values) > 1:
             raise InvalidInput("the body has to be one record")
         fields = to_python(values[0]) if values else {}
@@ -257,3 +278,40 @@ def _id_text(given: Any, what: str) -> str:
     if isinstance(given, str):
         return to_text(parse(given))
     raise InvalidInput(f"{what}: {given!r} is not a valid id")
+
+
+# ---- requests that may be repeated
+
+
+def _check_key(key: str) -> str:
+    """The key itself, if it may be one."""
+    if not _KEY.fullmatch(key):
+        raise InvalidInput("the header Idempotency-Key has to be 1 to 200 letters, digits or signs of ASCII")
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """A request with an idempotency key, which may be repeated."""
+
+    subject: str
+    key: str
+    request: str
+    """All of it but its body."""
+    body: bytes
+    """A hash of that."""
+
+    def operation(self, store: ObjectStore) -> str:
+        """The id of the operation; Conflict if the same key came with another request.
+
+        A key that is an id becomes the id of the operation, so that a client that loses the answer can ask about it.
+        """
+        return to_text(claim_request(store, self.subject, self.key, self._digest(), as_id(self.key)).op)
+
+    def begun(self, store: ObjectStore) -> str | None:
+        """The id of the operation, if the same request was let in before."""
+        op = find_request(store, self.subject, self.key, self._digest())
+        return None if op is None else to_text(op)
+
+    def _digest(self) -> bytes:
+        return hashlib.sha256(self.request.encode() + b"\0" + self.body).digest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from starlette.responses import Response
@@ -27,6 +28,8 @@ _STATUS: dict[str, tuple[int, str]] = {
     "outcome_unknown": (503, "outcome unknown"),
 }
 _RETRY_SECONDS = 1
+_ABSOLUTE_PATH = re.compile(r"(?:file://)?(?<![\w.:/-])/(?:[^\s/:'\"()]+/)+([^\s/:'\"()]*)")
+"""The last part of a path is enough to find it in the log."""
 UNEXPECTED = "the service failed (its log has the cause, by the id of the request)"
 
 
@@ -35,10 +38,10 @@ def status_of(failure: ShoalError) -> int:
     return _STATUS.get(failure.kind, (500, ""))[0]
 
 
-def describe(failure: ShoalError) -> dict[str, Any]:
+def describe(failure: ShoalError, text: str) -> dict[str, Any]:
     """An error as the body of an answer."""
     body: dict[str, Any] = {"type": "Error", "kind": _STATUS.get(failure.kind, (500, "internal error"))[1]}
-    body["error"] = str(failure)
+    body["error"] = text
     if isinstance(failure, ProgramError):
         body["compilation_errors"] = [{"Msg": failure.message, "Pos": failure.begin, "End": failure.end}]
     commit = getattr(failure, "commit", None)
@@ -47,13 +50,21 @@ def describe(failure: ShoalError) -> dict[str, Any]:
     return body
 
 
-def respond(failure: ShoalError) -> Response:
-    """The answer to a request that failed."""
+def respond(failure: ShoalError, text: str) -> Response:
+    """The answer to a request that failed, with the text that its caller may see."""
     headers = {"Shoal-Error": failure.kind}
     status = status_of(failure)
     if status in (429, 503):
         headers["Retry-After"] = str(_RETRY_SECONDS)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    body = json.dumps(describe(failure), ensure_ascii=False, separators=(",", ":")) + "\n"
+    body = json.dumps(describe(failure, text), ensure_ascii=False, separators=(",", ":")) + "\n"
     return Response(body, status, headers, "application/json")
+
+
+def public_text(failure: ShoalError, lake: str) -> str:
+    """The text of an error without paths of the service's machine. Objects of the lake are named relative to it."""
+    text = str(failure)
+    for root in (lake, lake.removeprefix("file://")):
+        text = text.replace(f"{root}/", "").replace(root, "the lake")
+    return _ABSOLUTE_PATH.sub(r"\1", text) if status_of(failure) >= 500 else text

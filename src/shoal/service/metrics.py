@@ -25,6 +25,9 @@ class Metrics:
             registry=self._registry,
         )
         self.queries = Gauge("shoal_queries_running", "Queries that run now.", registry=self._registry)
+        self.held = Gauge(
+            "shoal_slots_held", "Requests that hold a slot now, by kind.", ["kind"], registry=self._registry
+        )
         self.stopped = Counter(
             "shoal_queries_stopped", "Queries that ended early: the client left, or a limit.", registry=self._registry
         )

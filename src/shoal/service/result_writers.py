@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 from shoal.api.infos import MAIN
 from shoal.api.options import Statistics
-from shoal.errors import ShoalError
 from shoal.formats.registry import Format
 from shoal.formats.streams import WriteOptions
 from shoal.formats.zjson import writer as zjson
@@ -39,7 +38,7 @@ class ResultWriter(Protocol):
     def end(self) -> None:
         """Write what is left after the last value."""
 
-    def fail(self, error: ShoalError) -> bool:
+    def fail(self, kind: str, error: str) -> bool:
         """Write an error as the last message; False if the format cannot carry it."""
 
 
@@ -63,7 +62,7 @@ class PlainResults:
     def end(self) -> None:
         self._writer.close()
 
-    def fail(self, error: ShoalError) -> bool:
+    def fail(self, kind: str, error: str) -> bool:
         return False
 
 
@@ -113,8 +112,8 @@ class ControlledResults:
         self._messages.statistics(self._statistics, self._start)
         self._messages.writer.close()
 
-    def fail(self, error: ShoalError) -> bool:
-        self._messages.control("QueryError", error=str(error), kind=error.kind)
+    def fail(self, kind: str, error: str) -> bool:
+        self._messages.control("QueryError", error=error, kind=kind)
         self._messages.writer.close()
         return True
 

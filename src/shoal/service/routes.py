@@ -37,8 +37,8 @@ class Route:
     is_empty: bool = False
     """Whether it is answered without a body."""
     may_be_empty: bool = False
-    waits: bool = False
-    """Whether it waits for something else to end."""
+    is_instant: bool = False
+    """Whether the event loop answers it by itself, without waiting for a thread, a store or a lock."""
     request: type[Request[Any]] | None = None
     """The request that it carries out, if it is derived from one."""
     media_types: tuple[str, ...] = ()
@@ -101,9 +101,9 @@ _TEXT = ("text/plain",)
 _JSON = ("application/json",)
 
 _OWN: tuple[Route, ...] = (
-    Route("GET", "/", "root", Need.NOTHING, about.root, media_types=_TEXT),
+    Route("GET", "/", "root", Need.NOTHING, about.root, media_types=_TEXT, is_instant=True),
     Route("GET", "/version", "version", Need.NOTHING, about.version),
-    Route("GET", "/status", "status", Need.NOTHING, about.health, media_types=_TEXT),
+    Route("GET", "/status", "status", Need.NOTHING, about.health, media_types=_TEXT, is_instant=True),
     Route("GET", "/metrics", "metrics", Need.IDENTITY, about.metrics, media_types=_TEXT),
     Route("GET", "/events", "events", Need.IDENTITY, about.events, media_types=("text/event-stream",)),
     Route("GET", "/auth/method", "authMethod", Need.NOTHING, access.method, default_format="json"),
@@ -141,7 +141,7 @@ _OWN: tuple[Route, ...] = (
           media_types=_JSON),
     Route("POST", "/query/sql", "sql", Need.IDENTITY, queries.sql, "record",
           (("statement", "string"), ("engine", "string")), (_CTRL, _WARNINGS)),
-    Route("GET", "/query/status/{request}", "queryStatus", Need.IDENTITY, queries.status, waits=True),
+    Route("GET", "/query/status/{request}", "queryStatus", Need.IDENTITY, queries.status),
     Route("POST", "/compile", "compile", Need.IDENTITY, queries.compile_program, "record", (("query", "string"),),
           media_types=_JSON),
 )  # fmt: skip

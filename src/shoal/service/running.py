@@ -1,9 +1,13 @@
-"""Queries that run or have ended of late, by the ids of their requests, for those who ask how they ended."""
+"""Queries that run or ended lately, by the ids of their requests, for callers that ask how they ended.
+
+All of this runs in the event loop: a caller that waits for the end of a query holds no thread.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from threading import Event, Lock
+
+import anyio
 
 from shoal.errors import NotFound
 
@@ -12,7 +16,7 @@ _KEPT = 1000
 
 @dataclass(eq=False, slots=True)
 class _Query:
-    ended: Event = field(default_factory=Event)
+    ended: anyio.Event = field(default_factory=anyio.Event)
     error: str = ""
 
 
@@ -22,16 +26,14 @@ class Running:
     def __init__(self) -> None:
         self._queries: dict[tuple[str, str], _Query] = {}
         """By caller and id: a client may choose the ids of its own requests, not those of others."""
-        self._lock = Lock()
 
     def begin(self, ident: str, subject: str) -> None:
         """A query begins; the oldest that has ended is forgotten."""
-        with self._lock:
-            self._queries[subject, ident] = _Query()
-            if len(self._queries) > _KEPT:
-                ended = next((i for i, q in self._queries.items() if q.ended.is_set()), None)
-                if ended is not None:
-                    del self._queries[ended]
+        self._queries[subject, ident] = _Query()
+        if len(self._queries) > _KEPT:
+            ended = next((i for i, q in self._queries.items() if q.ended.is_set()), None)
+            if ended is not None:
+                del self._queries[ended]
 
     def end(self, ident: str, subject: str, error: str = "") -> None:
         """A query has ended."""
@@ -40,10 +42,11 @@ class Running:
             query.error = error
             query.ended.set()
 
-    def wait(self, ident: str, subject: str, seconds: float) -> str:
+    async def wait(self, ident: str, subject: str, seconds: float) -> str:
         """The error of a query, once it has ended; "" if there is none."""
         query = self._queries.get((subject, ident))
         if query is None:
             raise NotFound(f"{ident}: query not found")
-        query.ended.wait(seconds)
+        with anyio.move_on_after(seconds):
+            await query.ended.wait()
         return query.error

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,19 +18,21 @@ import uvicorn
 
 from shoal.errors import ShoalError, StorageFailure
 from shoal.lazy import lazy, load
-from shoal.local.manage import Policy, monitor
+from shoal.local.manage import Level, Policy, monitor
 from shoal.service.app import make_app
 from shoal.service.auth.settings import is_loopback
-from shoal.service.connections import Connection
+from shoal.service.connections import Connection, cut_stalled
+from shoal.service.responses import Cut
 from shoal.service.state import Service
 
 if TYPE_CHECKING:
-    from shoal.engines.duckdb import queries, runner, sandbox
+    from shoal.engines.duckdb import child_processes, queries, runner, sandbox
     from shoal.engines.spark import session
     from shoal.engines.tables import answers
     from shoal.formats.json import column_reader as json_column_reader
     from shoal.planner import scan_units, spark_dataframes
 else:
+    child_processes = lazy("shoal.engines.duckdb.child_processes")
     queries = lazy("shoal.engines.duckdb.queries")
     runner = lazy("shoal.engines.duckdb.runner")
     sandbox = lazy("shoal.engines.duckdb.sandbox")
@@ -41,6 +46,10 @@ else:
 _BACKLOG = 2048
 _GRACE_SECONDS = 10
 _IDLE_SECONDS = 75
+_WATCH_SECONDS = 1
+_SWITCH_SECONDS = 0.0005
+"""How long a thread keeps the interpreter while others want it. Queries are threads that compute; each of the few steps
+of the event loop waits for as many of these intervals as there are queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,7 @@ class Listening:
 
 def serve(service: Service, how: Listening) -> None:
     """Answer requests until a signal comes."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
     listener = _bind(how)
     config = uvicorn.Config(
         make_app(service),
@@ -73,11 +83,13 @@ def serve(service: Service, how: Listening) -> None:
         lifespan="on",
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
+        callback_notify=lambda: _cut_stalled(service, server),
+        timeout_notify=_WATCH_SECONDS,
         ssl_certfile=how.certificate,
         ssl_keyfile=how.key,
     )
     server = uvicorn.Server(config)
-    with listener, _managed(service, how), _ending_with(how, server):
+    with _logged(service), listener, _managed(service, how), _ending_with(how, server):
         port = listener.getsockname()[1]
         service.log("info", "listening", addr=f"{how.host}:{port}", lake=service.lake.uri)
         if how.certificate is None and not is_loopback(how.host):
@@ -87,6 +99,39 @@ def serve(service: Service, how: Listening) -> None:
         warm_up(service, how.with_spark)
         server.run([listener])
     service.log("info", "ended")
+
+
+async def _cut_stalled(service: Service, server: uvicorn.Server) -> None:
+    """Cut off clients that read nothing of what is sent to them."""
+    count = cut_stalled(server.server_state.connections, time.monotonic(), service.settings.limits.stall)
+    if count:
+        service.log("warn", "connections cut: their clients did not read", count=count)
+
+
+class _Forwarded(logging.Handler):
+    """Writes what libraries log to the log of the service: warnings and errors, one JSON object each."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(logging.WARNING)
+        self._log = service.log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = None if record.exc_info is None else record.exc_info[1]
+        if isinstance(error, Cut):  # how an answer ends that cannot go on; the cause was logged then
+            return
+        level: Level = "error" if record.levelno >= logging.ERROR else "warn"
+        details = {} if error is None else {"error": repr(error)}
+        self._log(level, record.getMessage().strip(), logger=record.name, **details)
+
+
+@contextmanager
+def _logged(service: Service) -> Iterator[None]:
+    root, handler = logging.getLogger(), _Forwarded(service)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
 
 
 def _bind(how: Listening) -> socket.socket:
@@ -147,6 +192,8 @@ def warm_up(service: Service, with_spark: bool) -> None:
 def _warm_up(service: Service, with_spark: bool) -> None:
     load(scan_units, runner, json_column_reader, sandbox, answers)
     queries.connection()
+    if service.settings.limits.query.memory is not None:
+        child_processes.SERVER.prepare()
     if not with_spark:
         return
     try:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
+from shoal.engines.stopping import current
 from shoal.errors import NotFound, TooMany
 from shoal.ids import to_text
 from shoal.lake.branches import as_id
@@ -15,6 +16,8 @@ from shoal.local.transactions import LocalTransaction
 
 _MOST = 10_000
 _TURN_SECONDS = 30.0
+_LOOK_SECONDS = 0.1
+"""How often a request that waits for its turn looks whether it was stopped."""
 
 
 @dataclass(slots=True)
@@ -59,7 +62,7 @@ class Transactions:
         entry = None if key is None else self._open.get(to_text(key))
         if entry is None or not entry.is_of(subject, pool, branch):
             raise NotFound(f"{ident}: transaction not found (it has ended, has expired, or the service was restarted)")
-        if not entry.turn.acquire(timeout=_TURN_SECONDS):
+        if not _acquire(entry.turn):
             raise TooMany(f"{ident}: this transaction is busy with another request (try again later)")
         try:
             yield entry.transaction
@@ -72,3 +75,13 @@ class Transactions:
         now = time.time()
         for ident in [i for i, each in self._open.items() if each.transaction.session.expires < now]:
             del self._open[ident]
+
+
+def _acquire(turn: Lock) -> bool:
+    """Wait for a turn, up to a limit, and as long as nothing stops the work that it is for."""
+    until = time.monotonic() + _TURN_SECONDS
+    while not turn.acquire(timeout=_LOOK_SECONDS):
+        current().check()
+        if time.monotonic() >= until:
+            return False
+    return True

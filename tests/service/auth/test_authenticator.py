@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -49,12 +49,17 @@ def test_a_token_of_the_lake_tells_its_subject(store: LocalAccess) -> None:
 
 
 def test_a_token_that_was_revoked_or_has_expired_is_refused(store: LocalAccess) -> None:
-    authenticator = Authenticator(AuthSettings(), store)
-    gone, short = store.create_token("gone"), store.create_token("short", expires=0.05)
+    later = datetime.now(UTC) + timedelta(seconds=60)
+    authenticator = Authenticator(AuthSettings(), store, now=lambda: later)
+    gone, short, long = (
+        store.create_token("gone"),
+        store.create_token("short", expires=50),
+        store.create_token("long", expires=90),
+    )
     store.revoke_token("gone")
-    time.sleep(0.06)
     assert "it is unknown or was revoked" in refusal(authenticator, f"Bearer {gone.secret}")
     assert "it has expired" in refusal(authenticator, f"Bearer {short.secret}")
+    assert authenticator.authenticate(f"Bearer {long.secret}").subject == "long"
 
 
 def test_nothing_but_the_whole_token_proves_anything(store: LocalAccess) -> None:

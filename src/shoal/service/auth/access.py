@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from threading import Lock
 
 from shoal.access.records import EVERYTHING, Rights
@@ -27,6 +28,11 @@ class Access:
     def may(self, identity: Identity, pool_id: str | None, verb: Verb) -> bool:
         """Whether somebody may do something to a pool, or to the lake itself, which is None."""
         return _may(self.store.rights(), identity, pool_id, verb)
+
+    def readers(self, pool_id: str) -> Callable[[Identity], bool]:
+        """A function that says whether somebody may read a pool, by the grants of now. It waits for nothing."""
+        rights = self.store.rights()
+        return lambda identity: _may(rights, identity, pool_id, "read")
 
     def require(self, identity: Identity, pool_id: str | None, verb: Verb, asked: str | None = None) -> None:
         """Return if somebody may do something to a pool, or to the lake itself, which is None.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from shoal.access.records import is_token
 from shoal.errors import Unauthenticated
@@ -16,8 +18,14 @@ from shoal.service.auth.settings import AuthSettings
 class Authenticator:
     """Knows tokens of the lake and, where keys are configured, those of an identity provider."""
 
-    def __init__(self, settings: AuthSettings, store: LocalAccess) -> None:
+    def __init__(
+        self,
+        settings: AuthSettings,
+        store: LocalAccess,
+        now: Callable[[], datetime] = partial(datetime.now, UTC),
+    ) -> None:
         self.settings = settings
+        self._now = now
         self._store = store
         self._jwts = JwtVerifier(settings, KeySet(settings.jwkspath)) if settings.jwkspath else None
 
@@ -36,7 +44,7 @@ class Authenticator:
         token = self._store.holder(secret) if len(secret) <= LONGEST else None
         if token is None:
             raise Unauthenticated("the token was refused: it is unknown or was revoked (ask an admin for a new one)")
-        if token.expires is not None and token.expires <= datetime.now(UTC):
+        if token.expires is not None and token.expires <= self._now():
             raise Unauthenticated("the token was refused: it has expired (ask an admin for a new one)")
         return Identity(token.subject, "token")
 

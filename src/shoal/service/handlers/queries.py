@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
-from dataclasses import fields, is_dataclass
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from shoal.access.limits import limited
@@ -13,14 +13,14 @@ from shoal.api.infos import MAIN, Channel
 from shoal.api.lake import Describe
 from shoal.api.results import Results
 from shoal.engines.stopping import Stop, stopped_by
-from shoal.errors import InvalidInput, ShoalError, Stopped
+from shoal.errors import InvalidInput, ShoalError
 from shoal.lang.ast import Seq
 from shoal.lang.parser import parse_source
 from shoal.lang.source import Part, Source
 from shoal.model import types as t
 from shoal.model.text import format_type, format_value
 from shoal.model.values import Value, record, string
-from shoal.service.answers import Answer, Chunks, Streaming, Text
+from shoal.service.answers import Answer, Chunks, Pending, Streaming, Text
 from shoal.service.calls import Call, head_text
 from shoal.service.media import media_type
 from shoal.service.result_writers import DEBUG, ControlledResults, PlainResults, ResultWriter, has_controls
@@ -75,9 +75,9 @@ def sql(call: Call) -> Answer:
 class Output:
     """Where a query that runs sends values beside its results, and what stops it."""
 
-    def __init__(self) -> None:
+    def __init__(self, stop: Stop) -> None:
         self.writer: ResultWriter | None = None
-        self.stop = Stop()
+        self.stop = stop
 
     def write(self, value: Value, channel: str) -> None:
         """Write a value to a channel other than `main`."""
@@ -95,26 +95,25 @@ def stream(call: Call, ask: Ask, channels: tuple[str, ...] = (MAIN,)) -> Streami
     The query starts in the thread that writes: some do all their work before the first result, and stop if the client
     goes away meanwhile.
     """
-    slot = ExitStack()
-    slot.enter_context(call.service.gate.enter(call.subject))
-    call.service.queries.begin(call.id, call.subject)
-    return _QueryStream(call, ask, channels, slot)
+    return _QueryStream(call, ask, channels)
 
 
 class _QueryStream(Streaming):
     """The results of a query."""
 
-    def __init__(self, call: Call, ask: Ask, channels: tuple[str, ...], slot: ExitStack) -> None:
+    def __init__(self, call: Call, ask: Ask, channels: tuple[str, ...]) -> None:
         super().__init__(media_type(call.answer_format))
         self._call = call
         self._ask = ask
         self._channels = channels
-        self._slot = slot
-        self._output = Output()
+        self._output = Output(self.stopping)
         self._error = ""
 
-    def stop(self) -> None:
-        self._output.stop.stop(Stopped("the client has gone away"))
+    def begin(self) -> None:
+        self._call.service.queries.begin(self._call.id, self._call.subject)
+
+    def stop(self, why: ShoalError) -> None:
+        super().stop(why)
         self._call.service.metrics.stopped.inc()
 
     def write(self, chunks: Chunks) -> None:
@@ -125,17 +124,17 @@ class _QueryStream(Streaming):
                 has_started = True
                 self._write_results(self._open_writer(chunks, results), results)
         except ShoalError as e:
-            self._error = str(e)
+            self._error = service.public_text(e)
             if has_started:
-                service.log("warn", "Error writing batch", request_id=call.id, error=self._error)
+                service.log("warn", "Error writing batch", request_id=call.id, error=str(e))
             raise
 
     def end(self) -> None:
-        self._slot.close()
         self._call.service.queries.end(self._call.id, self._call.subject, self._error)
 
     def _start(self) -> Results:
-        limits = self._call.service.settings.limits.query
+        # The time of every stream is limited where it is written.
+        limits = replace(self._call.service.settings.limits.query, seconds=None)
         return limited(limits, self._output.stop, lambda: self._ask(self._output))
 
     def _open_writer(self, chunks: Chunks, results: Results) -> ResultWriter:
@@ -154,8 +153,9 @@ class _QueryStream(Streaming):
         except ShoalError as e:
             # The stream has begun: where it can, it ends with the error, and the client raises that.
             with suppress(ShoalError):
-                if writer.fail(e):
-                    self._error = str(e)
+                text = self._call.service.public_text(e)
+                if writer.fail(e.kind, text):
+                    self._error = text
                     return
             raise
 
@@ -167,8 +167,12 @@ def _reads_warnings(call: Call) -> bool:
 
 def status(call: Call) -> Answer:
     """The error of a query, once it has ended."""
-    error = call.service.queries.wait(call.path["request"], call.subject, _STATUS_SECONDS)
-    return record([("error", string(error))])
+    queries, ident, subject = call.service.queries, call.path["request"], call.subject
+
+    async def wait() -> Value:
+        return record([("error", string(await queries.wait(ident, subject, _STATUS_SECONDS)))])
+
+    return Pending(wait)
 
 
 def describe(call: Call) -> Answer:

@@ -44,7 +44,7 @@ def load(call: Call) -> None:
     """Stage the body."""
     with _transaction(call) as transaction:
         op = call.step() if call.body.is_whole else call.step
-        transaction.load(pieces(call), op=op)
+        transaction.load(pieces(call), options=call.read_options(), op=op)
     call.service.metrics.loaded.inc(call.body.size)
 
 
@@ -63,7 +63,7 @@ def query(call: Call) -> Answer:
     program = call.record({"query": str}).get("query", "")
 
     def ask(output: Output) -> Results:
-        with _transaction(call) as transaction, stopped_by(output.stop):
+        with stopped_by(output.stop), _transaction(call) as transaction:
             return transaction.query(program)
 
     return stream(call, ask)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from shoal.api.branch import Load
 from shoal.api.codecs import id_of, texts
 from shoal.api.infos import Compaction
+from shoal.api.options import for_load
 from shoal.api.requests import Request
 from shoal.errors import InvalidInput
-from shoal.formats.detect import Piece
 from shoal.frames.inputs import Reading, read_named
 from shoal.model.fields import named
 from shoal.service.answers import Answer, gathered
 from shoal.service.calls import Call
+
+if TYPE_CHECKING:
+    from shoal.formats.columns.batches import Piece
 
 
 def carry_out(kind: type[Request[Any]]) -> Callable[[Call], Answer]:
@@ -69,7 +72,7 @@ _NAME_HEADER = "shoal-source"
 
 def pieces(call: Call) -> Iterator[Piece]:
     """The values in the body of a request; errors begin with the name that the client gave to it."""
-    reading = Reading(call.format_of_body(), call.read_options(), in_columns=True)
+    reading = Reading(call.format_of_body(), for_load(call.read_options()), in_columns=True)
     return read_named(unquote(call.headers.get(_NAME_HEADER, "")), call.source(), reading)
 
 
@@ -80,7 +83,8 @@ def load(call: Call) -> Answer:
         raise InvalidInput("Spark loads files and DataFrames (leave the engine out for anything else)")
     # A body that came whole is known before it is read: what it asks for may have been done.
     op = call.operation() if call.body.is_whole else call.operation
-    commit = call.lake.do(Load(pool.id, branch, _some(pieces(call)), note=call.note(), op=op))
+    options = call.read_options()
+    commit = call.lake.do(Load(pool.id, branch, _some(pieces(call)), options=options, note=call.note(), op=op))
     call.service.metrics.loaded.inc(call.body.size)
     announce_commit(call, branch, commit)
     return named("api.CommitResponse", ("commit", id_of(commit)), ("warnings", texts(call.warnings)))
