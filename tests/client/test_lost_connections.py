@@ -168,6 +168,19 @@ def test_what_stays_unknown_says_its_id_with_which_it_is_done_once(lake: Lake, p
     assert pool.done(to_text(new())) is None
 
 
+def test_a_lost_answer_stays_unknown_if_the_service_is_gone_afterwards(empty_service: Served) -> None:
+    with cutting(empty_service.url) as proxy:
+        pool = shoal.open(proxy.url).create("logs", key="ts")
+        proxy.cut("answer", then_close=True)
+        with pytest.raises(OutcomeUnknown, match="it may have happened") as caught:
+            pool.load([{"ts": 1}])
+        with pytest.raises(StorageFailure):  # this one was never sent
+            pool.load([{"ts": 2}])
+    pool = shoal.open(empty_service.url).pool("logs")
+    assert caught.value.commit == pool.done(caught.value.commit or "")
+    assert numbers(shoal.open(empty_service.url)) == [1]
+
+
 def test_what_was_too_much_to_keep_is_asked_about(
     lake: Lake, pool: Pool, proxy: CuttingProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,7 +116,15 @@ def test_files_go_by_themselves_and_values_together(data: object, count: int) ->
 
 def test_every_read_option_reaches_the_service(empty_service: Served) -> None:
     """A new field of ReadOptions needs a value here, and travels by its declaration."""
-    options = ReadOptions(csv_delimiter=";", zng_validate=False, max_value_size=1 << 20, threads=2)
+    options = ReadOptions(
+        csv_delimiter=";",
+        json_array="value",
+        zng_validate=False,
+        max_value_size=1 << 20,
+        max_memory=1 << 28,
+        max_ratio=100,
+        threads=2,
+    )
     assert all(getattr(options, f.name) != f.default for f in fields(ReadOptions))
     assert all(f.metadata["param"] in read_params() for f in fields(ReadOptions))
     params = {name: text for name, text in encode_read_options(options).items() if text is not None}
@@ -129,6 +137,8 @@ def test_every_read_option_reaches_the_service(empty_service: Served) -> None:
     large = b'{a:"' + b"x" * (2 << 20) + b'"}'
     with pytest.raises(InvalidInput):
         pool.load(large, format="zson", options=options)
+    with pytest.raises(InvalidInput, match="one value would take more than 32 MiB"):
+        pool.load(b"[" + b"1," * 600_000 + b"1]", format="zson", options=ReadOptions(max_memory=64 << 20))
     with pool.transaction() as transaction:
         transaction.load(b"a;b\n3;4\n", format="csv", options=options)
         with pytest.raises(InvalidInput):

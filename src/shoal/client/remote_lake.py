@@ -17,11 +17,10 @@ from shoal.api.transaction import Begin
 from shoal.client.access import JsonCalls
 from shoal.client.address import service_url
 from shoal.client.credentials import check_token, find_token
-from shoal.client.loads import load
 from shoal.client.queries import ask, full_text, question
 from shoal.client.requests import carry_out
 from shoal.client.service import Call, Service, decode, make_key
-from shoal.client.transactions import begin
+from shoal.client.transactions import begin, load
 from shoal.client.transport import Access
 from shoal.errors import NotFound, ShoalError, Unsupported
 from shoal.lazy import lazy

@@ -7,27 +7,30 @@ it happens once.
 from __future__ import annotations
 
 import io
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 
 from shoal.api.requests import Op
 from shoal.client.address import make_path, make_query
 from shoal.client.transport import Access, Answer, Lost, Request, Transport, Unreached
 from shoal.client.uploads import Unreadable, Upload
-from shoal.errors import InvalidInput, OutcomeUnknown, ShoalError, StorageFailure
+from shoal.errors import InvalidInput, OutcomeUnknown, StorageFailure, TooMany
 from shoal.formats.zng import stream as zng
 from shoal.ids import new, parse, to_text
 from shoal.model.values import Value
+from shoal.storage.backoff import backoff
 
 MEDIA_TYPE = "application/x-zng"
 _MEDIA_TYPES = ("", MEDIA_TYPE, "application/octet-stream")
 """Media types of ZNG. A Zed service calls some answers bytes."""
 _T = TypeVar("_T")
 _TRIES = 6
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
+_UNDECIDED = (StorageFailure, TooMany)
+"""Errors of a repeated request that do not say whether the first one was carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +97,30 @@ class Service:
         return self._try(call, _take_answer)
 
     def _try(self, call: Call, take: Callable[[Answer], _T]) -> _T:
-        """What is taken from an answer, asked for a few times where it is lost; raises what the service does."""
-        for pause in (*_pauses(), None):
+        """What is taken from an answer, asked for a few times where it is lost; raises what the service does.
+
+        Once an answer was lost, a service that cannot be reached or fails does not say that nothing happened.
+        """
+        unsettled: OutcomeUnknown | None = None
+        for pause in (*islice(backoff(_FIRST_PAUSE, _LONGEST_PAUSE), _TRIES - 1), None):
             try:
                 answer = self._transport.send(call.request())
                 if not answer.is_error:
                     return take(answer)
             except Unreadable as e:
                 raise e.cause from None
-            except Unreached:
+            except Unreached as e:
                 if pause is None or not self._transport.has_answered or not call.can_repeat:
-                    raise
+                    raise unsettled or e from None
             except Lost as e:
+                unsettled = _unsettled(call, e) or unsettled
                 if pause is None or not call.can_repeat:
-                    raise _unsettled(call, e) from None
+                    raise unsettled or e from None
             else:
                 wait, error = answer.retry_after, answer.error()
                 is_open = wait is not None or isinstance(error, OutcomeUnknown)
                 if pause is None or not is_open or not call.can_repeat:
-                    raise error
+                    raise unsettled if unsettled is not None and isinstance(error, _UNDECIDED) else error
                 pause = max(pause, min(wait or 0.0, _LONGEST_PAUSE))
             time.sleep(pause)
         raise AssertionError("the last try neither returned nor raised")
@@ -164,17 +172,9 @@ def require_zng(answer: Answer) -> None:
         raise StorageFailure(f"{answer.url}: not the service of a lake (it answers with {kind})")
 
 
-def _pauses() -> Iterator[float]:
-    """Seconds between tries: twice as long each time, and by chance, so that clients do not come back together."""
-    longest = _FIRST_PAUSE
-    for _ in range(_TRIES - 1):
-        yield random.uniform(longest / 2, longest)
-        longest *= 2
-
-
-def _unsettled(call: Call, lost: Lost) -> ShoalError:
-    """A change whose answer is lost may have happened; one of which the body did not get there has not."""
+def _unsettled(call: Call, lost: Lost) -> OutcomeUnknown | None:
+    """The error for a change whose answer is lost, so that it may have happened; None if its body did not get there."""
     if call.key is None or (call.upload is not None and not call.upload.is_sent):
-        return lost
+        return None
     text = f"{lost}; it may have happened (see the log, or do it again with the id {call.key}: it happens once)"
     return OutcomeUnknown(text, call.key)

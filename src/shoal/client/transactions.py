@@ -1,4 +1,8 @@
-"""Transactions on a lake behind a service, which keeps what they stage: a copy of one stages into the very same."""
+"""Transactions and loads through a service.
+
+The service keeps what a transaction stages: a copy of one stages into the very same. A load of one body is one request,
+a load of several is a transaction.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,23 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Self
 
+from shoal.api.branch import FindDone, Load
 from shoal.api.codecs import COMMIT, Reader
 from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.api.requests import NO_NOTE, Note, Op
 from shoal.api.results import Results
 from shoal.api.transaction import Begin, Transaction
 from shoal.client.queries import ask, question
-from shoal.client.requests import commit_if_done, note_headers, value_of
+from shoal.client.requests import carry_out, commit_if_done, note_headers, value_of
 from shoal.client.service import Call, Service, make_key
 from shoal.client.transport import Access
 from shoal.client.uploads import Upload, load_choices, open_uploads
 from shoal.errors import InvalidInput, NotFound, OutcomeUnknown, ShoalError
 from shoal.model import types as t
 from shoal.model.values import Value, record, string
+
+Staged = tuple[Upload, dict[str, str | None]]
+"""A body, and how it is to be read."""
 
 
 class RemoteTransaction(Transaction):
@@ -128,3 +136,45 @@ def begin(service: Service, request: Begin) -> RemoteTransaction:
 
 def _restore(access: Access, pool: str, branch: str, ident: str, base: str | None, position: int) -> RemoteTransaction:
     return RemoteTransaction(Service(access), pool, branch, ident, base, position)
+
+
+# ---- loads
+
+
+def load(service: Service, request: Load) -> str:
+    """Commit data; the id of the commit."""
+    key = make_key(request.op)
+    with open_uploads(request.data, request.format, request.options) as uploads:
+        bodies = [(upload, load_choices(upload, request.engine, request.options)) for upload in uploads]
+        if len(bodies) > 1:
+            return _load_each(service, request, bodies, key)
+        ((upload, choices),) = bodies
+        return _load_one(service, request, upload, choices, key)
+
+
+def _load_one(service: Service, request: Load, upload: Upload, choices: dict[str, str | None], key: str) -> str:
+    names = ("pool", request.pool, "branch", request.branch)
+    call = Call("POST", names, choices, note_headers(request.note), upload=upload, key=key)
+    try:
+        return COMMIT.decode(Reader(service.url), iter(service.read_all(call)))
+    except OutcomeUnknown as e:
+        commit = None if e.commit is None else commit_if_done(service, request.pool, request.branch, e.commit)
+        if commit is None:
+            raise
+        return commit
+
+
+def _load_each(service: Service, request: Load, bodies: Sequence[Staged], key: str) -> str:
+    """Several bodies as one commit; if one of them cannot be read, nothing is committed."""
+    transaction = begin(service, Begin(request.pool, request.branch, op=key))
+    done = carry_out(service, FindDone(request.pool, request.branch, transaction.id))
+    if done is not None:
+        return done
+    try:
+        for upload, choices in bodies:
+            transaction.stage(upload, choices)
+    except BaseException:
+        transaction.give_up()
+        raise
+    note = request.note
+    return transaction.commit(author=note.author, message=note.message, meta=note.meta)

@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,9 +30,9 @@ from shoal.sources.reading import open_input
 from shoal.storage.locations import public_name
 
 if TYPE_CHECKING:
-    from shoal.client import frame_uploads
+    from shoal.formats.arrow import reader as arrow_reader
 else:
-    frame_uploads = lazy("shoal.client.frame_uploads")
+    arrow_reader = lazy("shoal.formats.arrow.reader")
 
 AUTO = "auto"
 _CHUNK = 1 << 18
@@ -154,7 +155,7 @@ def make_uploads(data: Any, format_name: str, options: ReadOptions) -> list[Uplo
         registry.by_name(format_name).load_reader()
     reading = Reading(format_name, options)
     if is_frame(data):
-        return [_of_values(frame_uploads.values_of(data))]
+        return [_of_values(_values_of(data))]
     if _is_raw(data):
         return [_of_raw(data, format_name)]
     if not isinstance(data, (list, tuple)):
@@ -173,7 +174,7 @@ def make_uploads(data: Any, format_name: str, options: ReadOptions) -> list[Uplo
 def upload_values(data: Any, format_name: str, options: ReadOptions) -> Upload:
     """Everything that a caller gave as one upload of ZNG, read in this process."""
     if is_frame(data):
-        return _of_values(frame_uploads.values_of(data))
+        return _of_values(_values_of(data))
     return _of_values(read_inputs(data, Reading(format_name, options)))
 
 
@@ -250,3 +251,25 @@ def _as_zng(values: Iterable[Value]) -> Iterator[bytes]:
             out.truncate()
     writer.close()
     yield out.getvalue()
+
+
+# ---- DataFrames of Spark
+
+
+def _values_of(frame: Any) -> Iterator[Value]:
+    """The rows of a DataFrame of Spark, which come to this process part by part, never all at once."""
+    pa: Any = import_module("pyarrow")
+    for row in frame.mapInArrow(_packed, "part binary").toLocalIterator(prefetchPartitions=True):
+        for batch in pa.ipc.open_stream(bytes(row[0])):
+            for piece in arrow_reader.batches(batch):
+                yield from piece.values()
+
+
+def _packed(batches: Iterator[Any]) -> Iterator[Any]:
+    """What a task does: each batch as bytes."""
+    pa: Any = import_module("pyarrow")
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.record_batch([pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["part"])

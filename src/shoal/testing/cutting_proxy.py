@@ -34,18 +34,23 @@ class CuttingProxy:
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._lock = threading.Lock()
         self._planned: list[tuple[Cut, bytes, int]] = []
+        self._closes = False
         self.cuts = 0
         """Number of connections dropped so far."""
         self.requests: list[str] = []
         """The first lines of all requests."""
 
-    def cut(self, what: Cut, times: int = 1, first_line: str = "POST ", after: int = 0) -> None:
+    def cut(
+        self, what: Cut, times: int = 1, first_line: str = "POST ", after: int = 0, then_close: bool = False
+    ) -> None:
         """Drop the connections of the next requests whose first line contains a text.
 
         `answer` drops them before the response, `body` before its end, `request` after `after` bytes of the request,
-        and `delivered` after the whole request, before any response.
+        and `delivered` after the whole request, before any response. With `then_close` the proxy refuses connections
+        after the last cut.
         """
         with self._lock:
+            self._closes = then_close
             self._planned = [(what, first_line.encode(), after)] * times
 
     def refuse(self, times: int) -> None:
@@ -60,6 +65,8 @@ class CuttingProxy:
             if is_due:
                 self._planned.pop(0)
                 self.cuts += 1
+                if self._closes and not self._planned:
+                    self.close()
             return is_due
 
     def serve(self) -> None:
@@ -101,7 +108,8 @@ class CuttingProxy:
 
     def close(self) -> None:
         """Stop accepting connections."""
-        self._listener.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # it may be closed already
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
 
