@@ -8,7 +8,14 @@ import pytest
 
 from shoal.testing.shell import Shell
 
-TWICE = ("test_lake_verbs", "test_lake_verbs_errors", "test_lake_verbs_manage", "test_lake_verbs_terminal", "test_sql")
+TWICE = (
+    "test_lake_verbs",
+    "test_lake_verbs_errors",
+    "test_lake_verbs_manage",
+    "test_lake_verbs_terminal",
+    "test_reports",
+    "test_sql",
+)
 """The tests that have to pass on either way to a lake, unless they are marked as direct."""
 
 

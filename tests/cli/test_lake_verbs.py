@@ -114,14 +114,14 @@ def test_use_switches_and_tells(shell: Shell) -> None:
 
 
 def test_head_is_kept_in_a_file_where_the_environment_says(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (shell.directory / ".shoal_head").read_text() == "logs@main\n"
+    assert (shell.directory / ".shoal_head").read_text() == f"logs@main\t{shell.uri}\n"
     for name in ("ZED_HEAD_DIR", "SHOAL_HEAD_DIR"):
         folder = shell.directory / name
         folder.mkdir()
         monkeypatch.setenv(name, str(folder))
         assert shell.call("use")[2] == "default pool and branch unset\n"
         shell.run("use", "logs")
-        assert (folder / ".shoal_head").read_text() == "logs@main\n"
+        assert (folder / ".shoal_head").read_text() == f"logs@main\t{shell.uri}\n"
 
 
 def test_branches_are_created_listed_and_removed(shell: Shell) -> None:
@@ -365,3 +365,19 @@ def test_pools_have_any_printable_name(shell: Shell, tmp_path: Path) -> None:
         assert shell.run("log").startswith("commit ")
         assert shell.run("query", "-z", "*") == "{ts:1}\n"
         assert shell.run("branch").startswith(f"{name}@main ")
+
+
+def test_each_lake_has_a_head_of_its_own(shell: Shell) -> None:
+    other = str(shell.directory / "other")
+    shell.run("init", "-q", other)
+    shell.run("create", "-q", "-use", "-lake", other, "elsewhere")
+    assert shell.run("use").startswith("HEAD at logs@main\n")
+    assert shell.run("use", "-lake", other).startswith("HEAD at elsewhere@main\n")
+    shell.run("use", "-q", "logs")
+    assert shell.run("use", "-lake", other).startswith("HEAD at elsewhere@main\n")
+
+
+def test_a_head_of_an_earlier_version_counts_for_lakes_without_one(shell: Shell) -> None:
+    shell.load("{ts:1}")
+    (shell.directory / ".shoal_head").write_text("logs@main\n")
+    assert shell.run("query", "-z", "*") == "{ts:1}\n"

@@ -102,6 +102,13 @@ CASES = [
     (["delete", UNKNOWN], NO_OBJECT),
     (["delete", "-where", "a", "b"], "delete by ids or by -where, not both"),
     (["delete", "-where", "cut a"], "invalid delete where query: must be a single filter operation"),
+    (
+        ["delete", "-where", "true"],
+        (
+            "true is a search for values that contain it, not a condition (compare a field, as in name == 'x'; "
+            "write where true for all records)"
+        ),
+    ),
     (["delete", "-where", "a==99"], "empty transaction"),
     (["compact"], "no data objects named (see: shoal query 'from POOL:objects')"),
     (["compact", "xx", "yy"], BAD_ID),

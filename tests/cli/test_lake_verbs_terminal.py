@@ -100,6 +100,16 @@ def test_a_terminal_on_one_side_only_is_none_to_ask_on(
     assert shell.call("drop", "logs")[0] == 1
 
 
+def test_a_load_reports_what_it_added(shell: Shell, terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "a.zson").write_text("{ts:1}{ts:2,x:3}")
+    status, shown = terminal.call("load", "a.zson")
+    assert status == 0
+    assert re.fullmatch(
+        r"2 records of 2 shapes, [\d.]+ k?B in 1 object\nnew fields: ts \(int64\), x \(int64\)\n", shown
+    )
+    assert terminal.call("load", "-q", "a.zson") == (0, "")
+
+
 def test_a_load_and_a_query_show_their_progress_and_erase_it(
     way: str, shell: Shell, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -108,10 +118,30 @@ def test_a_load_and_a_query_show_their_progress_and_erase_it(
     status, shown = terminal.call("load", "a.zson")
     assert status == 0
     assert re.match(r"\r[\d.]+ k?B of 48\.9 kB (read \(\d+%\), \d+ values|sent \(100%\)), 0 s", shown)
-    assert shown.endswith("\r")
+    assert "\r5,000 records of 1 shape, " in shown
     status, shown = terminal.call("query", "-z", "count()")
     assert status == 0
-    assert way == "service" or re.match(r"\r[\d.]+ k?B read, \d+ values, 0 s", shown)
+    assert way == "service" or re.match(r"\r[\d.]+ k?B read, \d+ values, \d+ s", shown)
     assert shown.endswith("\r") or way == "service"
     assert terminal.call("load", "-q", "a.zson") == (0, "")
     assert terminal.call("query", "-q", "-z", "count()") == (0, "")
+
+
+def test_values_on_a_terminal_cannot_move_its_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    file = tmp_path / "in.json"
+    file.write_text('{"a":"x\\u001b[2J\\u202ey\\u009bz"}')
+    with monkeypatch.context() as patch, open(theirs, "w", closefd=False) as stdout:
+        patch.setattr(sys, "stdout", stdout)
+        for form in ("text", "table", "csv", "zson", "json", "lake"):
+            assert main(["zq", "-f", form, "*", str(file)]) == 0
+    os.write(theirs, b"\0")
+    shown = b""
+    while not shown.endswith(b"\0"):
+        shown += os.read(ours, 65536)
+    os.close(ours)
+    os.close(theirs)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode().rstrip("\0").replace("\r\n", "\n"))
+    assert text.count("y") == 6
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text), text
+    assert "x\\x1b[2J\\u202ey\\x9bz" in text

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 
@@ -140,3 +141,12 @@ def test_no_line_is_longer_than_the_width_if_no_word_is_and_no_word_is_lost() ->
 def test_paragraphs_are_kept_apart_and_every_line_is_indented() -> None:
     assert wrap_paragraphs("one\ntwo\n\n  three\n", 80, "    ") == "    one two\n\n    three"
     assert wrap_paragraphs("", 80, "    ") == ""
+
+
+def test_what_others_have_written_cannot_move_the_cursor() -> None:
+    commit = COMMIT.replace('"me"', '"m\\u001b[2J\\ne"').replace('"why"', '"one\\ntwo\\u001b]0;x\\u0007\u202e"')
+    text = written(commit)
+    assert "Author: m\\x1b[2J\\ne\n" in text
+    assert "    one two\\x1b]0;x\\x07\\u202e\n" in text
+    assert written(POOL.replace('"logs"', '"lo\\u009bgs"').replace('"c"', '"\u202e"')).startswith("lo\\x9bgs ")
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
+from shoal.testing.scripts import call_shoal
+
 
 def shoal(*argv: str, stdin: bytes = b"", cwd: Path | None = None) -> tuple[int, str, str]:
-    done = subprocess.run([sys.executable, "-m", "shoal", *argv], input=stdin, capture_output=True, cwd=cwd)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    with chdir(cwd or Path.cwd()):
+        status, out, err = call_shoal(argv, stdin)
+    return status, out.decode(), err
 
 
 def zq(*argv: str, stdin: bytes = b"", cwd: Path | None = None) -> tuple[int, str, str]:
@@ -224,8 +229,26 @@ def test_an_output_of_nothing_is_none_and_an_old_file_stays(tmp_path: Path) -> N
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("keep.parquet", "original")]
     assert zq("-f", "parquet", "-o", "keep.parquet", "yield {a:1}", cwd=tmp_path)[0] == 0
     assert zq("-z", "keep.parquet", cwd=tmp_path)[1] == "{a:1}\n"
-    assert zq("-z", "-o", "/dev/stdout", "yield 1") == (0, "1\n", "")
     assert zq("-z", "-o", "no/such/x", "yield 1", cwd=tmp_path)[2] == "no/such/x: no such file or directory\n"
+
+
+def test_an_output_that_is_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "to").mkdir()
+    (tmp_path / "link").symlink_to("to/file")
+    for text in ("1\n", "2\n"):
+        assert zq("-z", "-o", "link", f"yield {text}", cwd=tmp_path) == (0, "", "")
+        assert (tmp_path / "to" / "file").read_text() == text
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_standard_output_can_be_named_whatever_it_is(tmp_path: Path) -> None:
+    (tmp_path / "stdout").symlink_to("/dev/stdout")
+    command = [sys.executable, "-m", "shoal", "zq", "-z", "-o", "stdout", "yield 1"]
+    assert subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, check=True).stdout == b"1\n"
+    with (tmp_path / "file").open("wb") as file:
+        subprocess.run(command, cwd=tmp_path, stdout=file, check=True)
+    assert (tmp_path / "file").read_text() == "1\n"
+    assert (tmp_path / "stdout").is_symlink()
 
 
 def test_an_empty_query_and_a_very_long_one() -> None:
@@ -246,3 +269,25 @@ def test_statistics_go_to_standard_error() -> None:
     assert zq("-z", "-s", "this > 1", "-", stdin=b"1 2 3")[2] == (
         "{bytes_read:3,bytes_matched:2,records_read:3,records_matched:2}\n"
     )
+
+
+def test_a_value_beyond_the_memory_of_reading_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b"[" + b"1," * 600_000 + b"1]")
+    assert zq("-f", "null", "a.json", cwd=tmp_path)[0] == 0
+    status, _, error = zq("-f", "null", "-read.memory", "64MiB", "a.json", cwd=tmp_path)
+    assert status == 1
+    assert error == (
+        "a.json: line 1: one value would take more than 32 MiB of memory, half of the limit "
+        "(raise -read.memory, or -limit.memory of a service)\n"
+    )
+
+
+def test_input_that_expands_beyond_the_ratio_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"x" * 999_999 * 70, 1))
+    status, _, error = zq("-f", "null", "-i", "line", "-read.ratio", "50", "-zng.readmax", "1GB", "a.gz", cwd=tmp_path)
+    assert status == 1
+    assert error == (
+        "a.gz: gzip: expands more than 50 times, like a decompression bomb "
+        "(raise -read.ratio, or -limit.ratio of a service)\n"
+    )
+    assert zq("-f", "null", "-i", "line", "-zng.readmax", "1GB", "a.gz", cwd=tmp_path)[0] == 0

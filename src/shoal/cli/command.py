@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from shoal.cli.flags import Flag, Parsed, parse, usage
+from shoal.cli.terminal import print_text
 from shoal.errors import InvalidInput
 from shoal.lazy import lazy
 from shoal.model.node import frozen
@@ -41,9 +42,9 @@ class Verb:
         """Parse the arguments and run the command, or print its help or the version."""
         args = parse(self.flags, argv)
         if args["version"]:
-            print(version_line())
+            print_text(version_line())
         elif args["help"] or args["h"]:
-            print(self.help())
+            print_text(self.help())
         else:
             run(args)
 
@@ -56,7 +57,7 @@ def version_line() -> str:
 def say(args: Parsed, line: str) -> None:
     """Print a line, unless -q was given."""
     if not args["q"]:
-        print(line)
+        print_text(line)
 
 
 def one_word(args: Parsed, otherwise: str) -> str:
@@ -81,4 +82,4 @@ def plural(count: int, noun: str) -> str:
 def print_error(error: Exception) -> None:
     """Print one line on standard error; it begins with the status code if a service refused the request."""
     is_refused = failures.status_of(error) == _BAD_REQUEST
-    print(f"status code {_BAD_REQUEST}: {error}" if is_refused else f"{error}", file=sys.stderr)
+    print_text(f"status code {_BAD_REQUEST}: {error}" if is_refused else f"{error}", sys.stderr)

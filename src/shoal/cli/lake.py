@@ -17,6 +17,7 @@ from shoal.cli.flags import Parsed
 from shoal.cli.head import Head, head_of
 from shoal.cli.lake_flags import lake_location
 from shoal.cli.output import open_writer
+from shoal.cli.terminal import print_text
 from shoal.client import opening
 from shoal.client.address import is_service, service_url
 from shoal.errors import InvalidInput
@@ -116,7 +117,7 @@ def confirm(args: Parsed, action: str) -> None:
         raise InvalidInput(
             f"will not {action} without confirmation, and there is no terminal to ask on (force with -f)"
         )
-    print(f"Are you sure you want to {action}? There is no going back... [y|n]", file=sys.stderr, flush=True)
+    print_text(f"Are you sure you want to {action}? There is no going back... [y|n]", sys.stderr)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise InvalidInput("operation canceled")
 

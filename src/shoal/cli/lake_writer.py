@@ -17,6 +17,7 @@ from shoal.model.literals import SECOND, format_time
 from shoal.model.node import frozen
 from shoal.model.text import Formatter, format_value
 from shoal.model.values import Value
+from shoal.printable import printable
 
 _INDENT = 4
 _WIDTH = 80
@@ -42,7 +43,7 @@ class Writer:
     def __init__(self, out: Sink, options: WriteOptions = WriteOptions()) -> None:
         self._out = out
         self._formatter = Formatter(0)
-        self._head = options.head if isinstance(options, LakeOptions) else ""
+        self._head = printable(options.head) if isinstance(options, LakeOptions) else ""
         self._has_color = options.color
         self._tips: dict[str, list[str]] = {}
         self._tags: dict[str, list[str]] = {}
@@ -207,7 +208,7 @@ def _data(value: Value, name: str) -> Any:
     data = _get(value, name).data
     if not isinstance(data, _DATA_TYPES[name]):
         raise _OtherShape
-    return data
+    return printable(data, lines=name == "message") if isinstance(data, str) else data
 
 
 def _id(value: Value, name: str) -> str:
@@ -221,7 +222,7 @@ def _paths(value: Value) -> str:
     inner = t.inner_of(value.type)
     if inner is None or t.inner_of(inner) is not t.STRING:
         raise _OtherShape
-    return ",".join(".".join(path) or "this" for path in value.data or ())
+    return printable(",".join(".".join(path) or "this" for path in value.data or ()))
 
 
 def _elements(value: Value) -> Iterator[Value]:

@@ -10,8 +10,10 @@ from typing import Protocol
 from shoal.cli.command import Verb, print_error, version_line
 from shoal.cli.flags import Parsed, parse, split_leading, usage
 from shoal.cli.lake_flags import LAKE_FLAGS
+from shoal.cli.terminal import print_text
 from shoal.errors import InvalidInput, ShoalError, StorageFailure
 from shoal.lazy import lazy_modules
+from shoal.suggestions import did_you_mean
 
 
 class VerbModule(Protocol):
@@ -55,19 +57,19 @@ def _dispatch(words: list[str]) -> int:
     leading, rest = split_leading(LAKE_FLAGS, words)
     args = parse(LAKE_FLAGS, leading)
     if args["version"]:
-        print(version_line())
+        print_text(version_line())
         return 0
     if rest[:1] == ["help"] and len(rest) > 1:
         return _run(rest[1], ["-help"])
     if not rest or rest[0] == "help" or args["help"] or args["h"]:
-        print(_usage())
+        print_text(_usage())
         return 0
     return _run(rest[0], [*leading, *rest[1:]])
 
 
 def _run(verb: str, argv: list[str]) -> int:
     if verb not in VERBS:
-        raise InvalidInput(f"shoal: unknown command {verb!r} (see: shoal -help)")
+        raise InvalidInput(f"shoal: unknown command {verb!r}{did_you_mean(verb, VERBS) or ' (see: shoal -help)'}")
     module = VERBS[verb]
     module.VERB.execute(argv, module.run)
     return 0

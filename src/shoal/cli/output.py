@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from shoal.cli.flags import Flag, Parsed
+from shoal.cli.terminal import TerminalSink
 from shoal.errors import InvalidInput, StorageFailure
 from shoal.formats import registry
 from shoal.formats.streams import WriteOptions, Writer
@@ -24,6 +25,8 @@ else:
 
 registry.register(registry.Format("lake", writer=lambda: lake_writer.Writer))
 _FORMATS = ", ".join(registry.writable())
+_PAINTED = ("zson", "json", "lake")
+"""Formats that may have colors. They escape the strings in them, at least those with escape sequences."""
 _DEFAULT_FORMAT = " (default zson on a terminal, else zng)"
 _OTHER_FLAGS = (
     Flag("z", bool, False, "write ZSON, one line per value"),
@@ -94,7 +97,8 @@ def open_writer(args: Parsed, head: str = "") -> Iterator[Writer]:
             splitter.close()
         return
     with _output_file(args["o"]) as file:
-        writer = _Counting(form.load_writer()(_Flushed(file) if args["unbuffered"] else file, options))
+        sink = TerminalSink(file, name in _PAINTED) if to_terminal and not form.is_binary else file
+        writer = _Counting(form.load_writer()(_Flushed(sink) if args["unbuffered"] else sink, options))
         try:
             yield writer
         finally:
@@ -111,12 +115,13 @@ def _output_file(path: str) -> Iterator[BinaryIO]:
         yield _stdout()
         return
     target = Path(path)
-    if target.exists() and not target.is_file():
-        with _create(target) as device:
-            yield device
+    if _is_stream(target):
+        with _create(target) as stream:
+            yield stream
         return
+    target = target.resolve()  # a link stays a link
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    file = _create(part, target)
+    file = _create(part, Path(path))
     try:
         yield file
     finally:
@@ -127,6 +132,17 @@ def _output_file(path: str) -> Iterator[BinaryIO]:
                 part.chmod(target.stat().st_mode)
             part.replace(target)
         part.unlink(missing_ok=True)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path is a device, a pipe, or a link to an open file of a process, as `/dev/stdout` is."""
+    if not path.is_file():
+        return path.exists()
+    while path.is_symlink():
+        if path.parent.resolve().is_relative_to("/proc"):
+            return True
+        path = path.parent / path.readlink()
+    return False
 
 
 def _stdout() -> BinaryIO:
@@ -158,7 +174,7 @@ class _Counting:
 class _Flushed:
     """A file that is flushed after every write."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO | TerminalSink) -> None:
         self._file = file
 
     def write(self, data: bytes, /) -> None:

@@ -134,9 +134,9 @@ class Progress:
     def _share(self, done: int, word: str) -> str:
         is_part = self._total and done <= self._total
         return (
-            f"{_size(done)} of {_size(self._total)} {word} ({100 * done // self._total}%)"
+            f"{byte_count(done)} of {byte_count(self._total)} {word} ({100 * done // self._total}%)"
             if is_part
-            else f"{_size(done)} {word}"
+            else f"{byte_count(done)} {word}"
         )
 
     def _show(self, line: str) -> None:
@@ -172,13 +172,13 @@ class Progress:
 
 def open_progress(args: Parsed, paths: Iterable[str]) -> Progress:
     """Progress of a command, shown if standard error is a terminal."""
-    is_shown = not args["q"] and _is_terminal(sys.stderr)
+    is_shown = not args["q"] and is_terminal(sys.stderr)
     return Progress(sys.stderr, total_size(paths)) if is_shown else Progress(None)
 
 
 def shares_terminal(args: Parsed) -> bool:
     """Whether results go to the terminal of the progress line, which then ends with the first of them."""
-    return not args["o"] and not args["split"] and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)
+    return not args["o"] and not args["split"] and is_terminal(sys.stdout) and is_terminal(sys.stderr)
 
 
 def ended_by_first(results: Iterator[Value], progress: Progress) -> Iterator[Value]:
@@ -196,7 +196,8 @@ def total_size(paths: Iterable[str]) -> int:
     return sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else 0
 
 
-def _is_terminal(stream: TextIO | None) -> bool:
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person reads what is written there."""
     return stream is not None and stream.isatty()
 
 
@@ -208,7 +209,8 @@ def _width(stream: TextIO) -> int:
         return 79
 
 
-def _size(count: int) -> str:
+def byte_count(count: int) -> str:
+    """A number of bytes for people."""
     number, unit = float(count), 0
     while number >= 999.95 and unit < len(_UNITS) - 1:
         number, unit = number / 1000, unit + 1

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from shoal.api.options import MAX_VALUE_SIZE, Memory, ReadOptions, Statistics
+from shoal.api.options import MAX_MEMORY, MAX_RATIO, MAX_VALUE_SIZE, Memory, ReadOptions, Statistics
 from shoal.cli.flags import Flag, Parsed
+from shoal.cli.terminal import print_text
 from shoal.errors import InvalidInput
 from shoal.formats import registry
 from shoal.model import types as t
@@ -23,6 +24,8 @@ INPUT_FLAGS = (
     Flag("zng.threads", int, 0, "accepted for scripts"),
     Flag("zng.readmax", "size", MAX_VALUE_SIZE, "largest value or frame to read"),
     Flag("zng.readsize", "size", 512 * 1024, "accepted for scripts"),
+    Flag("read.memory", "size", MAX_MEMORY, "memory limit of reading and loading; one value may take half of it"),
+    Flag("read.ratio", "count", MAX_RATIO, "how many times its size compressed or encoded input may expand"),
 )
 QUERY_FLAGS = (
     Flag("I", str, [], "prepend the query text in this file; may be repeated", "FILE"),
@@ -44,7 +47,12 @@ MEMORY_FLAGS = (
 
 def read_options(args: Parsed) -> ReadOptions:
     """Read options from the flags."""
-    return ReadOptions(csv_delimiter=args["csv.delim"], max_value_size=args["zng.readmax"])
+    return ReadOptions(
+        csv_delimiter=args["csv.delim"],
+        max_value_size=args["zng.readmax"],
+        max_memory=args["read.memory"],
+        max_ratio=args["read.ratio"],
+    )
 
 
 def check_input(path: str, output: str = "", must_exist: bool = True) -> None:
@@ -79,9 +87,9 @@ def print_statistics(args: Parsed, statistics: Statistics) -> None:
 
 def print_aside(value: Value) -> None:
     """Print a value to standard error."""
-    print(format_value(value), file=sys.stderr)
+    print_text(format_value(value), sys.stderr)
 
 
 def print_warning(text: str) -> None:
     """Print a line to standard error."""
-    print(text, file=sys.stderr)
+    print_text(text, sys.stderr)

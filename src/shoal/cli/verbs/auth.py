@@ -11,6 +11,7 @@ from shoal.cli.command import Verb, one_word, say
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.lake import require_service, service_access
 from shoal.cli.lake_flags import LAKE_FLAGS
+from shoal.cli.terminal import print_text
 from shoal.client.credentials import Credentials, find_token
 from shoal.errors import InvalidInput
 
@@ -51,12 +52,12 @@ def _login(args: Parsed) -> None:
     store = f"shoal auth -lake {url} store -access -"
     details = method.get("auth0") or method.get("jwt") or {}
     if method.get("kind") in ("", "none"):
-        print(f"{url} does not require a token.")
+        print_text(f"{url} does not require a token.")
     elif details:
         provider = details.get("domain") or details.get("issuer")
-        print(f"Get an access token for the audience {details.get('audience')} from {provider}, then: {store}")
+        print_text(f"Get an access token for the audience {details.get('audience')} from {provider}, then: {store}")
     else:
-        print(f"Ask an admin of the lake for a token (shoal tokens create NAME), then: {store}")
+        print_text(f"Ask an admin of the lake for a token (shoal tokens create NAME), then: {store}")
 
 
 def _logout(args: Parsed) -> None:
@@ -86,7 +87,7 @@ def _verify(args: Parsed) -> None:
 
 
 def _print(document: Any) -> None:
-    print(json.dumps(document, indent=4, ensure_ascii=False))
+    print_text(json.dumps(document, indent=4, ensure_ascii=False))
 
 
 _ACTIONS: dict[str, Callable[[Parsed], None]] = {

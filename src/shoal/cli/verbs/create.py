@@ -38,5 +38,5 @@ def run(args: Parsed) -> None:
     say(args, f"pool created: {name} {pool.id}")
     if args["use"]:
         head = Head(name)
-        write_head(head)
+        write_head(args, head)
         say(args, f'Switched to branch "{head.commitish}" on pool "{name}"')

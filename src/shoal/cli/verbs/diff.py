@@ -57,7 +57,7 @@ def _sides(args: Parsed) -> tuple[Head, Head]:
 def _head(args: Parsed, word: str) -> Head:
     """A commitish in the pool that it names, or in the pool in use."""
     has_pool = "@" in word and not word.startswith("@")
-    return parse_head(word) if has_pool else Head(head_of(args).pool, word.removeprefix("@"))
+    return parse_head(word, args) if has_pool else Head(head_of(args).pool, word.removeprefix("@"))
 
 
 def _objects(pool: Pool, old: Head, new: Head) -> Iterator[tuple[str, Value]]:

@@ -9,6 +9,7 @@ from shoal.cli.head import find_head
 from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS, USE_FLAGS
 from shoal.cli.query_flags import ENGINE_FLAGS, QUERY_FLAGS
+from shoal.cli.terminal import print_text
 from shoal.errors import InvalidInput
 
 VERB = Verb(
@@ -31,9 +32,9 @@ def run(args: Parsed) -> None:
         program or "", head=None if head is None else str(head), includes=args["I"], engine=args["engine"]
     )
     if not plans:
-        print("the query reads no pool")
+        print_text("the query reads no pool")
     for plan in plans:
-        print("\n".join(_lines(plan)))
+        print_text("\n".join(_lines(plan)))
 
 
 def _lines(plan: ScanPlan) -> list[str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+
 from shoal.cli.command import Verb, say
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.lake import open_branch, read_note
 from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
 from shoal.cli.progress import open_progress
 from shoal.cli.query_flags import INPUT_FLAGS, MEMORY_FLAGS, WORK_FLAGS, check_input, memory_of, read_options
+from shoal.cli.reports import REPORT_FLAGS, print_report
 from shoal.errors import InvalidInput
 
 VERB = Verb(
@@ -17,8 +21,10 @@ VERB = Verb(
         Flag(
             "id", str, None, "id of this load, for retries: a load that is repeated with the same id happens once", "ID"
         ),
+        *REPORT_FLAGS,
         *WORK_FLAGS,
         *INPUT_FLAGS,
+        Flag("json.array", str, "records", "load an array of records as records, or as one value", "records|value"),
         *COMMIT_FLAGS,
         *USE_FLAGS,
         *LAKE_FLAGS,
@@ -39,7 +45,10 @@ def run(args: Parsed) -> None:
     branch = open_branch(args)
     for path in args.words:
         check_input(path)
-    options = read_options(args)
+    if all(map(_is_empty, args.words)):
+        say(args, "nothing to load")
+        return
+    options = replace(read_options(args), json_array=args["json.array"])
     with open_progress(args, args.words) as progress:
         commit = branch.load(
             args.words,
@@ -50,4 +59,9 @@ def run(args: Parsed) -> None:
             op=args["id"],
             **note,
         )
-    say(args, f"{commit} committed")
+    print_report(args, branch, commit)
+
+
+def _is_empty(path: str) -> bool:
+    """Whether a path is that of a file without a byte. Standard input must have something: a pipe may have broken."""
+    return os.path.isfile(path) and os.path.getsize(path) == 0

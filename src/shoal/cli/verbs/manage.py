@@ -84,7 +84,7 @@ def _signals() -> Iterator[threading.Event]:
 def _policy(args: Parsed) -> Policy:
     policy = Policy() if args["config"] is None else _read_policy(args["config"])
     if args["pool"]:
-        policy = replace(policy, pools=tuple(_pool_policy(policy, word) for word in dict.fromkeys(args["pool"])))
+        policy = replace(policy, pools=tuple(_pool_policy(policy, word, args) for word in dict.fromkeys(args["pool"])))
     if args["interval"] is not None:
         policy = replace(policy, interval=args["interval"])
     if args["engine"] is not None:
@@ -94,9 +94,9 @@ def _policy(args: Parsed) -> Policy:
     return policy
 
 
-def _pool_policy(policy: Policy, word: str) -> PoolPolicy:
+def _pool_policy(policy: Policy, word: str, args: Parsed) -> PoolPolicy:
     """The policy for the pool in a flag. The branch is that of the flag, or else that of the policy."""
-    head = parse_head(word)
+    head = parse_head(word, args)
     named = (each for each in policy.pools if each.pool == word)
     return next(named, PoolPolicy(head.pool, head.commitish))
 

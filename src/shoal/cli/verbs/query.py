@@ -20,6 +20,7 @@ from shoal.cli.query_flags import (
     print_statistics,
     print_warning,
 )
+from shoal.cli.terminal import print_text
 from shoal.lang.parser import parse_source
 from shoal.lang.printer import print_program
 from shoal.lang.source import Part, Source
@@ -38,10 +39,10 @@ def run(args: Parsed) -> None:
     """Run the command."""
     program = optional_word(args)
     if program is None and not args["I"]:
-        print(VERB.help())
+        print_text(VERB.help())
     elif args["C"]:
         parts = [*map(read_part, args["I"]), Part("", program or "")]
-        print(print_program(parse_source(Source(parts))))
+        print_text(print_program(parse_source(Source(parts))))
     else:
         _run_query(args, program or "")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,9 +40,21 @@ VERB = Verb(
         Flag("limit.body", "size", 100 << 30, "largest request body"),
         Flag("limit.time", "duration", 300.0, "time limit of a query; 0s for no limit"),
         Flag("limit.rows", "count", 0, "largest number of values that a query returns; 0 for no limit"),
-        Flag("limit.memory", "size", 2 << 30, "memory limit of a query, above which it spills to disk or fails"),
+        Flag(
+            "limit.memory",
+            "size",
+            2 << 30,
+            "memory limit of a query, above which it spills to disk or fails, and of a load, above which it fails",
+        ),
+        Flag("limit.ratio", "count", 500, "how many times its size a compressed or encoded body may expand"),
         Flag("limit.queries", "count", 32, "largest number of concurrent queries"),
         Flag("limit.caller", "count", 16, "largest number of concurrent queries per caller"),
+        Flag(
+            "limit.stall",
+            "duration",
+            60.0,
+            "time after which a client that stops reading or sending is cut off; 0s for no limit",
+        ),
         *AUTH_FLAGS,
         *LOG_FLAGS,
         *LAKE_FLAGS,
@@ -62,12 +75,14 @@ def run(args: Parsed) -> None:
         Limits(args["limit.time"] or None, args["limit.rows"] or None, args["limit.memory"] or None),
         at_once=max(1, args["limit.queries"]),
         per_caller=max(1, args["limit.caller"]),
+        stall=args["limit.stall"] or inf,
     )
     config = state.Settings(
         default_format=media.default_format(args["defaultfmt"]),
         origins=tuple(args["cors.origin"]),
         root_content=_read(args["rootcontentfile"]),
         largest_body=args["limit.body"],
+        largest_ratio=max(1, args["limit.ratio"]),
         limits=limits,
     )
     if (args["tls.cert"] is None) != (args["tls.key"] is None):

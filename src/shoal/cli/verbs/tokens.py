@@ -8,6 +8,7 @@ from shoal.cli.flags import Flag, Parsed
 from shoal.cli.lake import open_access
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.output import open_writer, output_flags
+from shoal.cli.terminal import print_text
 from shoal.errors import InvalidInput
 
 VERB = Verb(
@@ -35,7 +36,7 @@ def run(args: Parsed) -> None:
                 for token in tokens:
                     writer.write(show_token(token))
         case ["create", name]:
-            print(open_access(args).create_token(name, args["subject"], args["expires"]).secret)
+            print_text(open_access(args).create_token(name, args["subject"], args["expires"]).secret)
         case ["revoke", name]:
             open_access(args).revoke_token(name)
             say(args, f"token revoked: {name}")

@@ -22,6 +22,7 @@ from shoal.cli.query_flags import (
     print_warning,
     read_options,
 )
+from shoal.cli.terminal import print_text
 from shoal.engines.interp.engine import evaluate, run_program
 from shoal.engines.interp.environment import Run
 from shoal.errors import InvalidInput
@@ -66,13 +67,13 @@ VERB = Verb(
 def run(args: Parsed) -> None:
     """Run the command."""
     if not args.words and not args["I"]:
-        print(VERB.help())
+        print_text(VERB.help())
         return
     memory = memory_of(args)
     source, paths, is_lone = _program(args)
     tree = _parse(source, is_lone)
     if args["C"]:
-        print(print_program(tree))
+        print_text(print_program(tree))
     else:
         _run_query(source, tree, paths, is_lone, args, memory)
 
