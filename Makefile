@@ -5,11 +5,15 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
 
-.PHONY: help setup demo test test-long check format bench lock clean
+MINUTES ?= 20
+SEED ?=
+
+.PHONY: help setup demo test test-long storm check format bench lock clean
 help:
 	@echo "make demo       see what Shoal does"
 	@echo "make test       run the tests"
-	@echo "make test-long  run the long tier as well"
+	@echo "make test-long  run the long tier as well, and the storm"
+	@echo "make storm      run the storm alone (MINUTES=20 SEED=7)"
 	@echo "make check      lint, types, layers"
 	@echo "make bench      measure against peers"
 	@echo "make format     format the code"
@@ -33,6 +37,11 @@ test: $(READY)
 
 test-long: $(READY)
 	SHOAL_TESTS=long $(BIN)/python -m pytest -n 2
+	$(MAKE) storm
+
+storm: $(READY)
+	$(BIN)/python -m tools.storm --store disk --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tools.storm --store s3 --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import commits, engines, interpreter, logs, rates, results, service
+from bench import commits, engines, interpreter, logs, rates, results, service, steady
 from bench.tables import Table
 
 ROUNDS = 3
@@ -86,12 +86,13 @@ def columns(records: int, rounds: int) -> list[Table]:
     return tables
 
 
-def served(seconds: float, writes: bool) -> None:
+def served(seconds: float, requests: int, writes: bool) -> None:
     """A service under load."""
-    table = service.measure(seconds)
-    print(f"\n{table}")
+    tables = [service.measure(seconds), steady.measure(requests)]
+    for table in tables:
+        print(f"\n{table}")
     if writes:
-        results.write_service(table)
+        results.write_service(tables)
 
 
 PARTS = ("ndjson", "formats", "language", "lake", "engines", "service")
@@ -110,6 +111,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the part engines")
     parser.add_argument("--seconds", type=float, default=service.SECONDS, help="of the part service")
+    parser.add_argument("--requests", type=int, default=steady.REQUESTS, help="mixed ones, of the part service")
     parser.add_argument("--write", action="store_true", help="write the parts engines and service to their files")
     parser.add_argument("parts", nargs="*", default=PARTS, help=", ".join(PARTS))
     args = parser.parse_args()
@@ -121,7 +123,7 @@ def main() -> None:
         "formats": lambda: formats(source),
         "language": lambda: language(first),
         "lake": lake,
-        "service": lambda: served(args.seconds, args.write),
+        "service": lambda: served(args.seconds, args.requests, args.write),
     }
     for part in args.parts:
         if part != "engines":

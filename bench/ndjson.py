@@ -22,6 +22,7 @@ from shoal.api.options import ReadOptions
 from shoal.formats.columns.batches import Batch
 from shoal.formats.json import column_reader as json_column_reader
 from shoal.model.types import Record, Type
+from shoal.model.values import Value
 
 ROW_GROUP = 122_880
 
@@ -42,6 +43,7 @@ def by_shoal(source: Path, out: Path, threads: int) -> None:
     fused = Fused()
     with source.open("rb") as file:
         for batch in json_column_reader.read(file, ReadOptions(threads=threads)):
+            assert not isinstance(batch, Value)  # the logs have few shapes
             fused.add(batch)
     table = fused.sorted_by("ts", threads)
     pq.write_table(table, out, compression="snappy", row_group_size=ROW_GROUP)

@@ -35,9 +35,10 @@ def write(measured: Sequence[tuple[int, Sequence[Table]]]) -> None:
     FILE.write_text("\n\n".join(parts) + "\n")
 
 
-def write_service(table: Table) -> None:
+def write_service(tables: Sequence[Table]) -> None:
     """Write the results file of the service."""
-    SERVICE_FILE.write_text(f"# A service under load\n\n{_origin('service')}\n\n## {table}\n")
+    parts = ["# A service under load", _origin("service"), *(f"## {table}" for table in tables)]
+    SERVICE_FILE.write_text("\n\n".join(parts) + "\n")
 
 
 def _origin(part: str) -> str:

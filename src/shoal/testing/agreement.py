@@ -10,16 +10,19 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterable
+from itertools import groupby
 from typing import Any
 
 from shoal.api.lake import Lake
 from shoal.api.options import Statistics
 from shoal.errors import ShoalError
+from shoal.ids import new, to_text
 from shoal.lang.aggregates import AGGREGATES
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
 from shoal.model.values import Value
-from shoal.testing.programs import Programs
+from shoal.testing.programs import FIELDS, Programs
+from shoal.testing.queries import Case, load_cases, parse_values
 
 _CLOSE = 1e-9
 _UNORDERED = ("and", "avg", "count", "dcount", "max", "min", "or", "sum", "union")
@@ -55,10 +58,25 @@ _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("1((int64,string))", '"x"((int64,string))'),
     ),
     "ip": (("10.0.0.1", "::1", "192.168.1.1"), ("10.0.0.0/8",), ("<int64>", "<{a:string}>")),
+    "e": (
+        ('error("missing")', 'error("quiet")', 'error("bad")', "null(error(string))"),
+        ('error("quiet")', '"quiet"', 'error("missing")'),
+        ('error({message:"bad",on:1})', 'error({message:"worse",on:2})'),
+        ('error(error("quiet"))', 'error(error("missing"))'),
+        ("error(1)", "error(null(int64))"),
+        ('[error("quiet"),error("bad")]', '[error("missing")]'),
+        ('{x:error("quiet")}', '{x:error("missing"),y:1}', "{x:1}"),
+        ('error("quiet")(failure=error(string))',),
+    ),
 }
+"""The values of each field, by shape. Every kind of error is stored: those of a text that has a meaning, others, those
+of a record, and errors in errors, lists, records and named types."""
 _INNER = ("{x:1}", '{x:"foo",y:2}', "null({x:int64})", "{x:null(int64),y:1.5}", "{}", '{y:{z:"deep foo"}}')
 _PLAIN = ("1", "2.5", "'x'", "null", "k", "a")
-_WHOLE = ("1", '"foo"', "null", "{}", "[1,2]", 'error("missing")', "null({a:int64})", "true", "80(port=uint16)")
+_WHOLE = (
+    "1", '"foo"', "null", "{}", "[1,2]", 'error("missing")', "null({a:int64})", "true", "80(port=uint16)",
+    'error("quiet")', 'error("bad")', 'error(error("quiet"))', 'error({message:"bad",on:1})',
+)  # fmt: skip
 
 
 class Rows:
@@ -80,6 +98,19 @@ class Rows:
             texts = [f"{name}:{dice.choice(choices)}" for name, choices in fields]
             rows.append(parse_value("{" + ",".join(texts) + "}"))
         return rows
+
+    def loads(self, count: int, rows: int) -> list[list[Value]]:
+        """Rows of several loads into one pool, each of another layout. A load repeats rows of those before it, of some
+        of their shapes, so that equal rows of different layouts come together; it may have shapes of its own.
+        """
+        dice, loads = self._dice, [self.rows(rows)]
+        for _ in range(1, count):
+            before = [row for load in loads for row in load]
+            shapes = dict.fromkeys(row.type for row in before)
+            kept = set(dice.sample(list(shapes), -(-len(shapes) // 2)))
+            repeated = dice.choices([row for row in before if row.type in kept], k=rows // 2)
+            loads.append(repeated + self.rows(dice.choice((0, rows // 2)), shapes=2))
+        return loads
 
     def _template(self) -> list[tuple[str, tuple[str, ...]]]:
         dice = self._dice
@@ -134,6 +165,9 @@ class Questions(Programs):
         if depth <= 0 or kind < 0.35:
             return super().expr(depth, name)
         return self._function(depth, name) if kind < 0.7 else self._simple()
+
+    def _field(self) -> str:
+        return self._dice.choice((*FIELDS, "e", "r"))
 
     def _function(self, depth: int, name: str) -> str:
         dice = self._dice
@@ -265,6 +299,7 @@ class Questions(Programs):
             lambda: f"tail {dice.randrange(1, 9)}",
             lambda: f"sort {dice.choice(('', '-r '))}{f()} | tail {dice.randrange(1, 9)}",
             lambda: f"{dice.choice(('sort k | ', 'cut k | ', ''))}uniq{dice.choice(('', ' -c'))}",
+            lambda: f"{dice.choice(('', 'sort this | '))}yield {{v:{f()}}} | uniq{dice.choice(('', ' -c'))}",
             lambda: self._legs(),
             lambda: f"{self._legs()} | {dice.choice(_UNORDERED)}({f()}){where} by {f()}",
             lambda: f"{name}({f()}){where}",
@@ -322,6 +357,32 @@ def is_close(a: Any, b: Any) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(is_close, a, b))
     return bool(a == b)
+
+
+# ---- the cases of the language
+
+
+def cases_of_pools() -> list[tuple[str, list[Case]]]:
+    """Each input that has values, with the programs that read it. Declarations would have to come before the source."""
+    cases = [case for case in load_cases("language") if not case.error and case.input.strip() not in ("", "null")]
+    plain = [case for case in cases if not case.program.startswith(("const ", "func ", "op ", "type ", "from "))]
+    by_input = groupby(sorted(plain, key=lambda case: case.input), key=lambda case: case.input)
+    return [(text, list(group)) for text, group in by_input]
+
+
+def differing_cases(lake: Lake, inputs: Iterable[tuple[str, list[Case]]], engine: str) -> list[str]:
+    """The cases in which an engine differs from the interpreter, each on a pool with its input, and how."""
+    differing: list[str] = []
+    for text, cases in inputs:
+        pool = f"cases_{to_text(new())}"
+        lake.create(pool, key="k").load(parse_values(text))
+        for case in cases:
+            program = f"from {pool} | {case.program}"
+            right = outcome(lambda: lake.query(program, engine="interp"))  # noqa: B023 - called at once
+            how = difference(right, outcome(lambda: lake.query(program, engine=engine)))  # noqa: B023
+            if how is not None:
+                differing.append(f"{case.name}: {how}")
+    return differing
 
 
 # ---- statistics

@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -125,19 +126,21 @@ class ScriptShell:
         status, data, errors = 0, b"", ""
         for part in parts:
             words = shlex.split(part)
-            status, data, err = self._shoal(words[1:], data) if words[0] == "shoal" else _other(part, data)
+            status, data, err = call_shoal(words[1:], data) if words[0] == "shoal" else _other(part, data)
             errors += err
         return status, data, errors
 
-    def _shoal(self, argv: list[str], stdin: bytes) -> tuple[int, bytes, str]:
-        out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-        with self._monkeypatch.context() as patch:
-            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
-            patch.setattr(sys, "stdout", out)
-            patch.setattr(sys, "stderr", err)
-            status = main(argv)
-            out.flush()
-        return status, out.buffer.getvalue(), err.getvalue()
+
+def call_shoal(argv: Sequence[str], stdin: bytes = b"") -> tuple[int, bytes, str]:
+    """Run `shoal` in this process; returns its exit status, output and errors."""
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        status = main(argv)
+        out.flush()
+    return status, out.buffer.getvalue(), err.getvalue()
 
 
 def _other(command: str, stdin: bytes) -> tuple[int, bytes, str]:

@@ -51,6 +51,15 @@ class StoreContract:
                 with pytest.raises(NotFound, match=key):
                     read(key)
 
+    def test_an_object_is_dated_when_it_is_written(self, store: ObjectStore) -> None:
+        store.put("a/b", b"x")
+        (listed,) = store.list("a/b")
+        assert abs(store.modified("a/b") - listed.modified) < 1
+        if not store.has_own_clock:
+            assert abs(store.modified("a/b") - time.time()) < 60
+        with pytest.raises(NotFound, match="a/c"):
+            store.modified("a/c")
+
     def test_a_create_lands_once(self, store: ObjectStore) -> None:
         assert store.create("j/1", b"first") is Created.LANDED
         assert store.create("j/1", b"second") is Created.LOST

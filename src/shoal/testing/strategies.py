@@ -1,8 +1,12 @@
-"""Hypothesis strategies for types, values, and JSON texts like those of logs."""
+"""Hypothesis strategies for types, values, and JSON texts like those of logs.
+
+To build a strategy takes longer than to draw from it, so each is built once.
+"""
 
 from __future__ import annotations
 
 import json
+from functools import cache, lru_cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -22,9 +26,11 @@ type_names = st.one_of(
     _text.filter(lambda n: n not in t.PRIMITIVES and not n.isdigit()),
 )
 primitive_types = st.sampled_from(list(t.PRIMITIVES.values()))
+_MOST_TYPES = 10_000
 enums = st.lists(field_names, min_size=1, max_size=4, unique=True).map(t.enum)
 
 
+@cache
 def types(max_leaves: int = 6) -> st.SearchStrategy[t.Type]:
     """Any type."""
     return st.recursive(st.one_of(primitive_types, primitive_types, enums), _compose, max_leaves=max_leaves)
@@ -42,27 +48,33 @@ def _compose(inner: st.SearchStrategy[t.Type]) -> st.SearchStrategy[t.Type]:
     )
 
 
+@cache
 def record_types(inner: st.SearchStrategy[t.Type] | None = None, min_size: int = 0) -> st.SearchStrategy[t.Record]:
     """Record types whose fields are of `inner` types."""
     fields = st.tuples(field_names, types() if inner is None else inner)
     return st.lists(fields, min_size=min_size, max_size=4, unique_by=lambda f: f[0]).map(t.record)
 
 
+@lru_cache(_MOST_TYPES)
 def data_of(typ: t.Type) -> st.SearchStrategy[Data]:
     """Data of this type, sometimes null."""
-    return st.one_of(_present(typ), _present(typ), _present(typ), st.none())
+    present = _present(typ)
+    return st.one_of(present, present, present, st.none())
 
 
+@cache
 def values() -> st.SearchStrategy[Value]:
     """A value of any type."""
     return types().flatmap(lambda typ: data_of(typ).map(lambda data: Value(typ, data)))
 
 
+@cache
 def records() -> st.SearchStrategy[Value]:
     """A record that is not null."""
     return record_types(min_size=1).flatmap(lambda typ: _present(typ).map(lambda data: Value(typ, data)))
 
 
+@lru_cache(_MOST_TYPES)
 def _present(typ: t.Type) -> st.SearchStrategy[Data]:
     typ = typ.under
     match typ:
@@ -94,6 +106,7 @@ def _present(typ: t.Type) -> st.SearchStrategy[Data]:
 _SIZES = {t.FLOAT16: 2, t.FLOAT32: 4, t.FLOAT64: 8}
 
 
+@cache
 def _primitive_data(typ: t.Type) -> st.SearchStrategy[Data]:
     if typ in t.INT_RANGES:
         low, high = t.INT_RANGES[typ]
