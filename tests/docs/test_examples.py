@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from shoal.testing.scripts import call_shoal
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/language").glob("*.md"))]
@@ -22,6 +25,9 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
     return [(m[1], m[2] or "", m[3]) for m in BLOCK.finditer(page.read_text())]
 
 
+QUOTED = re.compile(r"'[^']*'|\"[^\"$`\\]*\"")
+SPECIAL = re.compile(r"[|&;<>()$`\\\"'*?\[~#\n]")
+"""Characters that a shell interprets outside of quotes."""
 ASSIGNMENT = re.compile(r"(?:export )?(\w+)=(.*)")
 VARIABLE = [(re.compile(r"\b[0-9A-Za-z]{27}\b"), "ID"), (re.compile(r"\b0x[0-9a-f]{40}\b"), "0xID")]
 VARIABLE += [(re.compile(r"^bytes: \d+$", re.MULTILINE), "bytes: SIZE")]
@@ -29,30 +35,28 @@ VARIABLE += [(re.compile(r"(Date:   |\b(?:ts|date):\s?)[-\dTZ:.]+"), r"\1TIME")]
 
 
 class Shell:
-    """Runs commands one after the other, with the variables that earlier ones set."""
+    """Runs commands one after the other, with the variables that earlier ones set: `shoal` alone in this process."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self._env = {**os.environ, "PATH": path, "HOME": str(directory), "SHOAL_USER": "ada@example.com"}
+    def __init__(self, directory: Path, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+        patch.chdir(directory)
+        patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        patch.setenv("HOME", str(directory))
+        patch.setenv("SHOAL_USER", "ada@example.com")
 
     def run(self, command: str) -> str:
         assignment = ASSIGNMENT.fullmatch(command)
         if assignment is not None:
-            self._env[assignment[1]] = self._execute(f"printf %s {assignment[2]}")
+            self._patch.setenv(assignment[1], self._execute(f"printf %s {assignment[2]}"))
             return ""
+        if command.startswith("shoal ") and not SPECIAL.search(QUOTED.sub("", command)):
+            _, out, err = call_shoal(shlex.split(command)[1:])
+            return out.decode() + err
         return self._execute(command)
 
     def _execute(self, command: str) -> str:
         process = subprocess.run(
-            command,
-            shell=True,
-            cwd=self._directory,
-            env=self._env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
+            command, shell=True, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
         )
         return process.stdout + process.stderr
 
@@ -65,12 +69,12 @@ def normalize(text: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[p.name for p in PAGES])
-def test_every_example_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
+def test_every_example_prints_what_the_page_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page_blocks = blocks(page)
     for _, name, text in page_blocks:
         if name:
             (tmp_path / name).write_text(text)
-    ran, shell = 0, Shell(tmp_path)
+    ran, shell = 0, Shell(tmp_path, monkeypatch)
     for i, (kind, _, text) in enumerate(page_blocks):
         if kind == "console":
             for example in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
