@@ -11,10 +11,22 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from shoal.errors import InvalidInput
 from shoal.model import types as t
-from shoal.model.literals import SECOND, parse_duration, parse_ip, parse_net, parse_time, quote, round_float
+from shoal.model.decimals import format_decimal, of_number, parse_decimal
+from shoal.model.literals import (
+    DAY,
+    SECOND,
+    parse_date,
+    parse_duration,
+    parse_ip,
+    parse_net,
+    parse_time,
+    quote,
+    round_float,
+)
 from shoal.model.parse import parse_value
 from shoal.model.text import format_type, format_value
 from shoal.model.values import Value, is_error, structured_error, text_error
@@ -27,7 +39,7 @@ class _Refusal(InvalidInput):
 
 def is_castable(to: t.Type) -> bool:
     """Whether `cast_primitive` knows this target: any primitive but null, under names or not."""
-    return to.under in _CASTS
+    return to.under in _CASTS or isinstance(to.under, t.Decimal)
 
 
 def cast_primitive(value: Value, to: t.Type) -> Value:
@@ -36,7 +48,7 @@ def cast_primitive(value: Value, to: t.Type) -> Value:
     if value.data is None or value.type.under is under:
         return Value(to, value.data)
     try:
-        return Value(to, _CASTS[under](value))
+        return Value(to, _to_decimal(value, under) if isinstance(under, t.Decimal) else _CASTS[under](value))
     except _Refusal as e:
         return failed_cast(str(e), value)
     except (InvalidInput, ValueError, OverflowError, KeyError):
@@ -77,7 +89,7 @@ _HEX_TEXT = re.compile(r"[+-]?0[xX](?=\.?[0-9a-fA-F])[0-9a-fA-F]*\.?[0-9a-fA-F]*
 _SPECIAL_TEXT = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
 
 
-def _number(value: Value) -> int | float:
+def _number(value: Value) -> int | float | Decimal:
     """The amount of a number, a duration or a time; anything else is refused."""
     if not t.is_number(value.type):
         raise InvalidInput("not a number")
@@ -153,7 +165,28 @@ def _to_duration(value: Value) -> int:
         return _in_range(int(_go_float(value.data)), t.DURATION)
 
 
+def _to_decimal(value: Value, to: t.Decimal) -> Decimal:
+    if value.type.under is t.STRING:
+        return parse_decimal(value.data.strip(), to)
+    return of_number(_number(value), to)
+
+
+def _to_date(value: Value) -> int:
+    """The day of a time in UTC, or the day that a text names: by itself, or with a time in any common layout."""
+    under = value.type.under
+    if under is t.STRING:
+        try:
+            return parse_date(value.data)
+        except InvalidInput:
+            return parse_any_time(value.data) // DAY
+    if under is not t.TIME:
+        raise InvalidInput("not a date")
+    return int(value.data // DAY)
+
+
 def _to_time(value: Value) -> int:
+    if value.type.under is t.DATE:
+        return _in_range(value.data * DAY, t.TIME)
     if value.type.under is t.STRING:
         try:
             return parse_any_time(value.data)
@@ -264,6 +297,8 @@ def _to_string(value: Value) -> str:
             raise _Refusal("cannot cast to string: invalid UTF-8") from None
     if isinstance(value.type, t.Enum):
         return value.type.symbols[value.data]
+    if isinstance(value.type.under, t.Decimal):
+        return format_decimal(value.data)
     return format_value(value)
 
 
@@ -294,6 +329,7 @@ _CASTS: dict[t.Type, Callable[[Value], Data]] = {
     t.BOOL: _to_bool,
     t.DURATION: _to_duration,
     t.TIME: _to_time,
+    t.DATE: _to_date,
     t.STRING: _to_string,
     t.BYTES: lambda value: encode(value.type, value.data),
     t.IP: _from_string(parse_ip),

@@ -9,13 +9,25 @@ from __future__ import annotations
 
 from shoal.errors import InvalidInput
 from shoal.model import types as t
-from shoal.model.literals import round_float
+from shoal.model.decimals import parse_exactly
+from shoal.model.literals import parse_date, round_float
 from shoal.model.text import format_type
 from shoal.model.zcode import Data, normal_map, normal_set
 
 Typed = tuple[t.Type, Data]
 BIG = t.Primitive("integer beyond int64", -1)
 SYMBOL = t.Primitive("enum symbol", -2)
+
+
+class LongFloat(float):
+    """A float whose text has more digits than a float holds: a decorator may make a decimal of all of them."""
+
+    text: str
+
+    def __new__(cls, text: str, number: float) -> LongFloat:
+        literal = super().__new__(cls, number)
+        literal.text = text
+        return literal
 
 
 class Container(tuple[Data, ...]):
@@ -45,7 +57,7 @@ def settled(typ: t.Type, data: Data) -> Data:
         case t.Union():
             return (data[0], settled(typ.types[data[0]], data[1]))
         case _:
-            return data
+            return float(data) if isinstance(data, LongFloat) else data
 
 
 _IS_UNFINISHED: t.MemoKey[bool] = t.MemoKey("is unfinished")
@@ -121,6 +133,10 @@ def _retype_primitive(typ: t.Primitive, data: Data, to: t.Type) -> Data:
         return round_float(float(data), _FLOAT_SIZES[to])
     if typ is t.FLOAT64 and to in t.FLOATS and data is not None:
         return round_float(data, _FLOAT_SIZES[to])
+    if isinstance(to, t.Decimal) and typ in (t.INT64, BIG, t.FLOAT64, t.STRING) and data is not None:
+        return parse_exactly(data.text if isinstance(data, LongFloat) else str(data), to)
+    if to is t.DATE and typ is t.STRING and data is not None:
+        return parse_date(data)
     if typ in (SYMBOL, t.STRING) and isinstance(to, t.Enum):
         if data not in to.symbols:
             raise InvalidInput(f"symbol {data!r} not a member of {_show(to)}")

@@ -1,7 +1,7 @@
-"""Primitive literals: durations, times, addresses, floats and strings, to text and back.
+"""Primitive literals: durations, times, dates, addresses, floats and strings, to text and back.
 
 The texts are those of ZSON. Data is plain: a duration or a time is an int of nanoseconds,
-an ip is 4 or 16 bytes, a net is an ip followed by its mask.
+a date an int of days, an ip is 4 or 16 bytes, a net is an ip followed by its mask.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ipaddress
 import math
 import re
 import struct
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from shoal.errors import InvalidInput
 
@@ -93,6 +93,29 @@ def parse_time(text: str) -> int:
     if ns not in _INT64:
         raise InvalidInput(f"time out of range: {text!r} (from 1677-09-21 to 2262-04-11)")
     return ns
+
+
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_FIRST_DAY = date(1970, 1, 1).toordinal()
+DAYS = range(date.min.toordinal() - _FIRST_DAY, date.max.toordinal() - _FIRST_DAY + 1)
+"""The dates that there are, as days since 1970: from year 1 to year 9999."""
+DAY = 86400 * SECOND
+
+
+def format_date(days: int) -> str:
+    """The text of a date: `2024-01-05`."""
+    return date.fromordinal(days + _FIRST_DAY).isoformat()
+
+
+def parse_date(text: str) -> int:
+    """Days since 1970 of a text such as `2024-01-05`."""
+    m = _DATE.fullmatch(text)
+    try:
+        if m is None or not text.isascii():
+            raise ValueError
+        return date(int(m[1]), int(m[2]), int(m[3])).toordinal() - _FIRST_DAY
+    except ValueError:
+        raise InvalidInput(f"invalid date: {text[:100]!r}") from None
 
 
 # ---- addresses

@@ -11,6 +11,7 @@ from functools import cmp_to_key
 from typing import Any
 
 from shoal.model import types as t
+from shoal.model.decimals import aligned
 from shoal.model.values import Value
 from shoal.model.zcode import Data, encode
 
@@ -38,6 +39,8 @@ def _compare_numbers(a: Any, b: Any) -> int:
     """NaN is less than any number and equal to itself."""
     if a != a or b != b:
         return int(b != b) - int(a != a)
+    if type(a) is not type(b):
+        a, b = aligned(a, b)
     return int(a > b) - int(a < b)
 
 

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 from shoal.errors import InvalidInput
 from shoal.model import types as t
-from shoal.model.decorate import BIG, SYMBOL, Container, Typed, is_unfinished, retype, settled, unified
-from shoal.model.literals import parse_duration, parse_float, parse_ip, parse_net, parse_time
+from shoal.model.decorate import BIG, SYMBOL, Container, LongFloat, Typed, is_unfinished, retype, settled, unified
+from shoal.model.literals import parse_date, parse_duration, parse_float, parse_ip, parse_net, parse_time
 from shoal.model.values import Value
 from shoal.model.zcode import Data, normal_map, normal_set
 
@@ -23,11 +23,13 @@ _STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
 """Possessive, as there is one way to read a string: else each character of a long one is kept to come back to."""
 _NAME = re.compile(r"(?:[^\W\d]|\$)[\w$]*")
 _TYPE_NAME = re.compile(r"(?:[^\W\d]|\$)[\w$.]*|\d+")
+_COUNT = re.compile(r"\d{1,3}")
 _END = r"(?=[\s,\])}(|:]|$)"
 _TOKEN = re.compile(
     rf"(?P<string>{_STRING})"
     r"|(?P<integer>[+-]?\d+)(?=[\s,\])}(|])"
     r"|(?P<time>\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d))"
+    rf"|(?P<date>\d{{4}}-\d\d-\d\d){_END}"
     r"|(?P<net>(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4}:(?:[0-9a-fA-F]{0,4}:){1,7}[0-9a-fA-F.]*)/\d+)"
     r"|(?P<ip>\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4}:(?:[0-9a-fA-F]{0,4}:){1,7}[0-9a-fA-F.]*)"
     rf"|(?P<duration>-?(?:[.0-9]+(?:ns|us|ms|s|m|h|d|w|y))+){_END}"
@@ -39,8 +41,10 @@ _TOKEN = re.compile(
 )
 _PLAIN = (
     rf"(?:(?P<string>{_STRING})|(?P<integer>-?\d{{1,18}})"
-    r"|(?P<real>-?\d{1,17}\.\d{0,17})|(?P<word>true|false|null))"
+    r"|(?P<real>-?\d{1,7}\.\d{0,8})|(?P<word>true|false|null))"
 )
+"""Values that are plain whatever decorator may follow what they are in: floats have no more digits than they hold."""
+_EXACT_DIGITS = 15
 _GAP = r"[ \t\r\n]*"
 _PLAIN_FIELD = re.compile(rf'{_GAP}(?:([^\W\d][\w$]*)|"([^"\\\n]*)"){_GAP}:{_GAP}{_PLAIN}{_GAP}[,}}]')
 """A whole field with a plain value, and what follows it: most of any data, in one step."""
@@ -180,9 +184,14 @@ class Parser:
         if self.accept("="):
             typ = self._define(self._type_name(), typed[0])
             self.expect(")", "')' after a type name")
-            return typ, typed[1]
+            if t.wire_name(typ) is None:
+                return typ, typed[1]
+            return self._retyped(typed, typ, start)
         typ = self.type()
         self.expect(")", "')' after a decorator")
+        return self._retyped(typed, typ, start)
+
+    def _retyped(self, typed: Typed, typ: t.Type, start: int) -> Typed:
         try:
             return typ, retype(typed, typ)
         except InvalidInput as e:
@@ -228,6 +237,7 @@ class Parser:
             typed: Typed = _LITERALS[kind](text)
         except (InvalidInput, ValueError) as e:
             raise ParseError(self.pos, str(e)) from None
+        self._has_literals = self._has_literals or type(typed[1]) is LongFloat
         self.pos = m.end()
         return typed
 
@@ -382,11 +392,29 @@ class Parser:
             return t.error(inner)
         if self.accept("="):
             return self._define(name, self.type())
+        if name == "decimal" and not quoted and self.accept("("):
+            precision = self._digits()
+            self.expect(",", "',' after the digits of a decimal type")
+            scale = self._digits()
+            self.expect(")", "')' after a decimal type")
+            return t.decimal(precision, scale)
         if not quoted and name in t.PRIMITIVES:
             return t.PRIMITIVES[name]
         if name not in self.names:
+            if name == t.DATE.name and not quoted:
+                return t.DATE
             raise ParseError(start, f"no such type name: {name!r}")
         return self.names[name]
+
+    def _digits(self) -> int:
+        self.peek()
+        m = _COUNT.match(self.text, self.pos)
+        if m is None:
+            self.fail("a number of digits")
+        if m.end() == len(self.text) and not self.final:
+            raise NeedMore
+        self.pos = m.end()
+        return int(m.group())
 
     def _type_name(self) -> str:
         if self.peek() == '"':
@@ -437,6 +465,11 @@ def _integer(text: str) -> Typed:
     return (t.INT64 if -(2**63) <= n < 2**63 else BIG), n
 
 
+def _real(text: str) -> Typed:
+    number = parse_float(text)
+    return t.FLOAT64, number if len(text) <= _EXACT_DIGITS else LongFloat(text, number)
+
+
 def _bytes(text: str) -> Typed:
     if len(text) % 2:
         raise InvalidInput("bytes need an even number of hexadecimal digits")
@@ -447,8 +480,9 @@ _LITERALS: dict[str, Any] = {
     "string": _string,
     "integer": _integer,
     "int": _integer,
-    "real": lambda s: (t.FLOAT64, parse_float(s)),
+    "real": _real,
     "time": lambda s: (t.TIME, parse_time(s)),
+    "date": lambda s: (t.DATE, parse_date(s)),
     "net": lambda s: (t.NET, parse_net(s)),
     "ip": lambda s: (t.IP, parse_ip(s)),
     "duration": lambda s: (t.DURATION, parse_duration(s)),

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from shoal.model import types as t
+from shoal.model.decimals import format_decimal
 from shoal.model.literals import (
+    format_date,
     format_duration,
     format_float,
     format_ip,
@@ -30,6 +32,7 @@ _PRIMITIVES: dict[t.Type, Callable[[Data], str]] = {
     t.FLOAT64: format_float,
     t.DURATION: format_duration,
     t.TIME: format_time,
+    t.DATE: format_date,
     t.BOOL: lambda v: "true" if v else "false",
     t.BYTES: lambda v: "0x" + v.hex(),
     t.STRING: quote,
@@ -42,7 +45,9 @@ _PRIMITIVES: dict[t.Type, Callable[[Data], str]] = {
 
 def format_primitive(typ: t.Type, data: Data) -> str:
     """The literal of a primitive value, without any decorator."""
-    return "null" if data is None else _PRIMITIVES[typ](data)
+    if data is None:
+        return "null"
+    return format_decimal(data) if isinstance(typ, t.Decimal) else _PRIMITIVES[typ](data)
 
 
 def format_value(value: Value) -> str:
@@ -102,7 +107,9 @@ def _type_text(typ: t.Type, defs: dict[str, t.Named]) -> str:
             raise AssertionError(typ)
 
 
-_IMPLIED = frozenset((t.INT64, t.FLOAT64, t.DURATION, t.TIME, t.BOOL, t.BYTES, t.STRING, t.IP, t.NET, t.TYPE, t.NULL))
+_IMPLIED = frozenset((
+    t.INT64, t.FLOAT64, t.DURATION, t.TIME, t.DATE, t.BOOL, t.BYTES, t.STRING, t.IP, t.NET, t.TYPE, t.NULL,
+))  # fmt: skip
 
 
 _IS_IMPLIED: t.MemoKey[bool] = t.MemoKey("is implied")
@@ -166,7 +173,7 @@ class Formatter:
         empty = False
         match typ:
             case t.Primitive():
-                self._out.append(_PRIMITIVES[typ](data) if typ is not t.TYPE else self._type_value(pad, data))
+                self._out.append(format_primitive(typ, data) if typ is not t.TYPE else self._type_value(pad, data))
             case t.Named():
                 empty = self._value(pad, typ.inner, data, inside, implied, False)
             case t.Record():

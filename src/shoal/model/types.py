@@ -6,6 +6,7 @@ from different files, threads or queries compare without any translation.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable
 from functools import cmp_to_key
@@ -103,6 +104,28 @@ class Primitive(Type):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (primitive, (self.name,))
+
+
+MAX_DIGITS = 38
+"""Digits of a decimal: as many as Parquet, Spark and DuckDB have."""
+
+
+class Decimal(Primitive):
+    """Decimal numbers of at most `precision` digits, `scale` of them after the point."""
+
+    __slots__ = ("precision", "scale")
+
+    def __init__(self, precision: int, scale: int) -> None:
+        super().__init__(f"decimal({precision},{scale})", _DECIMAL_RANK)
+        self.precision = precision
+        self.scale = scale
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (decimal, (self.precision, self.scale))
+
+
+_DECIMAL_RANK, _DATE_RANK = 17, 22
+"""Where these types stand among the primitive ones. They have no identifiers in ZNG: see `wire_name`."""
 
 
 class Field(NamedTuple):
@@ -256,6 +279,9 @@ _PRIMITIVE_IDS = {
     "bool": 23, "bytes": 24, "string": 25, "ip": 26, "net": 27, "type": 28, "null": 29,
 }  # fmt: skip
 
+DATE = Primitive("date", _DATE_RANK)
+"""Days of the calendar. Zed has no such type, and its data may give the name to another one: see `wire_name`."""
+
 PRIMITIVES: dict[str, Primitive] = {name: Primitive(name, i) for name, i in _PRIMITIVE_IDS.items()}
 PRIMITIVES_BY_ID: dict[int, Primitive] = {t.id: t for t in PRIMITIVES.values()}
 
@@ -298,8 +324,54 @@ def _intern(key: object, typ: _T) -> _T:
 
 
 def primitive(name: str) -> Primitive:
-    """The primitive type of this name."""
-    return PRIMITIVES[name]
+    """The primitive type of this name, such as `int64` or `decimal(10,2)`."""
+    if name in PRIMITIVES:
+        return PRIMITIVES[name]
+    match = _DECIMAL_NAME.fullmatch(name)
+    return DATE if match is None else decimal(int(match[1]), int(match[2]))
+
+
+_DECIMAL_NAME = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+def decimal(precision: int, scale: int) -> Decimal:
+    """The type of decimals with this many digits, and this many of them after the point."""
+    key = (Decimal, precision, scale)
+    typ = _interned.get(key)
+    if typ is None:
+        if not 1 <= precision <= MAX_DIGITS or not 0 <= scale <= precision:
+            raise InvalidInput(
+                f"invalid type decimal({precision},{scale}): a decimal has 1 to {MAX_DIGITS} digits, "
+                "and no more than that after the point"
+            )
+        with _lock:
+            typ = _interned.setdefault(key, Decimal(precision, scale))
+    return typ  # type: ignore[return-value]
+
+
+# ---- types that Zed lacks
+#
+# Formats of Zed carry them as named strings, `"2024-01-05"(=shoal_date)`, which any of its readers can show. Here the
+# name leads back to the type.
+
+_WIRE_DATE = "shoal_date"
+_WIRE_DECIMAL = re.compile(r"shoal_decimal_([1-9]\d?)_(0|[1-9]\d?)")
+
+
+def wire_name(typ: Type) -> str | None:
+    """The name under which formats of Zed have a type that Zed lacks; None for any other type."""
+    if typ is DATE:
+        return _WIRE_DATE
+    return f"shoal_decimal_{typ.precision}_{typ.scale}" if isinstance(typ, Decimal) else None
+
+
+def _from_wire_name(name: str) -> Primitive | None:
+    if name == _WIRE_DATE:
+        return DATE
+    match = _WIRE_DECIMAL.fullmatch(name)
+    if match is None or int(match[2]) > int(match[1]) or int(match[1]) > MAX_DIGITS:
+        return None
+    return decimal(int(match[1]), int(match[2]))
 
 
 def record(fields: Iterable[tuple[str, Type]]) -> Record:
@@ -372,15 +444,18 @@ def error(inner: Type) -> Error:
     return _interned.get((Error, inner)) or _intern((Error, inner), Error(inner))  # type: ignore[return-value]
 
 
-def named(name: str, inner: Type) -> Named:
-    """`inner` under a name of its own."""
+def named(name: str, inner: Type) -> Type:
+    """`inner` under a name of its own; the type itself, if this is how formats of Zed have a type that Zed lacks."""
     key = (Named, name, inner)
     typ = _interned.get(key)
     if typ is None:
         if name in PRIMITIVES:
             raise InvalidInput(f"bad type name {name!r}: primitive type name")
+        extension = _from_wire_name(name) if inner is STRING else None
+        if extension is not None:
+            return extension
         typ = _intern(key, Named(name, inner))
-    return typ  # type: ignore[return-value]
+    return typ
 
 
 def inner_of(typ: Type) -> Type | None:
@@ -390,8 +465,8 @@ def inner_of(typ: Type) -> Type | None:
 
 
 def is_number(typ: Type) -> bool:
-    """Whether values order and compute as numbers: integers, floats, durations and times."""
-    return isinstance(typ.under, Primitive) and typ.under.id <= FLOAT64.id
+    """Whether values order and compute as numbers: integers, floats, decimals, durations and times."""
+    return isinstance(typ.under, Primitive) and typ.under.id <= _DECIMAL_RANK
 
 
 def compare_types(a: Type, b: Type) -> int:
@@ -402,6 +477,8 @@ def compare_types(a: Type, b: Type) -> int:
     if a.kind_rank != b.kind_rank:
         return -1 if a.kind_rank < b.kind_rank else 1
     match a, b:
+        case Decimal(), Decimal():
+            return _cmp((a.precision, a.scale), (b.precision, b.scale))
         case Primitive(), Primitive():
             return _cmp(a.id, b.id)
         case Record(), Record():

@@ -3,6 +3,8 @@
     uint*, int*           int
     duration, time        int, nanoseconds (since 1970 for a time)
     float*                float, already rounded to its size
+    decimal               decimal.Decimal, with the scale of its type
+    date                  int, days since 1970
     bool, string, bytes   bool, str, bytes
     ip                    bytes, 4 or 16
     net                   bytes, an ip followed by its mask

@@ -11,12 +11,14 @@ import math
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import cycle
 from typing import Any
 
 from shoal.errors import InvalidInput
 from shoal.model import types as t
+from shoal.model.decimals import format_decimal, parse_exactly
+from shoal.model.literals import format_date, parse_date
 
 Data = Any
 """A value's data without its type; what it is for each type is listed in `shoal.model.values`."""
@@ -157,6 +159,10 @@ def _primitive_encoder(typ: t.Primitive) -> Callable[[Data], bytes]:
         return lambda data: b"\1" if data else b"\0"
     if typ is t.STRING:
         return str.encode
+    if typ is t.DATE:
+        return lambda data: format_date(data).encode()
+    if isinstance(typ, t.Decimal):
+        return lambda data: format_decimal(data).encode()
     if typ is t.TYPE:
         return encode_type
     return bytes
@@ -330,6 +336,13 @@ def _body_source(typ: t.Type, var: str, pos: str, end: str, env: dict[str, Any])
         return [f"if {size} != {fmt.size}: bad('bad length of float')", f"{var} = unpack{fmt.size}(buf, {pos})[0]"]
     if typ is t.STRING:
         return [f"{var} = {cut}.decode()"]
+    if typ is t.DATE:
+        env["date"] = parse_date
+        return [f"{var} = date({cut}.decode())"]
+    if isinstance(typ, t.Decimal):
+        name = f"d{len(env)}"
+        env[name] = partial(parse_exactly, typ=typ)
+        return [f"{var} = {name}({cut}.decode())"]
     if typ is t.BOOL:
         return [f"if {size} != 1: bad('bad length of bool')", f"{var} = buf[{pos}] != 0"]
     if typ is t.BYTES:
@@ -459,17 +472,25 @@ def _append_name(out: bytearray, name: str) -> None:
     out += text
 
 
+def _append_named(out: bytearray, name: str, inner: t.Type, defs: dict[str, t.Type]) -> None:
+    is_defined = defs.get(name) is inner
+    out.append(NAME_REF if is_defined else NAME_DEF)
+    _append_name(out, name)
+    if not is_defined:
+        _append_type(out, inner, defs)
+        defs[name] = inner
+
+
 def _append_type(out: bytearray, typ: t.Type, defs: dict[str, t.Type]) -> None:
     match typ:
         case t.Primitive():
-            out.append(typ.id)
+            wire_name = t.wire_name(typ)
+            if wire_name is None:
+                out.append(typ.id)
+            else:
+                _append_named(out, wire_name, t.STRING, defs)
         case t.Named():
-            is_defined = defs.get(typ.name) is typ.inner
-            out.append(NAME_REF if is_defined else NAME_DEF)
-            _append_name(out, typ.name)
-            if not is_defined:
-                _append_type(out, typ.inner, defs)
-                defs[typ.name] = typ.inner
+            _append_named(out, typ.name, typ.inner, defs)
         case t.Record():
             out.append(TYPE_RECORD)
             out += uvarint(len(typ.fields))

@@ -6,6 +6,7 @@ To build a strategy takes longer than to draw from it, so each is built once.
 from __future__ import annotations
 
 import json
+from decimal import Context, Decimal
 from functools import cache, lru_cache
 from typing import Any
 
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from shoal.formats.json.reader import decode_line
 from shoal.formats.json.writer import to_json
 from shoal.model import types as t
-from shoal.model.literals import make_net, round_float
+from shoal.model.decimals import fit
+from shoal.model.literals import DAYS, make_net, round_float
 from shoal.model.values import Value
 from shoal.model.zcode import Data, normal_map, normal_set
 
@@ -25,7 +27,10 @@ type_names = st.one_of(
     st.sampled_from(["port", "zenum", "foo.bar", "my_type", "T"]),
     _text.filter(lambda n: n not in t.PRIMITIVES and not n.isdigit()),
 )
-primitive_types = st.sampled_from(list(t.PRIMITIVES.values()))
+primitive_types = st.one_of(
+    st.sampled_from([*t.PRIMITIVES.values(), t.DATE]),
+    st.sampled_from([t.decimal(9, 2), t.decimal(18, 0), t.decimal(38, 10), t.decimal(2, 2)]),
+)
 _MOST_TYPES = 10_000
 enums = st.lists(field_names, min_size=1, max_size=4, unique=True).map(t.enum)
 
@@ -103,6 +108,7 @@ def _present(typ: t.Type) -> st.SearchStrategy[Data]:
             return _primitive_data(typ)
 
 
+_WIDE = Context(prec=t.MAX_DIGITS)
 _SIZES = {t.FLOAT16: 2, t.FLOAT32: 4, t.FLOAT64: 8}
 
 
@@ -116,7 +122,12 @@ def _primitive_data(typ: t.Type) -> st.SearchStrategy[Data]:
     if typ in t.FLOATS:
         size = _SIZES[typ]
         return st.floats().map(lambda f: round_float(f, size))
+    if isinstance(typ, t.Decimal):
+        scale, most = typ.scale, 10**typ.precision - 1
+        numbers = st.one_of(st.integers(-most, most), st.integers(max(-most, -500), min(most, 500)))
+        return numbers.map(lambda n: fit(Decimal(n).scaleb(-scale, _WIDE), typ))
     plain: dict[t.Type, st.SearchStrategy[Data]] = {
+        t.DATE: st.one_of(st.integers(DAYS[0], DAYS[-1]), st.integers(-30_000, 60_000)),
         t.BOOL: st.booleans(),
         t.BYTES: st.binary(max_size=8),
         t.STRING: _text,
