@@ -6,6 +6,7 @@ import json
 import time
 import tracemalloc
 from collections.abc import Sequence
+from datetime import date
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -56,12 +57,12 @@ def write(values: Sequence[Value]) -> bytes:
     return written(arrow.Writer, values)
 
 
-def read(data: bytes) -> list[Value]:
-    return list(arrow.read(io.BytesIO(data), ReadOptions()))
+def read(data: bytes, types: str = "zed") -> list[Value]:
+    return list(arrow.read(io.BytesIO(data), ReadOptions(arrow_types=types)))
 
 
 def columns(data: bytes) -> list[Batch]:
-    return list(arrow.read_columns(io.BytesIO(data), ReadOptions()))
+    return list(arrow.read_columns(io.BytesIO(data), ReadOptions(arrow_types="zed")))
 
 
 def stream(*batches: pa.RecordBatch) -> bytes:
@@ -638,7 +639,7 @@ def test_any_record_that_arrow_can_hold_comes_back(value: Value) -> None:
         assume("null key in a map" not in str(e) and "unsupported type: |{" not in str(e))
         raise
     expected = Value(exchanged_type(value.type), exchanged(value.type, value.data))
-    assert read(data) == [expected, expected]
+    assert read(data, "plain") == [expected, expected]
 
 
 def writable() -> list[Value]:
@@ -709,3 +710,57 @@ def test_decimals_keep_their_precision_and_scale(typ: pa.DataType) -> None:
         writer.write(value)
     writer.close()
     assert pa.ipc.open_stream(again.getvalue()).read_all().column("d").combine_chunks().equals(column)
+
+
+# ---- plain types
+
+
+def plain_of(array: pa.Array) -> list[str]:
+    return [format_value(value.field("x") or value) for value in read(stream(pa.record_batch([array], ["x"])), "plain")]
+
+
+PLAIN: dict[str, tuple[pa.Array, list[str]]] = {
+    "date32": (pa.array([0, -1, 2932896, None], pa.int32()).view(pa.date32()), [
+        "1970-01-01", "1969-12-31", "9999-12-31", "null(date)",
+    ]),
+    "date64": (ints([86_400_000, -86_400_000, None], pa.date64()), ["1970-01-02", "1969-12-31", "null(date)"]),
+    "decimal": (pa.array([Decimal("1.10"), Decimal("-0.05"), None], pa.decimal128(10, 2)), [
+        "1.10(decimal(10,2))", "-0.05(decimal(10,2))", "null(decimal(10,2))",
+    ]),
+    "small decimal": (pa.array([Decimal("7.5")], pa.decimal32(4, 1)), ["7.5(decimal(4,1))"]),
+    "large decimal": (pa.array([Decimal(7)], pa.decimal256(50, 0)), [
+        "[7(uint64),0(uint64),0(uint64),0(uint64)](=arrow_decimal256_50_0)",
+    ]),
+    "scale below zero": (pa.array([Decimal("1E+2")], pa.decimal128(3, -2)), [
+        "{high:0,low:1(uint64)}(=\"arrow_decimal128_3_-2\")",
+    ]),
+    "timestamp": (ints([1_000_001], pa.timestamp("us")), ["1970-01-01T00:00:01.000001Z"]),
+    "timestamp with a zone": (ints([1], pa.timestamp("s", "Europe/Paris")), ["1970-01-01T00:00:01Z"]),
+    "time of day": (ints([1], pa.time32("s")), ["1970-01-01T00:00:01Z(=arrow_time32_s)"]),
+    "duration": (ints([5], pa.duration("ms")), ["5ms"]),
+    "large string": (pa.array(["a"], pa.large_string()), ['"a"']),
+    "large binary": (pa.array([b"a"], pa.large_binary()), ["0x61"]),
+    "binary of a size": (pa.array([b"ab"], pa.binary(2)), ["0x6162"]),
+    "large list": (pa.array([["a"]], pa.large_list(pa.large_string())), ['["a"]']),
+    "list of a size": (pa.array([[1, 2]], pa.list_(pa.int64(), 2)), ["[1,2]"]),
+    "dictionary": (pa.array(["a", "a"]).cast(pa.large_string()).dictionary_encode(), ['"a"', '"a"']),
+    "record": (pa.array([{"d": date(2024, 1, 5)}]), ["{d:2024-01-05}"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_plain_types_are_those_that_mean_the_same(kind: str) -> None:
+    array, expected = PLAIN[kind]
+    assert plain_of(array) == expected
+
+
+def test_a_date_beyond_the_year_9999_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="dates reach from year 1 to year 9999"):
+        plain_of(pa.array([2932897], pa.int32()).view(pa.date32()))
+
+
+def test_dates_and_decimals_are_written_as_what_they_are() -> None:
+    data = write([parse_value("{day:2024-01-05,price:1.10(decimal(10,2))}")])
+    table = pa.ipc.open_stream(data).read_all()
+    assert table.schema.types == [pa.date32(), pa.decimal128(10, 2)]
+    assert table.to_pylist() == [{"day": date(2024, 1, 5), "price": Decimal("1.10")}]

@@ -19,6 +19,7 @@ MAX_RATIO = 1000
 """Honest data that compresses better is rare: deflate ends at 1032, and logs reach a few hundred."""
 _ANY = 1 << 62
 _ARRAYS = ("records", "value")
+_ARROW_TYPES = ("plain", "zed")
 
 
 def _option(default: Any, param: str, about: str, *, at_most: int = 0, choices: tuple[str, ...] = ()) -> Any:
@@ -36,6 +37,10 @@ class ReadOptions:
         None, "json.array", "records or value: whether an array of records is loaded as records", choices=_ARRAYS
     )
     """None: as records by a load, as one value by anything else."""
+    arrow_types: str | None = _option(
+        None, "arrow.types", "plain or zed: whether Arrow and Parquet types keep names as in Zed", choices=_ARROW_TYPES
+    )
+    """None: plain, so that a timestamp in microseconds is a time. `shoal zq` asks for the types of Zed."""
     zng_validate: bool = _option(True, "zng.validate", "F to trust ZNG input")
     max_value_size: int = _option(
         MAX_VALUE_SIZE, "zng.readmax", "size limit of a value in bytes", at_most=MAX_VALUE_SIZE
@@ -46,8 +51,10 @@ class ReadOptions:
     threads: int = _option(1, "zng.threads", "number of threads that decode columns", at_most=os.cpu_count() or 1)
 
     def __post_init__(self) -> None:
-        if self.json_array is not None and self.json_array not in _ARRAYS:
-            raise InvalidInput(f"json.array: {self.json_array!r} is not one of {', '.join(_ARRAYS)}")
+        for f in fields(self):
+            value, choices = getattr(self, f.name), f.metadata["choices"]
+            if choices and value is not None and value not in choices:
+                raise InvalidInput(f"{f.metadata['param']}: {value!r} is not one of {', '.join(choices)}")
 
 
 DEFAULT_READ = ReadOptions()

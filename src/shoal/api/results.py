@@ -51,13 +51,13 @@ class Results(Protocol):
     def to_zson(self) -> str:
         """ZSON, a line per value."""
 
-    def to_arrow(self) -> pyarrow.Table:
-        """An Arrow table."""
+    def to_arrow(self, *, exact: bool = False) -> pyarrow.Table:
+        """An Arrow table; an exact one keeps the exact type of each value."""
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self, *, exact: bool = False) -> pandas.DataFrame:
         """A pandas DataFrame with the columns of `to_arrow`."""
 
-    def to_polars(self) -> polars.DataFrame:
+    def to_polars(self, *, exact: bool = False) -> polars.DataFrame:
         """A Polars DataFrame with the columns of `to_arrow`."""
 
     def to_spark(self, *, times: str = "microseconds") -> DataFrame:

@@ -26,6 +26,7 @@ INPUT_FLAGS = (
     Flag("zng.readsize", "size", 512 * 1024, "accepted for scripts"),
     Flag("read.memory", "size", MAX_MEMORY, "memory limit of reading and loading; one value may take half of it"),
     Flag("read.ratio", "count", MAX_RATIO, "how many times its size compressed or encoded input may expand"),
+    Flag("arrow.types", str, None, "types of Arrow and Parquet input: plain, or named as in Zed", "plain|zed"),
 )
 QUERY_FLAGS = (
     Flag("I", str, [], "prepend the query text in this file; may be repeated", "FILE"),
@@ -52,6 +53,7 @@ def read_options(args: Parsed) -> ReadOptions:
         max_value_size=args["zng.readmax"],
         max_memory=args["read.memory"],
         max_ratio=args["read.ratio"],
+        arrow_types=args["arrow.types"],
     )
 
 

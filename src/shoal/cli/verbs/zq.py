@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
-from shoal.api.options import Memory
+from shoal.api.options import Memory, ReadOptions
 from shoal.cli.command import Verb
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.output import OUTPUT_FLAGS, open_writer
@@ -125,7 +126,7 @@ def _run_query(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, a
         if paths and not reads_input(program):
             raise InvalidInput("redundant inputs specified: use either command-line files or a Zed source operator")
         progress = stack.enter_context(open_progress(args, paths))
-        open_scan = scan_opener(read_options(args), progress.watch)
+        open_scan = scan_opener(_read_options(args), progress.watch)
         run_state = Run(memory=memory, open_scan=open_scan, emit=progress.above(_emit), measure=args["s"])
         inputs = _inputs(program, paths, args, progress)
         writer = stack.enter_context(open_writer(args))
@@ -158,7 +159,13 @@ def _inputs(program: plan.Program, paths: list[str], args: Parsed, progress: Pro
     if not paths:
         return iter((NULL,))
     warn = None if args["e"] else (lambda text: None) if args["q"] else progress.above(print_warning)
-    return read_files(paths, args["i"], read_options(args), warn, progress.watch)
+    return read_files(paths, args["i"], _read_options(args), warn, progress.watch)
+
+
+def _read_options(args: Parsed) -> ReadOptions:
+    """Read options from the flags. Unless the flags say otherwise, Arrow types have the names that zq gives them."""
+    options = read_options(args)
+    return replace(options, arrow_types=options.arrow_types or "zed")
 
 
 def _emit(channel: str, value: Value) -> None:

@@ -66,7 +66,7 @@ def read_columns(source: Source, options: ReadOptions, selection: range | None =
             rows = 0
             for batch in _group_batches(file, handle, i, options):
                 rows += batch.num_rows
-                yield from batches(batch)
+                yield from batches(batch, options.arrow_types)
             if rows != group.num_rows:
                 raise pa.ArrowInvalid(f"row group {i} has {rows} rows instead of {group.num_rows}")
 
@@ -135,7 +135,7 @@ def _check_old_times(file: Any, handle: _Handle, group: int, options: ReadOption
     old = [schema.column(i).path for i in range(len(schema)) if schema.column(i).physical_type == "INT96"]
     if old:
         for batch in _group_batches(_open(handle, "us"), handle, group, options, old):
-            for _ in batches(batch):
+            for _ in batches(batch, options.arrow_types):
                 pass
 
 

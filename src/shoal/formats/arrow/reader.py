@@ -1,4 +1,7 @@
-"""Arrow data as Zed columns. What Zed has no type for comes as a named type that says so, such as `arrow_date32=time`.
+"""Arrow data as columns of values, with plain types or with those of Zed.
+
+A plain type is the one that means the same: a timestamp in any unit is a time, a large string a string. With the types
+of Zed, what Zed has no type for comes as a named type that says so, such as `arrow_date32=time`.
 
 Whole columns are converted at a time; only maps, whose keys need their canonical order, are looked
 at entry by entry. Data are checked before anything is done with them, since Arrow trusts its data;
@@ -9,7 +12,7 @@ repeats) are refused before memory is taken for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -20,7 +23,7 @@ import pyarrow.compute as pc
 
 from shoal.errors import InvalidInput, ShoalError
 from shoal.formats.arrow.intervals import has_intervals, stored
-from shoal.formats.arrow.scalars import SCALARS, Column, Convert, Numbers, items, null_mask
+from shoal.formats.arrow.scalars import PLAIN_SCALARS, SCALARS, Column, Convert, Numbers, items, null_mask
 from shoal.formats.columns.batches import BATCH_ROWS, Batch, Part
 from shoal.formats.columns.physical import arrow_type, from_arrow
 from shoal.formats.csv.reader import unique_names
@@ -52,8 +55,9 @@ def refusing(name: str) -> Iterator[None]:
         raise InvalidInput(f"{name}: {' '.join(str(e).split()) or type(e).__name__}") from e
 
 
-def batches(batch: pa.RecordBatch) -> Iterator[Batch]:
-    """The rows of an Arrow batch, which may come from anywhere, in runs."""
+def batches(batch: pa.RecordBatch, types: str | None = None) -> Iterator[Batch]:
+    """The rows of an Arrow batch, which may come from anywhere, in runs; `types` is "zed" for the types of Zed."""
+    converter = _ZED if types == "zed" else _PLAIN
     size = batch.get_total_buffer_size()  # `nbytes` looks at the data, and crashes on unions of nothing
     if batch.num_rows > _BARE_ROWS + _ROWS_PER_BYTE * size:
         raise pa.ArrowInvalid(f"{batch.num_rows} rows in a batch of {size} bytes")
@@ -64,18 +68,35 @@ def batches(batch: pa.RecordBatch) -> Iterator[Batch]:
         record = record.view(stored(typ))
     step = max(1, min(BATCH_ROWS, _BATCH_BYTES * batch.num_rows // max(1, size)))
     for start in range(0, len(record), step):
-        shape, column = convert(typ, record.slice(start, step))
+        shape, column = converter.convert(typ, record.slice(start, step))
         yield Batch((Part(shape, column, np.arange(len(column))),), len(column))
 
 
-def convert(typ: pa.DataType, array: pa.Array) -> Column:
-    """A valid Arrow array as a Zed column. `typ` is its type, `array` may hold integers for intervals."""
-    if isinstance(typ, pa.BaseExtensionType):
-        return convert(typ.storage_type, array.storage)
-    converter = _CONVERT.get(typ.id)
-    if converter is None:
-        raise pa.ArrowNotImplementedError(f"unimplemented Arrow type: {typ}")
-    return converter(typ, array)
+class _Converter:
+    """Converts columns, and those inside them, to plain types or to those of Zed."""
+
+    def __init__(self, scalars: Mapping[int, Convert], has_names: bool) -> None:
+        self._scalars = scalars
+        self._has_names = has_names
+
+    def convert(self, typ: pa.DataType, array: pa.Array) -> Column:
+        """A valid Arrow array as a column. `typ` is its type, `array` may hold integers for intervals."""
+        if isinstance(typ, pa.BaseExtensionType):
+            return self.convert(typ.storage_type, array.storage)
+        scalar = self._scalars.get(typ.id)
+        if scalar is not None:
+            return scalar(typ, array)
+        nested = _NESTED.get(typ.id)
+        if nested is None:
+            raise pa.ArrowNotImplementedError(f"unimplemented Arrow type: {typ}")
+        return nested(self, typ, array)
+
+    def named(self, name: str | None, typ: t.Type) -> t.Type:
+        """A type that has a name among those of Zed."""
+        return t.named(name, typ) if name and self._has_names else typ
+
+
+ConvertNested = Callable[[_Converter, Any, pa.Array], Column]
 
 
 # ---- lists
@@ -86,11 +107,11 @@ def _lists(typ: t.Type, offsets: Numbers, values: pa.Array, mask: pa.Array | Non
     return Column(typ, pa.ListArray.from_arrays(starts, values, type=arrow_type(typ), mask=mask))
 
 
-def _elements(typ: pa.DataType, values: pa.Array, start: int, count: int) -> Column:
+def _elements(converter: _Converter, typ: pa.DataType, values: pa.Array, start: int, count: int) -> Column:
     """Some elements of lists."""
     if count > _MAX_ELEMENTS or (count > _BARE_ELEMENTS and _is_bare(typ)):
         raise pa.ArrowInvalid(f"lists of {count} elements of type {typ}")
-    return convert(typ, values.slice(start, count))
+    return converter.convert(typ, values.slice(start, count))
 
 
 def _is_bare(typ: Any) -> bool:
@@ -111,49 +132,49 @@ def _offsets(array: pa.Array) -> Numbers:
     return array.offsets.to_numpy().astype(np.int64) if len(array) else np.zeros(1, np.int64)
 
 
-def _list(name: str | None) -> Convert:
-    def convert_list(typ: Any, array: pa.Array) -> Column:
+def _list(name: str | None) -> ConvertNested:
+    def convert_list(converter: _Converter, typ: Any, array: pa.Array) -> Column:
         offsets = _offsets(array)
-        elem = _elements(typ.value_type, array.values, int(offsets[0]), int(offsets[-1] - offsets[0]))
+        elem = _elements(converter, typ.value_type, array.values, int(offsets[0]), int(offsets[-1] - offsets[0]))
         zed_type: t.Type = t.array(elem.type)
-        return _lists(t.named(name, zed_type) if name else zed_type, offsets - offsets[0], elem.array, null_mask(array))
+        return _lists(converter.named(name, zed_type), offsets - offsets[0], elem.array, null_mask(array))
 
     return convert_list
 
 
-def _fixed_size_list(typ: Any, array: pa.Array) -> Column:
+def _fixed_size_list(converter: _Converter, typ: Any, array: pa.Array) -> Column:
     size = typ.list_size
-    elem = _elements(typ.value_type, array.values, array.offset * size, len(array) * size)
-    zed_type = t.named(f"arrow_fixed_size_list_{size}", t.array(elem.type))
+    elem = _elements(converter, typ.value_type, array.values, array.offset * size, len(array) * size)
+    zed_type = converter.named(f"arrow_fixed_size_list_{size}", t.array(elem.type))
     return _lists(zed_type, np.arange(len(array) + 1) * size, elem.array, null_mask(array))
 
 
-def _list_view(name: str | None) -> Convert:
+def _list_view(name: str | None) -> ConvertNested:
     """Lists that lie anywhere in their elements, and may share them."""
 
-    def convert_views(typ: Any, array: pa.Array) -> Column:
+    def convert_views(converter: _Converter, typ: Any, array: pa.Array) -> Column:
         mask = null_mask(array)
         starts, sizes = array.offsets.to_numpy().astype(np.int64), array.sizes.to_numpy().astype(np.int64)
         if mask is not None:
             sizes[mask.to_numpy(zero_copy_only=False)] = 0
         starts[sizes == 0] = 0
         first, last = int(starts.min(initial=0)), int((starts + sizes).max(initial=0))
-        elem = _elements(typ.value_type, array.values, first, last - first)
+        elem = _elements(converter, typ.value_type, array.values, first, last - first)
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         if offsets[-1] * 8 > _REPEATED_BYTES:
             raise pa.ArrowInvalid(f"lists of {offsets[-1]} elements of type {typ.value_type}")
         places = np.repeat(starts - first - offsets[:-1], sizes) + np.arange(offsets[-1])
         zed_type: t.Type = t.array(elem.type)
-        return _lists(t.named(name, zed_type) if name else zed_type, offsets, _take(elem.array, pa.array(places)), mask)
+        return _lists(converter.named(name, zed_type), offsets, _take(elem.array, pa.array(places)), mask)
 
     return convert_views
 
 
-def _map(typ: Any, array: pa.Array) -> Column:
+def _map(converter: _Converter, typ: Any, array: pa.Array) -> Column:
     offsets = _offsets(array)
     start, count = int(offsets[0]), int(offsets[-1] - offsets[0])
-    key = _elements(typ.key_type, array.keys, start, count)
-    value = _elements(typ.item_type, array.items, start, count)
+    key = _elements(converter, typ.key_type, array.keys, start, count)
+    value = _elements(converter, typ.item_type, array.items, start, count)
     zed_type = t.map_of(key.type, value.type)
     offsets -= start
     fields = list(arrow_type(zed_type).value_type)
@@ -178,10 +199,10 @@ def _canonical_order(key: Column, offsets: Numbers) -> tuple[Numbers, pa.Array]:
 # ---- records and unions
 
 
-def _record(typ: Any, array: pa.Array) -> Column:
+def _record(converter: _Converter, typ: Any, array: pa.Array) -> Column:
     if not typ.num_fields:
         return Column(t.record(()), pa.array(np.ones(len(array), bool), mask=array.is_null().to_numpy(False)))
-    columns = [convert(field.type, _field(array, i)) for i, field in enumerate(typ)]
+    columns = [converter.convert(field.type, _field(array, i)) for i, field in enumerate(typ)]
     names = unique_names([field.name for field in typ])
     zed_type = t.record(zip(names, (column.type for column in columns), strict=True))
     arrays = [column.array for column in columns]
@@ -201,7 +222,7 @@ def _field(array: pa.Array, i: int) -> pa.Array:
     return pc.struct_field(array, [i])
 
 
-def _union(typ: Any, array: pa.Array) -> Column:
+def _union(converter: _Converter, typ: Any, array: pa.Array) -> Column:
     codes = items(array, np.int8)
     dense = typ.mode == "dense"
     places = items(array, np.int32, 2).astype(np.int64) if dense else np.arange(len(array))
@@ -211,7 +232,7 @@ def _union(typ: Any, array: pa.Array) -> Column:
         used = places[rows]
         first = int(used.min(initial=len(array.field(i))))
         child = array.field(i).slice(first, int(used.max(initial=first - 1)) + 1 - first)
-        members.append(_Member(convert(typ.field(i).type, child), rows, used - first))
+        members.append(_Member(converter.convert(typ.field(i).type, child), rows, used - first))
     return _tagged(t.union(m.column.type for m in members), members, len(array))
 
 
@@ -247,15 +268,15 @@ def _tagged(typ: t.Union, members: list[_Member], length: int) -> Column:
 # ---- repeated values
 
 
-def _dictionary(typ: Any, array: pa.Array) -> Column:
+def _dictionary(converter: _Converter, typ: Any, array: pa.Array) -> Column:
     if has_intervals(typ.value_type):
         raise pa.ArrowNotImplementedError(f"unimplemented Arrow type: {typ}")
-    column = convert(typ.value_type, array.dictionary)
+    column = converter.convert(typ.value_type, array.dictionary)
     return Column(column.type, _take(column.array, array.indices))
 
 
-def _run_end_encoded(typ: Any, array: pa.Array) -> Column:
-    column = convert(typ.value_type, array.values)
+def _run_end_encoded(converter: _Converter, typ: Any, array: pa.Array) -> Column:
+    column = converter.convert(typ.value_type, array.values)
     rows = np.arange(array.offset, array.offset + len(array))
     places = np.searchsorted(array.run_ends.to_numpy(), rows, "right")
     return Column(column.type, _take(column.array, pa.array(places)))
@@ -283,8 +304,7 @@ def _weights(array: pa.Array) -> Numbers:
     return np.full(len(array), 8)
 
 
-_CONVERT: dict[int, Convert] = {
-    **SCALARS,
+_NESTED: dict[int, ConvertNested] = {
     pa.lib.Type_LIST: _list(None),
     pa.lib.Type_LARGE_LIST: _list("arrow_large_list"),
     pa.lib.Type_LIST_VIEW: _list_view(None),
@@ -297,3 +317,5 @@ _CONVERT: dict[int, Convert] = {
     pa.lib.Type_DICTIONARY: _dictionary,
     pa.lib.Type_RUN_END_ENCODED: _run_end_encoded,
 }
+_ZED = _Converter(SCALARS, has_names=True)
+_PLAIN = _Converter(PLAIN_SCALARS, has_names=False)

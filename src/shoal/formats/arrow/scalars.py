@@ -1,4 +1,4 @@
-"""Arrow columns of values without parts, as Zed columns. Other units than the nanosecond come as named types.
+"""Arrow columns of values without parts. With the types of Zed, other units than the nanosecond are named types.
 
 A time that does not fit 64 bits of nanoseconds is refused: it would wrap around.
 """
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from shoal.formats.arrow.intervals import DAY_TIME, MONTHS
 from shoal.formats.columns.physical import arrow_type, list_array
 from shoal.model import types as t
+from shoal.model.literals import DAYS
 
 Numbers = np.ndarray[Any, Any]
 
@@ -180,4 +181,64 @@ SCALARS: dict[int, Convert] = {
     pa.lib.Type_DECIMAL64: _small_decimal,
     pa.lib.Type_DECIMAL128: _decimal128,
     pa.lib.Type_DECIMAL256: _decimal256,
+}
+
+
+# ---- plain types
+
+
+def _nameless(convert: Convert) -> Convert:
+    """The same data, of the type below the name."""
+
+    def convert_plain(typ: Any, array: pa.Array) -> Column:
+        column = convert(typ, array)
+        return Column(column.type.under, column.array)
+
+    return convert_plain
+
+
+def _plain_dates(typ: Any, array: pa.Array) -> Column:
+    # Arrow has checked that date64 has whole days.
+    days = array.view(pa.int32()) if typ.bit_width == 32 else pc.divide(array.view(pa.int64()), DAY // SCALES["ms"])
+    bounds = pc.min_max(days)
+    if len(days) > days.null_count and not (DAYS[0] <= bounds["min"].as_py() and bounds["max"].as_py() <= DAYS[-1]):
+        raise pa.ArrowInvalid(f"{typ} is out of range: dates reach from year 1 to year 9999")
+    return Column(t.DATE, days.cast(pa.int32()).view(pa.date32()))
+
+
+def _plain_decimal(otherwise: Convert) -> Convert:
+    """Decimals, if they have a type here: `otherwise` converts those with too many digits, or a scale below zero."""
+
+    def convert_plain(typ: Any, array: pa.Array) -> Column:
+        if typ.precision > t.MAX_DIGITS or not 0 <= typ.scale <= typ.precision:
+            return otherwise(typ, array)
+        decimal = t.decimal(typ.precision, typ.scale)
+        return Column(decimal, array.cast(arrow_type(decimal)))
+
+    return convert_plain
+
+
+PLAIN_SCALARS: dict[int, Convert] = {
+    **SCALARS,
+    **{
+        ident: _nameless(SCALARS[ident])
+        for ident in (
+            pa.lib.Type_LARGE_STRING,
+            pa.lib.Type_LARGE_BINARY,
+            pa.lib.Type_FIXED_SIZE_BINARY,
+            pa.lib.Type_TIMESTAMP,
+            pa.lib.Type_DURATION,
+        )
+    },
+    pa.lib.Type_DATE32: _plain_dates,
+    pa.lib.Type_DATE64: _plain_dates,
+    **{
+        ident: _plain_decimal(SCALARS[ident])
+        for ident in (
+            pa.lib.Type_DECIMAL32,
+            pa.lib.Type_DECIMAL64,
+            pa.lib.Type_DECIMAL128,
+            pa.lib.Type_DECIMAL256,
+        )
+    },
 }

@@ -39,7 +39,7 @@ def read_columns(source: Source, options: ReadOptions) -> Iterator[Batch]:
         choices = pa.ipc.IpcReadOptions(use_threads=options.threads > 1)
         checked = pa.PythonFile(_Checked(pipe, options), mode="r")
         for batch in pa.ipc.open_stream(checked, options=choices):
-            yield from batches(batch)
+            yield from batches(batch, options.arrow_types)
 
 
 class _Pipe:

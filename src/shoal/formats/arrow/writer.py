@@ -182,7 +182,7 @@ _PRIMITIVES: dict[t.Type, pa.DataType] = {
     t.UINT8: pa.uint8(), t.UINT16: pa.uint16(), t.UINT32: pa.uint32(), t.UINT64: pa.uint64(),
     t.INT8: pa.int8(), t.INT16: pa.int16(), t.INT32: pa.int32(), t.INT64: pa.int64(),
     t.FLOAT16: pa.float16(), t.FLOAT32: pa.float32(), t.FLOAT64: pa.float64(),
-    t.DURATION: pa.duration("ns"), t.TIME: pa.timestamp("ns", "UTC"),
+    t.DURATION: pa.duration("ns"), t.TIME: pa.timestamp("ns", "UTC"), t.DATE: pa.date32(),
     t.BOOL: pa.bool_(), t.BYTES: pa.binary(), t.STRING: pa.string(), t.NULL: pa.null(),
     t.IP: pa.string(), t.NET: pa.string(), t.TYPE: pa.string(),
 }  # fmt: skip
@@ -213,6 +213,8 @@ _OTHERS: dict[tuple[str, t.Type], pa.DataType] = {
 
 
 def _primitive_type(typ: t.Primitive, name: str) -> pa.DataType:
+    if isinstance(typ, t.Decimal):
+        return pa.decimal128(typ.precision, typ.scale)
     if (name, typ) in _UNITS:
         return _UNITS[name, typ][0]
     if (name, typ) in _OTHERS:

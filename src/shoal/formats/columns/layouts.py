@@ -235,6 +235,8 @@ class _Namer:
 
 def type_word(typ: t.Type) -> str:
     """What a type is called in the names of columns."""
+    if isinstance(typ, t.Decimal):
+        return "decimal"
     return typ.name if isinstance(typ, t.Primitive) else typ.kind
 
 

@@ -2,6 +2,7 @@
 
     plain types, records, arrays   themselves (float16 as float32)
     time, duration                 int64 of nanoseconds
+    date, decimal                  themselves
     ip                             binary: 4 or 6, then the address, so that bytes order as addresses do
     net, type                      binary, as in ZNG
     set                            list, in canonical order
@@ -32,7 +33,7 @@ from shoal.model.zcode import Data, decode_type, encode_type
 _PRIMITIVES: dict[t.Type, pa.DataType] = {
     t.UINT8: pa.uint8(), t.UINT16: pa.uint16(), t.UINT32: pa.uint32(), t.UINT64: pa.uint64(),
     t.INT8: pa.int8(), t.INT16: pa.int16(), t.INT32: pa.int32(), t.INT64: pa.int64(),
-    t.DURATION: pa.int64(), t.TIME: pa.int64(),
+    t.DURATION: pa.int64(), t.TIME: pa.int64(), t.DATE: pa.date32(),
     t.FLOAT16: pa.float32(), t.FLOAT32: pa.float32(), t.FLOAT64: pa.float64(),
     t.BOOL: pa.bool_(), t.STRING: pa.string(), t.NULL: pa.bool_(),
     t.BYTES: pa.binary(), t.IP: pa.binary(), t.NET: pa.binary(), t.TYPE: pa.binary(),
@@ -52,6 +53,8 @@ def arrow_type(typ: t.Type) -> pa.DataType:
 
 def _arrow_type(typ: t.Type) -> pa.DataType:
     match typ:
+        case t.Decimal():
+            return pa.decimal128(typ.precision, typ.scale)
         case t.Primitive():
             return _PRIMITIVES[typ]
         case t.Record():
@@ -82,7 +85,7 @@ def to_arrow(typ: t.Type, data: Sequence[Data]) -> pa.Array:
     typ = typ.under
     match typ:
         case t.Primitive():
-            return pa.array(_PACK[typ](data) if typ in _PACK else data, _PRIMITIVES[typ])
+            return pa.array(_PACK[typ](data) if typ in _PACK else data, arrow_type(typ))
         case t.Record():
             return _records_to_arrow(typ, data)
         case t.Array() | t.Set():
@@ -151,7 +154,7 @@ def from_arrow(typ: t.Type, column: pa.Array) -> list[Data]:
     typ = typ.under
     match typ:
         case t.Primitive():
-            data = column.to_pylist()
+            data = (column.view(pa.int32()) if typ is t.DATE else column).to_pylist()
             return _UNPACK[typ](data) if typ in _UNPACK else data
         case t.Record():
             return _records_from_arrow(typ, column)

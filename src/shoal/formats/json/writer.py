@@ -18,6 +18,7 @@ from typing import Any
 from shoal.formats.colors import paint_json
 from shoal.formats.streams import Sink, WriteOptions
 from shoal.model import types as t
+from shoal.model.decimals import format_decimal
 from shoal.model.literals import format_ip, format_net, positional, scientific, shortest_digits
 from shoal.model.text import format_primitive, format_value
 from shoal.model.values import Value
@@ -127,6 +128,8 @@ def _primitive_encoder(typ: t.Primitive) -> Encoder:
         return _quote
     if typ in t.UNSIGNED or typ in t.SIGNED:
         return str
+    if isinstance(typ, t.Decimal):
+        return format_decimal
     if typ in t.FLOATS:
         size = {t.FLOAT16: 2, t.FLOAT32: 4, t.FLOAT64: 8}[typ]
         return lambda data: float_to_json(data, size)

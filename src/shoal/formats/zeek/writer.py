@@ -90,6 +90,7 @@ _TYPE_NAMES: dict[t.Type, str] = {
     t.UINT64: "count",
     t.DURATION: "interval",
     t.TIME: "time",
+    t.DATE: "string",
     t.BOOL: "bool",
     t.STRING: "string",
     t.IP: "addr",
@@ -111,6 +112,8 @@ def _primitive_name(typ: t.Type, column: t.Type) -> str:
         return "port" if typ is PORT else "enum"
     if isinstance(typ.under, t.Enum):
         return "enum"
+    if isinstance(typ.under, t.Decimal):
+        return "double"
     if typ.under not in _TYPE_NAMES:
         raise InvalidInput(f"type {format_type(column)}: type cannot be represented in zeek format")
     return _TYPE_NAMES[typ.under]

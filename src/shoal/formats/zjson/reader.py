@@ -20,7 +20,8 @@ from shoal.errors import InvalidInput
 from shoal.formats.limits import JSON_PARTS, at, check_types
 from shoal.formats.streams import Source, read_lines
 from shoal.model import types as t
-from shoal.model.literals import parse_duration, parse_float, parse_ip, parse_net, parse_time, round_float
+from shoal.model.decimals import parse_exactly
+from shoal.model.literals import parse_date, parse_duration, parse_float, parse_ip, parse_net, parse_time, round_float
 from shoal.model.values import Value
 from shoal.model.zcode import Data, normal_map, normal_set
 
@@ -171,7 +172,8 @@ def _error(body: Json, read_type: ReadType) -> _Shape:
 
 def _named(body: Json, read_type: ReadType) -> _Shape:
     inner = read_type(body.get("type"))
-    return _Shape(t.named(_text(body, "name"), inner.type), inner.decode)
+    typ = t.named(_text(body, "name"), inner.type)
+    return _Shape(typ, _primitive_decoder(typ) if isinstance(typ, t.Primitive) else inner.decode)
 
 
 _KINDS: dict[str, Callable[[Json, ReadType], _Shape]] = {
@@ -320,6 +322,7 @@ _PARSERS: dict[t.Primitive, Callable[[str], Data]] = {
     t.FLOAT64: partial(_read_float, 8),
     t.DURATION: parse_duration,
     t.TIME: parse_time,
+    t.DATE: parse_date,
     t.BOOL: _read_bool,
     t.IP: parse_ip,
     t.NET: parse_net,
@@ -327,6 +330,8 @@ _PARSERS: dict[t.Primitive, Callable[[str], Data]] = {
 
 
 def _primitive_decoder(typ: t.Primitive) -> Decoder:
+    if isinstance(typ, t.Decimal):
+        return partial(_read_literal, typ.name, partial(parse_exactly, typ=typ))
     if typ in _PARSERS:
         return partial(_read_literal, typ.name, _PARSERS[typ])
     return {t.STRING: _read_string, t.BYTES: _read_bytes}.get(typ, _read_null)

@@ -43,13 +43,14 @@ class Writer:
 
     def _type(self, typ: t.Type) -> Json:
         """A type as JSON: spelled out the first time, its id after that."""
-        if isinstance(typ, t.Primitive):
+        if isinstance(typ, t.Primitive) and t.wire_name(typ) is None:
             return {"kind": "primitive", "name": typ.name}
         if typ in self._ids:
             return {"kind": "ref", "id": self._ids[typ]}
         parts = self._parts(typ)
         self._ids[typ] = ident = t.FIRST_COMPLEX_ID + len(self._ids)
-        return {"kind": typ.kind, "id": ident, **parts}
+        kind = "named" if isinstance(typ, t.Primitive) else typ.kind
+        return {"kind": kind, "id": ident, **parts}
 
     def _parts(self, typ: t.Type) -> dict[str, Json]:
         match typ:
@@ -67,6 +68,8 @@ class Writer:
                 return {"type": self._type(typ.inner)}
             case t.Named():
                 return {"name": typ.name, "type": self._type(typ.inner)}
+            case t.Primitive():
+                return {"name": t.wire_name(typ), "type": self._type(t.STRING)}
             case _:
                 raise AssertionError(typ)
 

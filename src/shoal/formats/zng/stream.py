@@ -268,7 +268,7 @@ class Writer:
 
     def _id_of(self, typ: t.Type) -> int:
         """The identifier of a type in this stream; defines it, parts first, when it is new."""
-        if isinstance(typ, t.Primitive):
+        if isinstance(typ, t.Primitive) and t.wire_name(typ) is None:
             return typ.id
         ident = self._ids.get(typ)
         if ident is None:
@@ -287,6 +287,8 @@ class Writer:
                 return bytes((ENUM,)) + uvarint(len(typ.symbols)) + b"".join(_counted(s) for s in typ.symbols)
             case t.Named():
                 return bytes((NAMED,)) + _counted(typ.name) + self._id_list(typ)
+            case t.Primitive():
+                return bytes((NAMED,)) + _counted(t.wire_name(typ) or "") + uvarint(t.STRING.id)
             case t.Array() | t.Set() | t.Map() | t.Error():
                 code = {t.Array: ARRAY, t.Set: SET, t.Map: MAP, t.Error: ERROR}[type(typ)]
                 return bytes((code,)) + self._id_list(typ)
