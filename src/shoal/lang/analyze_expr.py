@@ -275,7 +275,7 @@ class Expressions:
         return plan.UserCall(bound.index, node.name, self.exprs(node.args))
 
     def _builtin_call(self, name: str, args: tuple[plan.Expr, ...]) -> plan.Expr:
-        if name in t.PRIMITIVES:
+        if name in t.PRIMITIVES or name == t.DATE.name:
             check_count(len(args), 1)
             return plan.Call("cast", (*args, plan.Literal(Value(t.TYPE, t.primitive(name)))))
         check_call(name, len(args))

@@ -111,6 +111,8 @@ class Types:
             case ast.TypePrimitive(name):
                 return t.primitive(name)
             case ast.TypeName(name):
+                if name not in self.names and name == t.DATE.name:
+                    return t.DATE
                 if name not in self.names:
                     raise InvalidInput(f'no such type name: "{name}"')
                 return self.names[name]

@@ -25,6 +25,7 @@ _LITERALS = tuple(
         ("null", rf"null(?!{IDENTIFIER_REST})"),
     )
 )
+_DECIMAL = re.compile(r"decimal\s*\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
 _REGEXP = re.compile(rf"/((?:[^/\\]|\\.)+)/(?!{KEYWORD_CHARS}|\\)", re.DOTALL)
 _GLOB_CHARS = re.compile(rf"(?:{KEYWORD_CHARS}|\d|\*)")
 _GLOB_START = re.compile(rf"(?:{KEYWORD_CHARS}|\\)|\*+(?:{KEYWORD_CHARS}|\\|\d)")
@@ -76,8 +77,8 @@ class Literals:
         if primitive:
             return ast.TypePrimitive(primitive, span=(start, scan.pos))
         for parse in (
-            self._error_type, self._enum_type, self._named_type, self._union_type, self._record_type,
-            self._array_type, self._set_type, self._map_type,
+            self._error_type, self._enum_type, self._decimal_type, self._named_type, self._union_type,
+            self._record_type, self._array_type, self._set_type, self._map_type,
         ):  # fmt: skip
             typ = parse()
             if typ is not None:
@@ -107,6 +108,15 @@ class Literals:
         if scan.closed(")"):
             return ast.TypeEnum(tuple(symbols), span=(start, scan.pos))
         return None
+
+    def _decimal_type(self) -> ast.Type | None:
+        scan = self.scan
+        start = scan.pos
+        match = _DECIMAL.match(scan.text, scan.pos)
+        if match is None:
+            return None
+        scan.pos = match.end()
+        return ast.TypePrimitive(f"decimal({match[1]},{match[2]})", span=(start, scan.pos))
 
     def _named_type(self) -> ast.Type | None:
         scan = self.scan

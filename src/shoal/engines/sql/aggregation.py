@@ -32,6 +32,7 @@ from shoal.engines.sql.nodes import (
     equals_error,
     fields_of,
     is_known_error,
+    refuse_exact,
 )
 from shoal.engines.sql.operators import MOST_CASES
 from shoal.engines.sql.relations import Case, Flat, Relation, any_of, flatten, passing, shape_of
@@ -210,8 +211,10 @@ def _kind_of(outcome: Outcome, typ: t.Type) -> t.Type | None:
         case Outcome.BOOL:
             return t.BOOL if typ is t.BOOL else None
         case Outcome.NUMBER:
+            refuse_exact(typ)
             return KINDS.get(_no_union(typ))
         case Outcome.MEAN:
+            refuse_exact(typ)
             if typ is t.STRING:
                 raise NotColumnar("a mean of texts")
             return t.FLOAT64 if t.is_number(_no_union(typ)) else None

@@ -7,7 +7,7 @@ from sqlglot import exp
 from shoal.engines.interp.expressions.arithmetic import DIVIDE_BY_ZERO, FLOATS, _Refused, promote
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, Outcomes, Rec, always, const
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, Outcomes, Rec, always, const, refuse_exact
 from shoal.engines.sql.types import failure, physical, sql_type
 from shoal.model import types as t
 from shoal.model.text import format_type
@@ -53,6 +53,7 @@ def _joined(a: Leaf | Const, b: Leaf | Const) -> Leaf:
 def _common(a: Node, b: Node) -> t.Type | Value:
     """The type to compute in, or the error that there is none."""
     x, y = a.type.under, b.type.under
+    refuse_exact(x, y)
     if t.UINT64 in (x, y) and x is not y and {x, y} & {*t.SIGNED, t.DURATION, t.TIME}:
         raise NotColumnar("signed with unsigned numbers of 64 bits")
     try:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, Sql, both, either, negated
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, Outcomes, always, is_error, on
+from shoal.engines.sql.nodes import (
+    Const,
+    Leaf,
+    Node,
+    NotColumnar,
+    Outcome,
+    Outcomes,
+    always,
+    is_error,
+    on,
+    refuse_exact,
+)
 from shoal.engines.sql.result_types import called
 from shoal.engines.sql.types import failure, sql_type
 from shoal.model import types as t
@@ -28,6 +39,7 @@ def cast(node: Node, to: Node) -> Outcomes:
     a, b = node.type.under, target.under
     if a is b:
         return always(Leaf(target, node.sql))
+    refuse_exact(a, b)
     if a is t.STRING:
         return _of_text(node, target)
     if b is t.STRING and a in (t.INT64, t.BOOL):

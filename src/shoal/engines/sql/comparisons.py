@@ -7,7 +7,7 @@ import math
 from shoal.engines.interp.expressions.compare import is_comparable, literal_test
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, both, either
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec, refuse_exact
 from shoal.engines.sql.types import literal, physical, sql_type
 from shoal.model import types as t
 from shoal.model.values import Value
@@ -27,6 +27,8 @@ def compare_literal(op: str, node: Node, constant: Value) -> Cond:
         test = literal_test(op, constant, node.value.type)
         return test is not None and test(node.value.data)
     kind, typ = constant.type.under, node.type.under
+    if kind is not t.NULL:
+        refuse_exact(kind, typ)
     if isinstance(typ, t.Union | t.Enum):
         raise NotColumnar("a comparison with a union or an enum")
     if kind is t.NULL:
@@ -114,6 +116,7 @@ def compare(op: str, a: Node, b: Node) -> Cond:
 def _compare_present(op: str, a: Node, b: Node) -> Cond:
     """The comparison of values that are not null; NULL if one of them is."""
     x, y = a.type.under, b.type.under
+    refuse_exact(x, y)
     if isinstance(x, t.Union | t.Enum) or isinstance(y, t.Union | t.Enum):
         raise NotColumnar("a comparison with a union or an enum")
     if t.is_number(x) and t.is_number(y):

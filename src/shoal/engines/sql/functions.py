@@ -22,6 +22,7 @@ from shoal.engines.sql.nodes import (
     const,
     is_error,
     is_known_error,
+    refuse_exact,
 )
 from shoal.engines.sql.result_types import called
 from shoal.engines.sql.types import literal
@@ -132,6 +133,7 @@ def _trim(node: Node) -> Outcomes:
 
 def _abs(node: Node) -> Outcomes:
     under = node.type.under
+    refuse_exact(under)
     if not isinstance(node, Leaf) or not t.is_number(under):
         raise NotColumnar("abs")
     if under in t.UNSIGNED:

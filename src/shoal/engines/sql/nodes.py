@@ -20,6 +20,16 @@ class NotColumnar(Exception):
     """Something that has no columnar form here; the interpreter does it."""
 
 
+def refuse_exact(*types: t.Type) -> None:
+    """NotColumnar for decimals and dates, which only the interpreter computes with."""
+    for typ in types:
+        under = typ.under
+        if isinstance(under, t.Decimal) or under is t.DATE:
+            raise NotColumnar("decimals and dates")
+        if isinstance(under, t.Union):
+            refuse_exact(*under.types)
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A value in the physical form of its type; NULL is its null."""

@@ -17,7 +17,7 @@ from shoal.engines.interp.functions.network import URI
 from shoal.engines.interp.functions.records import PATHS
 from shoal.engines.sql import build
 from shoal.engines.sql.formulas import Result, computed, is_text_error
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, Rec, always, is_error
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcomes, Rec, always, is_error, refuse_exact
 from shoal.engines.sql.types import failed
 from shoal.lang import plan
 from shoal.model import types as t
@@ -116,6 +116,7 @@ def _samples(node: Node) -> Iterator[Value]:
     if isinstance(node, Const):
         yield node.value
         return
+    refuse_exact(node.type)
     for typ in members(node.type):
         yield Value(typ, None)
         under = typ.under

@@ -15,7 +15,7 @@ from shoal.engines.sql import build
 from shoal.engines.sql.build import Cond, Sql, both, negated
 from shoal.engines.sql.expressions import value
 from shoal.engines.sql.flat_tables import Columns
-from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, equals_error
+from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Outcome, equals_error, refuse_exact
 from shoal.engines.sql.relations import Case, Item, Order, Relation, merged_column
 from shoal.engines.sql.types import physical
 from shoal.lang import plan
@@ -118,6 +118,7 @@ class Keys:
 def keys_of(row_keys: Iterable[RowKey], is_descending: bool, nulls_first: bool = False) -> Keys:
     """The columns for keys of all the types that there are."""
     types = {f.key.type.under for f in row_keys if not is_null(f.key)}
+    refuse_exact(*types)
     numbers = {typ for typ in types if t.is_number(typ)}
     others = types - numbers
     if not others <= _PLAIN.keys():

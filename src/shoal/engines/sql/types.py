@@ -11,13 +11,14 @@ from shoal.engines.sql.build import Sql
 from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar
 from shoal.formats.columns.layouts import physical_names
 from shoal.model import types as t
+from shoal.model.text import format_primitive
 from shoal.model.values import Value, structured_error
 from shoal.model.zcode import Data, encode_type
 
 _PRIMITIVES = {
     t.UINT8: "UTINYINT", t.UINT16: "USMALLINT", t.UINT32: "UINTEGER", t.UINT64: "UBIGINT",
     t.INT8: "TINYINT", t.INT16: "SMALLINT", t.INT32: "INTEGER", t.INT64: "BIGINT",
-    t.DURATION: "BIGINT", t.TIME: "BIGINT",
+    t.DURATION: "BIGINT", t.TIME: "BIGINT", t.DATE: "DATE",
     t.FLOAT16: "FLOAT", t.FLOAT32: "FLOAT", t.FLOAT64: "DOUBLE",
     t.BOOL: "BOOLEAN", t.STRING: "VARCHAR", t.NULL: "BOOLEAN",
     t.BYTES: "BLOB", t.IP: "BLOB", t.NET: "BLOB", t.TYPE: "BLOB",
@@ -40,6 +41,8 @@ def sql_type(typ: t.Type) -> str:
             return _struct(physical_names(under), types) if types else "BOOLEAN"
         case t.Union(types=types):
             return _struct(("tag", *map(str, range(len(types)))), (t.INT16, *types))
+        case t.Decimal() as under:
+            return f"DECIMAL({under.precision}, {under.scale})"
         case t.Primitive() as under:
             return _PRIMITIVES[under]
     raise AssertionError(typ)
@@ -102,6 +105,8 @@ def _primitive(typ: t.Type, data: Data, kind: str) -> Sql:
         return build.text(data)
     if typ in t.FLOATS:
         return build.cast(build.text(repr(data)), kind)
+    if typ is t.DATE or isinstance(typ, t.Decimal):
+        return build.cast(build.text(format_primitive(typ, data)), kind)
     if isinstance(data, int):
         return build.cast(build.integer(data), kind)
     return build.call("unhex", build.text(_bytes(typ, data).hex()))

@@ -3,17 +3,22 @@
 The first three compute unsigned numbers, signed ones and fractions apart from each other, so that neither the order of
 the numbers nor how the work is split makes a difference, but for the last digits of sums of fractions. The result is of
 the widest kind seen: uint64, int64, duration, time, float64, in this order; a null takes part in that choice and in
-nothing else. Integers wrap around at 64 bits.
+nothing else. Integers wrap around at 64 bits. Decimals are computed apart from these as well, and exactly: with
+integers the result is a decimal, with fractions a float64. `min` and `max` compare dates, if there are no numbers.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
+from shoal.errors import InvalidInput
 from shoal.model import types as t
 from shoal.model.cast import cast_primitive
-from shoal.model.values import NULL, Value, record
+from shoal.model.decimals import EXACT, aligned, common_decimal, fit
+from shoal.model.values import NULL, Value, record, text_error
 
+_WHOLE_DECIMAL = t.decimal(t.MAX_DIGITS, 0)
 KINDS: dict[t.Type, t.Primitive] = {
     **dict.fromkeys(t.UNSIGNED, t.UINT64),
     **dict.fromkeys(t.SIGNED, t.INT64),
@@ -35,10 +40,14 @@ def _in_kind(kind: t.Primitive, amount: Any) -> Any:
     return amount if kind is t.UINT64 or amount <= _MAX_INT64 else amount - _WRAP
 
 
-_SLOTS: dict[t.Type, int] = {t.UINT64: 0, t.INT64: 1, t.DURATION: 1, t.TIME: 1, t.FLOAT64: 2}
+_SLOTS: dict[t.Type, int] = {t.UINT64: 0, t.INT64: 1, t.DURATION: 1, t.TIME: 1, t.FLOAT64: 2, t.DATE: 4}
 """Where numbers of each kind are kept."""
-NUMBERS = ("unsigned", "signed", "float")
+_DECIMAL, _DATE = 3, 4
+NUMBERS = ("unsigned", "signed", "float", "decimal", "date")
 """The fields of a partial result: a number of each kind that was seen."""
+_TOO_MANY_DIGITS = text_error("decimal overflow: more than 38 digits")
+_BEYOND = Decimal("Infinity")
+"""A sum that a part of the work could not hold."""
 
 
 class _Reducer:
@@ -47,8 +56,8 @@ class _Reducer:
     __slots__ = ("_amounts", "_kinds", "_ready", "_slot")
 
     def __init__(self) -> None:
-        self._amounts: list[Any] = [None, None, None]
-        self._kinds: list[t.Primitive | None] = [None, None, None]
+        self._amounts: list[Any] = [None] * len(NUMBERS)
+        self._kinds: list[t.Primitive | None] = [None] * len(NUMBERS)
         """The widest kind seen in each slot."""
         self._ready: t.Primitive | None = None
         """The last type seen, once there is an amount in its slot: numbers of just this type need no further look."""
@@ -56,17 +65,41 @@ class _Reducer:
 
     def consume(self, value: Value) -> None:
         value = value.under()
-        kind, data = KINDS.get(value.type), value.data
+        typ, data = value.type, value.data
+        kind = KINDS.get(typ)
         if kind is None:
+            self._consume_other(typ, data)
             return
         slot = _SLOTS[kind]
         widest = self._kinds[slot]
         if widest is None or kind.id > widest.id:
             self._kinds[slot] = kind
+        self._add(slot, data)
+        if data is not None:
+            self._ready, self._slot = typ if typ is kind else None, slot
+
+    def _consume_other(self, typ: t.Type, data: Any) -> None:
+        if isinstance(typ, t.Decimal):
+            widest = self._kinds[_DECIMAL]
+            self._kinds[_DECIMAL] = self._joined(widest, typ) if isinstance(widest, t.Decimal) else self._kind(typ)
+            self._add(_DECIMAL, data)
+        elif typ is t.DATE and self._takes_dates:
+            self._kinds[_DATE] = t.DATE
+            self._add(_DATE, data)
+
+    _takes_dates = True
+
+    def _add(self, slot: int, data: Any) -> None:
         if data is not None:
             amount = self._amounts[slot]
             self._amounts[slot] = self._first(data) if amount is None else self._combine(amount, data)
-            self._ready, self._slot = value.type if value.type is kind else None, slot
+
+    def _kind(self, typ: t.Decimal) -> t.Decimal:
+        """The kind of results of one decimal type."""
+        return typ
+
+    def _joined(self, a: t.Decimal, b: t.Decimal) -> t.Decimal:
+        return a if a is b else common_decimal([a, b]) or t.decimal(t.MAX_DIGITS, max(a.scale, b.scale))
 
     def _first(self, data: Any) -> Any:
         return data
@@ -82,32 +115,63 @@ class _Reducer:
         return total
 
     def result(self) -> Value:
-        kind = self._kinds[2] or self._kinds[1] or self._kinds[0]
+        unsigned, signed, fraction, decimal, date = self._kinds
+        if decimal is not None:
+            return self._decimal_result()
+        kind = fraction or signed or unsigned
         if kind is None:
-            return NULL
-        whole = self._kinds[1] or self._kinds[0]
+            return NULL if date is None else Value(t.DATE, self._amounts[_DATE])
+        whole = signed or unsigned
         parts = [a for a in self._amounts[:2] if a is not None]
         amounts = [self._total(parts)] if parts else []
         if self._amounts[2] is not None:
             amounts = [*(self._as_fraction(whole, a) for a in amounts), self._amounts[2]]
         return Value(kind, _in_kind(kind, self._total(amounts)) if amounts else None)
 
+    def _decimal_result(self) -> Value:
+        """The result where there are decimals. Integers beside them do not wrap around."""
+        unsigned, signed, fraction, decimal, _ = self._kinds
+        amounts = [a for a in (*self._amounts[:2], self._amounts[_DECIMAL]) if a is not None]
+        if fraction is not None:
+            floats = [float(a) for a in (*amounts, self._amounts[2]) if a is not None]
+            return Value(t.FLOAT64, self._total(floats) if floats else None)
+        assert isinstance(decimal, t.Decimal)
+        kind = self._joined(decimal, _WHOLE_DECIMAL) if unsigned or signed else decimal
+        if not amounts:
+            return Value(kind, None)
+        try:
+            return Value(kind, fit(Decimal(self._total(amounts)), kind))
+        except InvalidInput:
+            return _TOO_MANY_DIGITS
+
     def _as_fraction(self, kind: t.Primitive | None, amount: Any) -> Any:
         """A whole number where it meets a fraction."""
         return amount
 
     def partial(self) -> Value:
-        parts = [
-            NULL if kind is None else Value(kind, None if amount is None else _in_kind(kind, amount))
-            for kind, amount in zip(self._kinds, self._amounts, strict=True)
-        ]
-        return record(zip(NUMBERS, parts, strict=True))
+        parts = zip(NUMBERS, self._kinds, self._amounts, strict=True)
+        return record((name, NULL if kind is None else _partial(kind, amount)) for name, kind, amount in parts)
 
     def merge(self, partial: Value) -> None:
         for name in NUMBERS:
             part = partial.field(name)
-            if part is not None:
+            if part == _TOO_MANY_DIGITS:
+                self._kinds[_DECIMAL] = self._kinds[_DECIMAL] or _WHOLE_DECIMAL
+                self._amounts[_DECIMAL] = _BEYOND
+            elif part is not None:
                 self.consume(part)
+
+
+def _partial(kind: t.Primitive, amount: Any) -> Value:
+    """The part of a partial result that has the amount of one kind."""
+    if amount is None or kind is t.DATE:
+        return Value(kind, amount)
+    if not isinstance(kind, t.Decimal):
+        return Value(kind, _in_kind(kind, amount))
+    try:
+        return Value(kind, fit(amount, kind))
+    except InvalidInput:
+        return _TOO_MANY_DIGITS
 
 
 class Sum(_Reducer):
@@ -121,11 +185,17 @@ class Sum(_Reducer):
         else:
             super().consume(value)
 
+    _takes_dates = False
+
+    def _kind(self, typ: t.Decimal) -> t.Decimal:
+        return t.decimal(t.MAX_DIGITS, typ.scale)
+
     def _first(self, data: Any) -> Any:
         return 0 + data  # so that -0. alone adds up to 0.
 
     def _combine(self, amount: Any, data: Any) -> Any:
-        return amount + data
+        is_decimal = isinstance(amount, Decimal) or isinstance(data, Decimal)
+        return EXACT.add(amount, data) if is_decimal else amount + data
 
     def _as_fraction(self, kind: t.Primitive | None, amount: Any) -> Any:
         return float(_in_kind(kind or t.INT64, amount))
@@ -144,7 +214,8 @@ class Min(_Reducer):
             super().consume(value)
 
     def _combine(self, amount: Any, data: Any) -> Any:
-        return data if data < amount or amount != amount else amount
+        a, b = aligned(amount, data)
+        return data if amount != amount or b < a else amount
 
 
 class Max(_Reducer):
@@ -160,7 +231,8 @@ class Max(_Reducer):
             super().consume(value)
 
     def _combine(self, amount: Any, data: Any) -> Any:
-        return data if data > amount or amount != amount else amount
+        a, b = aligned(amount, data)
+        return data if amount != amount or b > a else amount
 
 
 MEAN = t.record((("sum", t.FLOAT64), ("count", t.UINT64)))
@@ -205,5 +277,5 @@ def _float_of(value: Value) -> float | None:
 
 def partial_number(value: Value) -> Value:
     """The partial result of `sum`, `min` or `max` that holds one number, or the null of its kind."""
-    parts = [value if slot == _SLOTS.get(value.type) else NULL for slot in range(3)]
+    parts = [value if slot == _SLOTS.get(value.type) else NULL for slot in range(len(NUMBERS))]
     return record(zip(NUMBERS, parts, strict=True))

@@ -1,16 +1,20 @@
-"""Arithmetic. Operands are promoted to a common type; integers wrap around; null counts as zero."""
+"""Arithmetic. Operands are promoted to a common type; integers wrap around, decimals are exact; null counts as zero."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from shoal.engines.interp.environment import Env, Eval
 from shoal.engines.interp.functions.arguments import wrap
+from shoal.errors import InvalidInput
 from shoal.model import types as t
+from shoal.model.decimals import compute as compute_decimal
+from shoal.model.decimals import decimal_of, result_type
 from shoal.model.extent import MAX_TEXT, TOO_LONG
-from shoal.model.literals import round_float
+from shoal.model.literals import DAY, round_float
 from shoal.model.text import format_type
 from shoal.model.values import Value, is_error, structured_error, text_error
 
@@ -48,6 +52,8 @@ def promote(a: Value, b: Value) -> t.Type:
         return y
     if not (t.is_number(x) and t.is_number(y)):
         raise _Refused("incompatible types")
+    if isinstance(x, t.Decimal) or isinstance(y, t.Decimal):
+        return _promote_decimal(x, y)
     if x in FLOATS or y in FLOATS:
         x, y = _FLOAT_FOR.get(x, x), _FLOAT_FOR.get(y, y)  # type: ignore[call-overload]
     elif is_unsigned(x) != is_unsigned(y):
@@ -56,6 +62,15 @@ def promote(a: Value, b: Value) -> t.Type:
                 raise _Refused("integer overflow: uint64 value too large for int64")
         x, y = _SIGNED_FOR.get(x, x), _SIGNED_FOR.get(y, y)  # type: ignore[call-overload]
     return x if x.id > y.id else y  # type: ignore[attr-defined]
+
+
+def _promote_decimal(x: t.Type, y: t.Type) -> t.Type:
+    """A decimal and a float are floats; a decimal and an integer are decimals."""
+    if x in FLOATS or y in FLOATS:
+        return t.FLOAT64
+    if decimal_of(x) is None or decimal_of(y) is None:
+        raise _Refused("incompatible types")
+    return x if isinstance(x, t.Decimal) else y
 
 
 def _operand(value: Value) -> Value:
@@ -79,10 +94,14 @@ def arithmetic(op: str, left: Eval, right: Eval) -> Eval:
         if is_error(b):
             return b
         a, b = _operand(a), _operand(b)
+        if a.type is t.DATE or b.type is t.DATE:
+            return _with_dates(op, a, b)
         try:
             typ = promote(a, b)
         except _Refused as e:
             return text_error(str(e))
+        if isinstance(typ, t.Decimal):
+            return _with_decimals(op, a, b)
         x, y = a.data, b.data
         try:
             if typ in _WIDTH:
@@ -100,6 +119,42 @@ def arithmetic(op: str, left: Eval, right: Eval) -> Eval:
         return text_error(f"type {format_type(typ)} incompatible with '{op}' operator")
 
     return compute
+
+
+def _with_decimals(op: str, a: Value, b: Value) -> Value:
+    """A sum, a difference or a product of decimals is exact. A quotient is a float."""
+    x, y = a.data or 0, b.data or 0
+    if op == "/":
+        return Value(t.FLOAT64, float(x) / float(y)) if y else DIVIDE_BY_ZERO
+    one, two = (decimal_of(value.type) or decimal_of(other.type) for value, other in ((a, b), (b, a)))
+    assert one is not None
+    assert two is not None
+    if op == "%":
+        return text_error(f"type {format_type(one)} incompatible with '%' operator")
+    typ = result_type(op, one, two)
+    try:
+        return Value(typ, compute_decimal(op, Decimal(x), Decimal(y), typ))
+    except InvalidInput as e:
+        return text_error(f"decimal overflow: {e}")
+
+
+def _with_dates(op: str, a: Value, b: Value) -> Value:
+    """Dates differ by a duration. With a duration, or next to a time, a date is its first moment in UTC."""
+    is_known = a.type in _AROUND_DATES and b.type in _AROUND_DATES
+    dates = (a.type is t.DATE) + (b.type is t.DATE)
+    times = (a.type is t.TIME) + (b.type is t.TIME)
+    is_sum = op == "+" and dates == 1 and not times
+    is_difference = op == "-" and (dates + times == 2 or (a.type is t.DATE and b.type in (t.DURATION, t.NULL)))
+    if not is_known or not (is_sum or is_difference):
+        return text_error(f"type date incompatible with '{op}' operator")
+    x, y = (int(v.data or 0) * (DAY if v.type is t.DATE else 1) for v in (a, b))
+    amount = x + y if op == "+" else x - y
+    if not _INT64_MIN <= amount <= _INT64_MAX:
+        return text_error("time overflow: times reach from 1677-09-21 to 2262-04-11")
+    return Value(t.DURATION if dates + times == 2 else t.TIME, amount)
+
+
+_AROUND_DATES = (t.DATE, t.TIME, t.DURATION, t.NULL)
 
 
 def _whole(data: Any) -> int:
@@ -141,6 +196,8 @@ def minus(operand: Eval) -> Eval:
             return value
         if typ in FLOATS:
             return Value(value.type, -value.data)
+        if isinstance(typ, t.Decimal):
+            return Value(value.type, value.data.copy_negate() if value.data else value.data)
         if typ in _SIGNED_FOR:
             signed = _SIGNED_FOR[typ]
             if value.data >= 1 << (_WIDTH[signed] - 1):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from shoal.engines.interp.environment import Cache, Env, Eval
 from shoal.engines.interp.expressions.access import SLOW, find, walk
 from shoal.engines.interp.reshape import parts
 from shoal.model import types as t
+from shoal.model.decimals import aligned
+from shoal.model.literals import DAY
 from shoal.model.values import FALSE, MISSING, TRUE, Value, is_error
 from shoal.model.zcode import Data
 
@@ -20,6 +23,8 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _LITERALS = (t.NULL, t.IP, t.BOOL, t.FLOAT64, t.STRING, t.BYTES, t.TYPE, t.INT64, t.TIME, t.DURATION)
+_INSTANTS = (t.DATE, t.TIME)
+_ZERO = Decimal(0)
 _UNSEEN = object()
 
 
@@ -31,8 +36,20 @@ def equal(a: Value, b: Value) -> bool:
     if a.data is None or b.data is None:
         return a.data is b.data
     if t.is_number(a.type) and t.is_number(b.type):
-        return bool(a.data == b.data)
+        x, y = aligned(a.data, b.data)
+        return bool(x == y)
+    if a.type is not b.type and _are_instants(a.type, b.type):
+        return _instant(a) == _instant(b)
     return a == b
+
+
+def _are_instants(a: t.Type, b: t.Type) -> bool:
+    """Whether both are a date or a time: a date is its first nanosecond in UTC."""
+    return a in _INSTANTS and b in _INSTANTS
+
+
+def _instant(value: Value) -> int:
+    return int(value.data) * DAY if value.type is t.DATE else int(value.data)
 
 
 def _plain(value: Value) -> Value:
@@ -66,17 +83,25 @@ def _is_ordered(holds: Callable[[Any, Any], bool], a: Value, b: Value) -> bool:
     if a.data is None or b.data is None:
         return a.data is b.data and holds(0, 0)
     if t.is_number(a.type) and t.is_number(b.type):
-        return holds(a.data, b.data)
+        x, y = aligned(a.data, b.data)
+        return x == x and y == y and holds(x, y)
     if a.type is not b.type:
-        return False
+        return _are_instants(a.type, b.type) and holds(_instant(a), _instant(b))
     if a.type is t.IP:
         return holds((len(a.data), a.data), (len(b.data), b.data))
-    if a.type in (t.BOOL, t.STRING, t.BYTES):
+    if a.type in (t.BOOL, t.STRING, t.BYTES, t.DATE):
         return holds(a.data, b.data)
     return a == b and holds(0, 0)
 
 
 # ---- with a literal
+
+
+def _date_test(op: str, constant: int) -> Test:
+    holds = OPERATORS[op]
+    if op == "!=":
+        return lambda data: data is None or data * DAY != constant
+    return lambda data: data is not None and holds(data * DAY, constant)
 
 
 def is_comparable(literal: Value, op: str) -> bool:
@@ -95,9 +120,15 @@ def literal_test(op: str, literal: Value, typ: t.Type) -> Test | None:
         return _union_test(op, literal, typ)
     if kind is t.NULL:
         return (lambda data: data is None) if op == "==" else (lambda data: data is not None)
+    if kind is t.TIME and typ is t.DATE:
+        return _date_test(op, constant)
     is_alike = t.is_number(typ) if t.is_number(kind) else typ is kind
     if not is_alike:
         return None
+    if isinstance(typ, t.Decimal) and isinstance(constant, float):
+        constant, _ = aligned(constant, _ZERO)
+        if constant != constant:
+            return (lambda data: True) if op == "!=" else (lambda data: False)
     if typ is t.IP:
         key = (len(constant), constant)
         return lambda data: op == "!=" if data is None else holds((len(data), data), key)
@@ -223,6 +254,11 @@ class _Members:
     def __init__(self, container: Value) -> None:
         self._has_null = False
         self._numbers: set[Data] = set()
+        """Integers and floats."""
+        self._decimals: set[Decimal] = set()
+        """Decimals."""
+        self._floats: set[Decimal] = set()
+        """Floats as they compare with decimals."""
         self._by_type: dict[t.Type, set[Data]] = {}
         self._others: list[Value] = []
         """Those with parts of their own."""
@@ -233,8 +269,12 @@ class _Members:
         value = _plain(value)
         if value.data is None:
             self._has_null = True
+        elif isinstance(value.type, t.Decimal):
+            self._decimals.add(value.data)
         elif t.is_number(value.type):
             self._numbers.add(value.data)
+            if value.type in t.FLOATS:
+                self._floats.add(aligned(value.data, _ZERO)[0])
         elif isinstance(value.type, t.Primitive):
             self._by_type.setdefault(value.type, set()).add(value.data)
         else:
@@ -245,8 +285,15 @@ class _Members:
         data = needle.data
         if data is None:
             return self._has_null
+        if isinstance(needle.type, t.Decimal):
+            return (
+                data in self._decimals
+                or data in self._floats
+                or (data == (whole := int(data)) and whole in self._numbers)
+            )
         if t.is_number(needle.type):
-            return data in self._numbers and data == data  # a NaN equals nothing, though it may be there
+            # A NaN equals nothing, though it may be there.
+            return data == data and (data in self._numbers or aligned(data, _ZERO)[0] in self._decimals)
         if isinstance(needle.type, t.Primitive):
             return data in self._by_type.get(needle.type, ())
         return any(needle == other for other in self._others)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
 from shoal.engines.interp.functions.arguments import amount, failure, to_float, to_int, to_uint, wrap
 from shoal.model import types as t
+from shoal.model.decimals import EXACT
 from shoal.model.values import Value
 
 
@@ -17,6 +19,8 @@ def absolute(value: Value) -> Value:
         return Value(value.type, math.fabs(amount(value)))
     if under in t.UNSIGNED:
         return value
+    if isinstance(under, t.Decimal):
+        return Value(value.type, None if value.data is None else value.data.copy_abs())
     if under in t.INT_RANGES:
         return Value(value.type, wrap(int(abs(amount(value))), under))
     return failure("abs: not a number", value)
@@ -46,10 +50,21 @@ def _rounded(name: str, value: Value, rule: Callable[[float], int]) -> Value:
     under = value.type.under
     if under in t.INT_RANGES:
         return value
+    if isinstance(under, t.Decimal):
+        return _rounded_decimal(name, value, under)
     if under not in t.FLOATS:
         return failure(f"{name}: not a number", value)
     number = float(amount(value))
     return Value(value.type, math.copysign(rule(number), number) if math.isfinite(number) else number)
+
+
+_ROUNDING = {"ceil": ROUND_CEILING, "floor": ROUND_FLOOR, "round": ROUND_HALF_UP}
+
+
+def _rounded_decimal(name: str, value: Value, typ: t.Decimal) -> Value:
+    """A whole decimal, with one more digit where rounding may carry into it."""
+    whole = t.decimal(min(t.MAX_DIGITS, typ.precision - typ.scale + 1), 0)
+    return Value(whole, None if value.data is None else value.data.quantize(Decimal(1), _ROUNDING[name], EXACT))
 
 
 def log(value: Value) -> Value:
