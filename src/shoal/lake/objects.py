@@ -26,6 +26,8 @@ _SHAPE = t.record((("shape", t.TYPE), ("count", t.UINT64)))
 
 
 _NAMED_COLUMNS = "named columns"
+_TYPED_COLUMNS = "typed columns"
+"""Column form with types of columns that versions before 0.2 do not know: they refuse it."""
 """What a description calls the column form of an object whose shapes alone do not give the names of its columns.
 
 Version 0.1.0 takes names from the shapes, and refuses a form that it does not know.
@@ -135,11 +137,25 @@ def _shown_type(low: t.Type, high: t.Type) -> t.Type:
 def format_object(o: DataObject) -> Value:
     """All that is known of an object, as it is stored."""
     form, names = (_NAMED_COLUMNS, (o.names,)) if o.names else (o.form.value, ())
+    if o.form is Form.COLUMNS and any(_has_new_types(shape) for shape, _ in o.shapes or ()):
+        form = _TYPED_COLUMNS
     data = (
         o.id, o.min.data, o.max.data, o.count, o.size, o.checksum, o.value_size, o.index_size, o.has_key, o.is_ranged,
         o.shapes, form, o.index_checksum, o.zones, *names,
     )  # fmt: skip
     return Value(_object_type(o.min.type, o.max.type, bool(o.names)), data)
+
+
+_HAS_NEW_TYPES: t.MemoKey[bool] = t.MemoKey("has new types")
+
+
+def _has_new_types(typ: t.Type) -> bool:
+    """Whether columns of a type have decimals or dates in them."""
+    answer = typ.memo.get(_HAS_NEW_TYPES)
+    if answer is None:
+        answer = t.wire_name(typ) is not None or any(_has_new_types(child) for child in typ.children())
+        typ.memo[_HAS_NEW_TYPES] = answer
+    return answer
 
 
 def show_object(o: DataObject) -> Value:
@@ -179,7 +195,8 @@ def parse_object(value: Value, where: str) -> DataObject:
     for name in ("min", "max"):
         by_name[name] = Value(typ.fields[typ.index[name]].type, by_name.get(name))
     if "form" in by_name:
-        if (by_name["form"] == _NAMED_COLUMNS) is not bool(by_name.get("names")):
+        is_named = by_name["form"] == _NAMED_COLUMNS
+        if by_name["form"] != _TYPED_COLUMNS and is_named is not bool(by_name.get("names")):
             raise CorruptData(f"{where}: names of columns do not go with form {by_name['form']!r}")
         by_name["form"] = _parse_form(by_name["form"], where)
     return DataObject(**by_name)
@@ -187,7 +204,7 @@ def parse_object(value: Value, where: str) -> DataObject:
 
 def _parse_form(name: str, where: str) -> Form:
     try:
-        return Form.COLUMNS if name == _NAMED_COLUMNS else Form(name)
+        return Form.COLUMNS if name in (_NAMED_COLUMNS, _TYPED_COLUMNS) else Form(name)
     except ValueError:
         raise CorruptData(f"{where}: a data object of unknown form {name!r} (a newer Shoal may know it)") from None
 

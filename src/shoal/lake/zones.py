@@ -22,7 +22,7 @@ _NOTHING = 254
 LONGEST_BOUND = 32
 """Bytes; longer values are cut."""
 ORDERED = frozenset((
-    *t.SIGNED, *t.UNSIGNED, *t.FLOATS, t.DURATION, t.TIME, t.STRING, t.BYTES, t.IP, t.BOOL,
+    *t.SIGNED, *t.UNSIGNED, *t.FLOATS, t.DURATION, t.TIME, t.DATE, t.STRING, t.BYTES, t.IP, t.BOOL,
 ))  # fmt: skip
 """Types that have zones: Arrow orders them as Zed does, but for NaN."""
 _CUT = (t.STRING, t.BYTES)
@@ -153,7 +153,7 @@ def _may_hold(o: DataObject, layout: Layout, leaf: Leaf, key_range: KeyRange) ->
     if bound is None:
         return True
     kind, typ = bound.value.type.under, leaf.type
-    if isinstance(typ, t.Union | t.Enum):
+    if isinstance(typ, t.Union | t.Enum) or {kind, typ} == {t.DATE, t.TIME}:
         return True
     is_alike = t.is_number(typ) if t.is_number(kind) else typ is kind
     if not is_alike:
