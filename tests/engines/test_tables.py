@@ -60,12 +60,12 @@ def by_tasks(plan: SparkPlan) -> Counter[str]:
 
 
 def expected(form: TableForm, values: list[Value]) -> Counter[str]:
-    return Counter(same_text(plain_row(form.layout, value)) for value in values)
+    return Counter(same_text(plain_row(form, value)) for value in values)
 
 
 @settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.lists(strategies.values(), min_size=1, max_size=6), min_size=1, max_size=3))
-def test_every_value_is_in_the_columns_of_its_layout(lake: LocalLake, loads: list[list[Value]]) -> None:
+def test_every_value_is_in_the_column_of_its_field(lake: LocalLake, loads: list[list[Value]]) -> None:
     name = f"exact{to_text(new())}"
     pool = lake.create(name, key="a")
     for values in loads:
@@ -74,7 +74,7 @@ def test_every_value_is_in_the_columns_of_its_layout(lake: LocalLake, loads: lis
     try:
         found = by_tasks(plan_pool(table, (), None, 2))
     except InvalidInput as e:
-        assert "null for a key" in str(e)
+        assert "null for a key" in str(e) or "out of the range of times" in str(e)
         return
     wanted = expected(table.form, [value for values in loads for value in values])
     assert found == wanted
@@ -115,7 +115,7 @@ def test_rows_and_programs_by_chance(lake: LocalLake, seed: int) -> None:
 def test_columns_that_are_not_wanted_are_not_there(lake: LocalLake) -> None:
     lake.create("some", key="k").load([{"k": 1, "r": {"x": 1}, "s": "a"}, {"k": "b", "r": 5}])
     table = table_of(lake, "some")
-    for names, columns in (({"k"}, ["k"]), ({"r", "k$string"}, ["k$string", "r"]), (set(), ["$value"])):
+    for names, columns in (({"k"}, ["k"]), ({"r", "k$string"}, ["r", "k$string"]), (set(), ["$value"])):
         plan = plan_pool(table, (), frozenset(names), 2)
         assert plan.form.schema.names == columns
         assert sum(batch.num_rows for task in plan.tasks for batch in task.batches()) == 2
@@ -139,9 +139,7 @@ def test_a_pool_without_columns_has_one_that_is_null(lake: LocalLake) -> None:
 def test_a_time_with_finer_digits_than_sparks_is_an_error_that_names_the_column(lake: LocalLake) -> None:
     lake.create("fine", key="k").load(b"{k:1,r:{t:2024-01-01T00:00:00.000000001Z}}")
     (task,) = plan_pool(table_of(lake, "fine", SPARK), (), None, 1).tasks
-    with pytest.raises(
-        InvalidInput, match=r"column r\.t: 2024-01-01T00:00:00\.000000001Z has digits .* times=integers"
-    ):
+    with pytest.raises(InvalidInput, match=r"column r: 2024-01-01T00:00:00\.000000001Z has digits .* times=integers"):
         list(task.batches())
     assert lake.sql("select r.t from fine").to_zson() == "{t:2024-01-01T00:00:00.000000001Z}"
 

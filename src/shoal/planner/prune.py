@@ -22,17 +22,18 @@ from shoal.lake.pools import Pool
 from shoal.lake.zones import FieldRange, may_match
 from shoal.lang import plan
 from shoal.model import types as t
-from shoal.model.literals import parse_ip
+from shoal.model.literals import parse_date, parse_ip
 from shoal.model.node import frozen
 from shoal.model.order import compare_values
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
-    from shoal.engines.tables.forms import TableForm
+    from shoal.engines.tables.forms import Column, TableForm
     from shoal.engines.tables.statements import Condition, Constant
 
 _FLIPPED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INTEGERS = (*t.SIGNED, *t.UNSIGNED, t.DURATION)
+_AMOUNTS = (*t.SIGNED, *t.UNSIGNED, t.FLOAT64)
 _EXACT = 2**53
 """Integers below are exact as floats."""
 _MICROSECOND = 1000
@@ -100,7 +101,7 @@ def field_ranges(filter_: plan.Expr | None) -> list[FieldRange]:
 def _compared(op: str, value: Value) -> KeyRange:
     """The range of `key op value`. Only kinds of values that compare in filters as they do in sorts are of use."""
     typ = value.type.under
-    if value.data is None or value.data != value.data or not (t.is_number(typ) or typ in (t.STRING, t.IP)):
+    if value.data is None or value.data != value.data or not (t.is_number(typ) or typ in (t.STRING, t.IP, t.DATE)):
         return EVERYTHING
     bound = Bound(value, op not in ("<", ">"))
     return KeyRange(bound if op in (">", ">=", "==") else None, bound if op in ("<", "<=", "==") else None)
@@ -154,24 +155,37 @@ def condition_of(form: TableForm, conditions: Iterable[Condition]) -> plan.Expr 
 
 
 def _fields(form: TableForm, condition: Condition) -> Sequence[plan.Expr]:
-    leaf = form.leaf_at(condition.column)
-    if leaf is None or not leaf.path:
+    column = form.column_at(condition.column)
+    if column is None or not column.path:
         return ()
-    op = condition.op
-    if (leaf.type is t.FLOAT64 and op in (">", ">=")) or (leaf.type is t.IP and op != "="):
+    typ, op = _compared_type(form, column), condition.op
+    if typ is None or (typ is t.FLOAT64 and op in (">", ">=")) or (typ is t.IP and op != "="):
         return ()
     constants = condition.value if isinstance(condition.value, tuple) else (condition.value,)
-    candidates = [_bounds(leaf.type, constant, form.style.times == "integers") for constant in constants]
+    candidates = [_bounds(typ, constant, form.style.times == "integers") for constant in constants]
     bounds = [each for each in candidates if each is not None]
     if len(bounds) < len(candidates):
         return ()
     low = min((each[0] for each in bounds), key=lambda value: value.data)
     high = max((each[1] for each in bounds), key=lambda value: value.data)
-    this = plan.This(leaf.path)
+    this = plan.This(column.path)
     strict = op if op in ("<", ">") and low == high else ""
     below = [plan.Binary(strict or "<=", this, plan.Literal(high))] if op not in (">", ">=") else []
     above = [plan.Binary(strict or ">=", this, plan.Literal(low))] if op not in ("<", "<=") else []
     return [*above, *below]
+
+
+def _compared_type(form: TableForm, column: Column) -> t.Type | None:
+    """The type in which a column compares with constants, if values of all types that it holds do; or None.
+
+    In a column of texts a number is compared as text, of which zone maps know nothing.
+    """
+    types = [column.type] if column.is_exact else form.types_at(column.path)
+    if len(types) == 1:
+        return types[0]
+    if types and all(typ in _AMOUNTS for typ in types):
+        return t.FLOAT64
+    return None
 
 
 def _bounds(typ: t.Type, value: Constant, is_integer: bool) -> Bounds | None:
@@ -186,6 +200,8 @@ def _bounds(typ: t.Type, value: Constant, is_integer: bool) -> Bounds | None:
         return None
     if typ is t.STRING:
         return Value(t.STRING, value), Value(t.STRING, value)
+    if typ is t.DATE:
+        return _date_bounds(value)
     return _address_bounds(value) if typ is t.IP else None
 
 
@@ -214,6 +230,14 @@ def _time_bounds(text: str) -> Bounds | None:
     if not -(2**63) + _MICROSECOND < time < 2**63 - _MICROSECOND:
         return None
     return Value(t.TIME, time - _MICROSECOND), Value(t.TIME, time + _MICROSECOND)
+
+
+def _date_bounds(text: str) -> Bounds | None:
+    try:
+        date = Value(t.DATE, parse_date(text))
+    except InvalidInput:
+        return None  # a time of that day, perhaps
+    return date, date
 
 
 def _address_bounds(text: str) -> Bounds | None:

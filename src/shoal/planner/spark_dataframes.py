@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -125,13 +124,12 @@ def run_statement(
         spark.conf.set(name, value)
     register(spark)
     names = [f"t{i}" for i in range(len(tables))]
-    text = statement.sql("spark", names)
 
     def analyzed(columns: frozenset[str] | None) -> DataFrame:
-        for name, (form, sources) in zip(names, tables, strict=True):
-            table = plan_sources(replace(form, names=columns), sources, _tasks(spark))
-            _frame(spark, table).createOrReplaceTempView(name)
-        answer = spark.sql(text)
+        forms = [form.for_statement(columns, statement.companions) for form, _ in tables]
+        for name, form, (_, sources) in zip(names, forms, tables, strict=True):
+            _frame(spark, plan_sources(form, sources, _tasks(spark))).createOrReplaceTempView(name)
+        answer = spark.sql(statement.sql("spark", names, [form.hidden for form in forms]))
         _require_columns(statement, answer)
         return answer
 

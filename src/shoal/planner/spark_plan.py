@@ -20,9 +20,10 @@ from shoal.engines.duckdb.runner import Compiled
 from shoal.engines.interp.engine import needs_names
 from shoal.engines.physical import Scan, Source
 from shoal.engines.spark.runner import packed
-from shoal.engines.spark.table_tasks import ReadObjects, RunFragment, Task, rows_in_form
+from shoal.engines.spark.table_tasks import ReadObjects, RunFragment, Task
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.tables.forms import TableForm
+from shoal.engines.tables.object_rows import rows_in_form
 from shoal.engines.tables.plain import SPARK, SPARK_INTEGERS, Style
 from shoal.engines.tables.statements import Condition
 from shoal.errors import InvalidInput
@@ -76,7 +77,7 @@ def plan_pool(
 ) -> SparkPlan:
     """A pool as it is: those objects that may meet conditions, and some columns of them."""
     sources = table.sources(table.prune(conditions), warn)
-    return plan_sources(replace(table.form, names=names), sources, count)
+    return plan_sources(table.form.for_statement(names, names or frozenset()), sources, count)
 
 
 def plan_sources(form: TableForm, sources: Sequence[Source], count: int) -> SparkPlan:

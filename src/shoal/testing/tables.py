@@ -3,69 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
-from shoal.formats.columns.layouts import VALUE, Layout, Slot, bare
+from shoal.engines.tables.forms import TableForm
+from shoal.formats.columns.layouts import VALUE, bare, physical_names
+from shoal.formats.json.writer import to_json
 from shoal.model import types as t
-from shoal.model.text import format_value
+from shoal.model.text import format_primitive, format_value
 from shoal.model.values import Value
 
 
-def plain_row(layout: Layout, value: Value) -> dict[str, Any]:
-    """The row of a value; times are integers of nanoseconds."""
-    root = layout.root
-    under = value.type.under
+def plain_row(form: TableForm, value: Value) -> dict[str, Any]:
+    """The row of a value; times are integers of nanoseconds, dates of days."""
+    is_record = isinstance(value.type.under, t.Record)
     row: dict[str, Any] = {}
-    if root.struct is not None:
-        is_record = isinstance(under, t.Record) and value.data is not None
-        row |= _fields(root.struct.fields, value if is_record else None)
-    row |= _cells(Slot(None, root.leaves), None if isinstance(under, t.Record) else value)
+    for column in form.columns:
+        here: Value | None = value
+        for name in column.path:
+            here = None if here is None else here.field(name)
+        row[column.name] = _cell(column.type, here if column.path or not is_record else None)
     return row or {VALUE: None}
 
 
-def _fields(slots: dict[str, Slot], record: Value | None) -> dict[str, Any]:
-    cells: dict[str, Any] = {}
-    for name, slot in slots.items():
-        cells |= _cells(slot, None if record is None else record.field(name))
-    return cells
-
-
-def _cells(slot: Slot, value: Value | None) -> dict[str, Any]:
-    """What stands in the columns of a path, of which one at most has something."""
-    cells: dict[str, Any] = {}
-    if slot.struct is not None:
-        is_record = value is not None and isinstance(value.type.under, t.Record) and value.data is not None
-        inside: Any = (_fields(slot.struct.fields, value) or True) if is_record else None
-        cells[slot.struct.column[-1]] = True if is_record and slot.struct.is_bare else inside
-    for typ, leaf in slot.leaves.items():
-        is_it = value is not None and not isinstance(value.type.under, t.Record) and bare(value.type) is typ
-        cells[leaf.column[-1]] = _plain(typ, value.data) if is_it and value is not None else None
-    return cells
-
-
-def _plain(typ: t.Type, data: Any) -> Any:
-    typ = typ.under
-    if data is None:
+def _cell(common: t.Type, value: Value | None) -> Any:
+    """A value in a column of a common type."""
+    value = None if value is None else value.under()
+    if value is None or value.data is None:
         return None
-    match typ:
-        case t.Array() | t.Set():
-            return [_plain(typ.elem, d) for d in data]
+    typ, data = value.type, value.data
+    match common:
         case t.Record():
-            return [_plain(f.type, d) for f, d in zip(typ.fields, data, strict=True)] if typ.fields else True
-        case t.Map() if isinstance(typ.key.under, t.Enum) or (
-            isinstance(typ.key.under, t.Primitive) and typ.key.under is not t.NULL
-        ):
-            return [(_plain(typ.key, k), _plain(typ.value, v)) for k, v in data]
+            names = physical_names(common)
+            cells = {n: _cell(f.type, value.field(f.name)) for n, f in zip(names, common.fields, strict=True)}
+            return cells or True
+        case t.Array():
+            (elem,) = typ.children()
+            return [_cell(common.elem, Value(elem, d)) for d in data]
+        case t.Map():
+            key, inner = typ.children()
+            return [(_cell(common.key, Value(key, k)), _cell(common.value, Value(inner, v))) for k, v in data]
+        case t.Decimal():
+            return _digits(Decimal(data), common.scale)
+    if common is t.STRING:
+        return _text(value)
+    if common in t.FLOATS:
+        return float(data)
+    if common is t.TIME and typ is t.DATE:
+        return data * 86400 * 10**9
+    return format_value(value) if common in (t.IP, t.NET, t.TYPE) else data
+
+
+def _text(value: Value) -> str:
+    typ, data = value.type, value.data
+    match typ:
         case t.Enum():
             return typ.symbols[data]
-        case t.Union():
-            return format_value(Value(typ, data).under())
-        case t.Primitive() if typ not in (t.IP, t.NET, t.TYPE):
-            return data
-    return format_value(Value(typ, data))
+        case t.Primitive():
+            if typ is t.STRING:
+                return str(data)
+            return repr(data) if typ in t.FLOATS else format_primitive(typ, data)
+        case t.Error():
+            return format_value(Value(bare(typ), data))
+    return to_json(value)
+
+
+def _digits(number: Decimal, scale: int) -> Any:
+    return f"{number:.{scale}f}" if scale else int(number)
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
@@ -89,7 +96,9 @@ def _steady_one(typ: Any, data: Any) -> Any:
         return [(_steady(typ.key_type, [k])[0], _steady(typ.item_type, [v])[0]) for k, v in data]
     if pa.types.is_list(typ):
         return _steady(typ.value_type, data)
-    return int(data) if isinstance(data, Decimal) else data
+    if isinstance(data, date):
+        return (data - date(1970, 1, 1)).days
+    return _digits(data, typ.scale) if isinstance(data, Decimal) else data
 
 
 def same_text(row: dict[str, Any]) -> str:

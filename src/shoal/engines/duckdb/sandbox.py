@@ -22,6 +22,7 @@ from shoal.engines.tables.statements import DIALECT, Statement
 from shoal.errors import InvalidInput, ShoalError, StorageFailure
 from shoal.storage.verified_files import VerifiedFile
 
+_BINDER = "Binder Error: No function matches"
 _OF_THE_MACHINE = ("IO Error", "Out of Memory Error")
 _OF_THE_STATEMENT = (
     "Parser Error", "Syntax Error", "Binder Error", "Catalog Error", "Conversion Error", "Out of Range Error",
@@ -34,10 +35,26 @@ def run_statement(
     statement: Statement, tables: Sequence[tuple[TableForm, Sequence[Source]]]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a statement over the tables of its uses. An invalid statement fails here, not at the first row."""
+    try:
+        return _started(statement, tables, statement.columns)
+    except InvalidInput as e:
+        reason = next((why for form, _ in tables if (why := form.why_text(statement.names))), "")
+        if reason and _BINDER in str(e):
+            raise InvalidInput(str(e).replace("sql: ", f"sql: {reason}", 1)) from None
+        if statement.columns is None:
+            raise
+        return _started(statement, tables, None)  # an unknown column: let the message list all of them
+
+
+def _started(
+    statement: Statement, tables: Sequence[tuple[TableForm, Sequence[Source]]], columns: frozenset[str] | None
+) -> Iterator[pa.RecordBatch]:
     views = Views()
+    forms = [form.for_statement(columns, statement.companions) for form, _ in tables]
     with _errors(views.files):
-        names = [views.add(*table) for table in tables]
-        job = views.job(statement.sql(DIALECT, names), memory_settings(current().memory))
+        names = [views.add(form, sources) for form, (_, sources) in zip(forms, tables, strict=True)]
+        text = statement.sql(DIALECT, names, [form.hidden for form in forms])
+        job = views.job(text, memory_settings(current().memory))
         execution: Execution = Database() if current().memory is None else SERVER.child()
     try:
         with _errors(views.files), current().cancelling(execution.interrupt):

@@ -14,7 +14,7 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 
-from shoal.engines.tables.plain import Style, plain_type, to_plain
+from shoal.engines.tables.plain import Style, plain_type, to_common
 from shoal.errors import InvalidInput
 from shoal.formats.columns.physical import arrow_type
 from shoal.model import types as t
@@ -33,10 +33,14 @@ _LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A function of DuckDB that makes columns of a type plain. Python computes it, a chunk of a column at a time."""
+    """A function of DuckDB that brings columns of a type into a common type, which are plain.
+
+    Python computes it, a chunk of a column at a time.
+    """
 
     name: str
     type: t.Type
+    common: t.Type
     style: Style
     column: str
     """Where the values come from, for messages."""
@@ -135,12 +139,12 @@ class Database:
             con.execute(lock)
 
     def _create(self, conversion: Conversion) -> None:
-        typ, style = conversion.type, conversion.style
-        target_type = plain_type(typ, style)
+        typ, common, style = conversion.type, conversion.common, conversion.style
+        target_type = plain_type(common, style)
 
         def convert(values: pa.ChunkedArray) -> pa.ChunkedArray:
             try:
-                parts = [to_plain(typ, _exact(chunk, typ), style) for chunk in values.chunks]
+                parts = [to_common(typ, common, _exact(chunk, typ), style) for chunk in values.chunks]
             except InvalidInput as e:
                 self._failures.append(f"column {conversion.column}: {e}")
                 raise

@@ -5,7 +5,7 @@ What DuckDB cannot convert by itself, such as addresses to text, functions of Py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,10 +15,12 @@ from shoal.engines.duckdb.statement_job import Conversion, Job
 from shoal.engines.physical import Source
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
-from shoal.engines.tables.forms import TableForm, source_slot
-from shoal.engines.tables.plain import is_plain, plain_type
+from shoal.engines.tables.forms import Column, TableForm
+from shoal.engines.tables.object_rows import rows_of
+from shoal.engines.tables.plain import Style, is_plain, plain_type
+from shoal.engines.tables.projection import Projection, slot_at
 from shoal.formats.columns import fusion
-from shoal.formats.columns.layouts import Layout, Leaf, Slot, Struct
+from shoal.formats.columns.layouts import Layout, Leaf, Slot, Struct, physical_names
 from shoal.formats.columns.physical import arrow_type
 from shoal.model import types as t
 from shoal.storage.verified_files import VerifiedFile
@@ -31,7 +33,7 @@ class Views:
 
     def __init__(self) -> None:
         self._views: list[str] = []
-        self._conversions: dict[tuple[str, t.Type], Conversion] = {}
+        self._conversions: dict[tuple[str, t.Type, t.Type], Conversion] = {}
         self._tables: list[tuple[str, pa.Table]] = []
         self.files: list[VerifiedFile] = []
         """All that is read."""
@@ -57,8 +59,12 @@ class Views:
 
     def _part(self, form: TableForm, sources: list[Source]) -> exp.Select:
         layout = sources[0].layout
-        columns = [sql for _, sql in _Columns(self, form, layout).top()]
         names = form.schema.names
+        if Projection(form, layout).has_record_texts:
+            # DuckDB's text of a struct would show the fields that only other records have.
+            table = self._registered(pa.Table.from_batches(rows_of(form, sources), form.schema))
+            return exp.select(*(build.column(name) for name in names)).from_(table)
+        columns = [_Columns(self, form, column).sql(layout) for column in form.columns] or [build.null("BOOLEAN")]
         items = [exp.alias_(sql, name, quoted=True) for sql, name in zip(columns, names, strict=True)]
         return exp.select(*items).from_(self._table(sources))
 
@@ -67,18 +73,20 @@ class Views:
             files = [source.file() for source in sources if source.file is not None]
             self.files += files
             return parquet_table([file.path for file in files])
+        return self._registered(pa.concat_tables([source.table() for source in sources if source.table is not None]))
+
+    def _registered(self, table: pa.Table) -> exp.Table:
         name = f"r{len(self._tables)}"
-        table = pa.concat_tables([source.table() for source in sources if source.table is not None])
         self._tables.append((name, table))
         return exp.to_table(name)
 
-    def function(self, typ: t.Type, form: TableForm, column: str) -> str:
-        """The name of a function of DuckDB that makes columns of a type plain."""
-        conversion = self._conversions.get((column, typ))
+    def function(self, typ: t.Type, common: t.Type, form: TableForm, column: str) -> str:
+        """The name of a function of DuckDB that brings columns of a type into a common type."""
+        conversion = self._conversions.get((column, typ, common))
         if conversion is None:
-            name, result = f"plain{len(self._conversions)}", sql_type(plain_type(typ, form.style))
-            conversion = Conversion(name, typ, form.style, column, sql_type(arrow_type(typ)), result)
-            self._conversions[column, typ] = conversion
+            name, result = f"plain{len(self._conversions)}", sql_type(plain_type(common, form.style))
+            conversion = Conversion(name, typ, common, form.style, column, sql_type(arrow_type(typ)), result)
+            self._conversions[column, typ, common] = conversion
         return conversion.name
 
 
@@ -96,63 +104,80 @@ def _nothing(form: TableForm) -> exp.Select:
 
 
 class _Columns:
-    """The columns of a form, from tables in a layout."""
+    """A column of a form, from tables in a layout."""
 
-    def __init__(self, views: Views, form: TableForm, source: Layout) -> None:
-        self._views, self._form, self._source = views, form, source
+    def __init__(self, views: Views, form: TableForm, column: Column) -> None:
+        self._views, self._form, self._column = views, form, column
 
-    def top(self) -> Iterator[tuple[str, Sql]]:
-        form, source = self._form, self._source.root
-        root = form.layout.root
-        has_value = False
-        fields = {} if root.struct is None else root.struct.fields
-        slots = [(slot, source_slot(source, name)) for name, slot in fields.items()]
-        for slot, other in [*slots, (Slot(None, root.leaves), source)]:
-            for name, sql in self._slot(slot, other):
-                if form.is_wanted(name):
-                    has_value = True
-                    yield name, sql
-        if not has_value:
-            yield form.schema.names[0], build.null("BOOLEAN")
+    def sql(self, layout: Layout) -> Sql:
+        """The expression for it."""
+        column = self._column
+        slot = slot_at(layout.root, column.path)
+        if not column.is_exact:
+            return self._slot(slot, column.type)
+        leaf = None if slot is None else slot.leaves.get(column.type)
+        return self._null(column.type) if leaf is None else self._leaf(leaf, column.type)
 
-    def _slot(self, target: Slot, source: Slot | None) -> Iterator[tuple[str, Sql]]:
-        if target.struct is not None:
-            yield target.struct.column[-1], self._struct(target.struct, None if source is None else source.struct)
-        for typ, leaf in target.leaves.items():
-            yield leaf.column[-1], self._leaf(leaf, None if source is None else source.leaves.get(typ))
+    def _null(self, typ: t.Type) -> Sql:
+        return build.null(sql_type(plain_type(typ, self._form.style)))
 
-    def _leaf(self, target: Leaf, source: Leaf | None) -> Sql:
-        if source is None:
-            return build.null(sql_type(plain_type(target.type, self._form.style)))
-        column = build.nested(source.column)
-        if is_plain(source.type, self._form.style):
+    def _slot(self, slot: Slot | None, typ: t.Type) -> Sql:
+        if slot is None:
+            return self._null(typ)
+        if isinstance(typ, t.Record):
+            return self._null(typ) if slot.struct is None else self._struct(slot.struct, typ)
+        parts = [self._leaf(leaf, typ) for leaf in slot.leaves.values()]
+        if not parts:
+            return self._null(typ)
+        return parts[0] if len(parts) == 1 else exp.Coalesce(this=parts[0], expressions=parts[1:])
+
+    def _leaf(self, leaf: Leaf, common: t.Type) -> Sql:
+        column, style = build.nested(leaf.column), self._form.style
+        typ = leaf.type
+        if typ is common and is_plain(typ, style):
             return column
-        if source.type is t.TIME:
+        if typ is common is t.TIME:
             return build.call("make_timestamp_ns", column)
-        return build.call(self._views.function(source.type, self._form, ".".join(target.column)), column)
+        if _casts(typ, common):
+            return build.cast(column, sql_type(plain_type(common, style)))
+        return build.call(self._views.function(typ, common, self._form, self._column.name), column)
 
-    def _struct(self, target: Struct, source: Struct | None) -> Sql:
-        target_type = self._form.struct_type(target)
-        if source is None:
-            return build.null(sql_type(target_type))
-        column = build.nested(source.column)
-        if fusion.struct_type(source) == target_type and self._is_plain(source):
+    def _struct(self, source: Struct, typ: t.Record) -> Sql:
+        column, style = build.nested(source.column), self._form.style
+        target_type = plain_type(typ, style)
+        if fusion.struct_type(source) == target_type and is_unchanged(source, typ, style):
+            return column
+        if not typ.fields:
             return column
         fields = [
-            exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=sql)
-            for inner, slot in target.fields.items()
-            for name, sql in self._slot(slot, source.fields.get(inner))
+            exp.PropertyEQ(
+                this=exp.to_identifier(name, quoted=True), expression=self._slot(source.fields.get(f.name), f.type)
+            )
+            for name, f in zip(physical_names(typ), typ.fields, strict=True)
         ]
         struct_sql = exp.Struct(expressions=fields)
         return build.choose([(build.is_null(column), build.null(sql_type(target_type)))], struct_sql)
 
-    def _is_plain(self, struct: Struct) -> bool:
-        """Whether all that is in a struct is there as the table has it."""
-        return all(
-            (slot.struct is None or self._is_plain(slot.struct))
-            and all(is_plain(typ, self._form.style) for typ in slot.leaves)
-            for slot in struct.fields.values()
-        )
+
+def _casts(typ: t.Type, common: t.Type) -> bool:
+    """Whether a cast of DuckDB gives the values of a type in a common type."""
+    if common is t.STRING:
+        return typ in t.SIGNED or typ in t.UNSIGNED or typ is t.BOOL or typ is t.DATE or isinstance(typ, t.Decimal)
+    is_exact = not isinstance(typ, t.Decimal) or isinstance(common, t.Decimal)
+    return is_exact and t.is_number(typ) and t.is_number(common) and typ not in (t.TIME, t.DURATION)
+
+
+def is_unchanged(struct: Struct, typ: t.Record, style: Style) -> bool:
+    """Whether a struct has just what a record of a common type has, in plain types."""
+    if list(struct.fields) != list(typ.index):
+        return False
+    for slot, (_, inner) in zip(struct.fields.values(), typ.fields, strict=True):
+        if slot.struct is not None:
+            if slot.leaves or not isinstance(inner, t.Record) or not is_unchanged(slot.struct, inner, style):
+                return False
+        elif list(slot.leaves) != [inner] or not is_plain(inner, style):
+            return False
+    return True
 
 
 # ---- types by their names
@@ -167,6 +192,8 @@ def sql_type(typ: pa.DataType) -> str:
         return f"MAP({sql_type(typ.key_type)}, {sql_type(typ.item_type)})"
     if pa.types.is_list(typ):
         return f"{sql_type(typ.value_type)}[]"
+    if pa.types.is_decimal(typ):
+        return f"DECIMAL({typ.precision}, {typ.scale})"
     return _NAMES[typ]
 
 
@@ -180,4 +207,5 @@ _NAMES = {
     pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT",
     pa.float32(): "FLOAT", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN",
     pa.string(): "VARCHAR", pa.binary(): "BLOB", pa.timestamp("ns"): "TIMESTAMP_NS",
+    pa.date32(): "DATE",
 }  # fmt: skip

@@ -82,10 +82,16 @@ class Statement:
         """The names of columns that occur, in lower case; None if a star stands for all of them."""
         tree = self._tree
         is_open = any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
+        is_open = is_open or self.is_description
         is_natural = any(join.args.get("method") for join in tree.find_all(exp.Join))
         if is_open or is_natural or tree.find(exp.Pivot, exp.Columns) is not None:
             return None
-        return frozenset(name.name.lower() for name in tree.find_all(exp.Identifier))
+        return self.names
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All names that occur, in lower case."""
+        return frozenset(name.name.lower() for name in self._tree.find_all(exp.Identifier))
 
     @property
     def session_words(self) -> frozenset[str]:
@@ -93,13 +99,20 @@ class Statement:
         names = (name.name.lower() for name in self._tree.find_all(exp.Identifier))
         return OF_THE_SESSION.intersection(names)
 
-    def sql(self, dialect: str, names: Sequence[str]) -> str:
-        """The statement for an engine, in which the tables have these names.
+    @property
+    def companions(self) -> frozenset[str]:
+        """The names that may be companions of columns, in lower case."""
+        return frozenset(name.name.lower() for name in self._tree.find_all(exp.Identifier) if "$" in name.name)
+
+    def sql(self, dialect: str, names: Sequence[str], hidden: Sequence[Sequence[str]] = ()) -> str:
+        """The statement for an engine, in which the tables have these names; some of their columns are no part of `*`.
 
         Nothing is left that the engine could look up by itself: tables of WITH have names of ours as well, all names
         are in quotes, and comments are gone.
         """
         tree = self._tree.copy()
+        if any(hidden):
+            _hide(tree, dict(zip((use.index for use in self.uses), hidden, strict=True)))
         _rename_tables(tree, dict(zip((use.index for use in self.uses), names, strict=True)))
         if self.is_description:
             tree = exp.select("column_name", "column_type").from_(exp.Subquery(this=tree))
@@ -186,6 +199,28 @@ def _uses(tree: exp.Expr) -> Iterator[Use]:
             yield Use(index, name.name, bool(name.args.get("quoted")), tuple(_conditions(node)))
 
 
+def _hide(tree: exp.Expr, hidden: dict[int, Sequence[str]]) -> None:
+    """Take columns of tables out of `*`, and out of `t.*`."""
+    tables = dict(enumerate(tree.find_all(exp.Table)))
+    for star in list(tree.find_all(exp.Star)):
+        select = star.parent_select
+        qualifier = star.parent.table if isinstance(star.parent, exp.Column) else ""
+        columns = [
+            name
+            for index, names in hidden.items()
+            for name in names
+            if _is_source(tables[index], select) and qualifier.lower() in ("", tables[index].alias_or_name.lower())
+        ]
+        if columns and not isinstance(star.parent, exp.Count):
+            taken = [*(star.args.get("except_") or ()), *(exp.to_identifier(name, quoted=True) for name in columns)]
+            star.set("except_", taken)
+
+
+def _is_source(table: exp.Table, select: exp.Expr | None) -> bool:
+    """Whether a table is one that a query reads, and not a query inside of it."""
+    return isinstance(table.parent, exp.From | exp.Join) and table.parent.parent is select
+
+
 def _rename_tables(tree: exp.Expr, names: dict[int, str]) -> None:
     """Give all tables names of ours: the pools by their index in the tree, and those that WITH defines."""
     common = {id(table): f"c{number}" for number, table in enumerate(tree.find_all(exp.CTE))}
@@ -232,8 +267,12 @@ def _common_table(node: exp.Expr, name: str) -> exp.CTE | None:
 def _conditions(table: exp.Table) -> Iterator[Condition]:
     """What WHERE asks of a table, as far as it compares columns with constants."""
     select = table.parent_select
-    is_source = isinstance(table.parent, exp.From | exp.Join) and table.parent.parent is select
-    if not isinstance(select, exp.Select) or not is_source or table.args.get("sample") or table.args.get("pivots"):
+    if (
+        not isinstance(select, exp.Select)
+        or not _is_source(table, select)
+        or table.args.get("sample")
+        or table.args.get("pivots")
+    ):
         return
     where = select.args.get("where")
     if where is None:

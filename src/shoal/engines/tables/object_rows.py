@@ -1,0 +1,53 @@
+"""The rows of data objects, and other values, in the form of a table, without an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal.engines.file_damage import damage_to, unless_changed, without_paths
+from shoal.engines.physical import Source
+from shoal.engines.tables.forms import TableForm
+from shoal.engines.tables.projection import Projection
+from shoal.errors import StorageFailure
+from shoal.formats.columns.batches import batches
+from shoal.formats.columns.fusion import Fuser, TableColumns
+from shoal.formats.columns.layouts import SHAPE, layout_of
+from shoal.model.values import Value
+
+
+def rows_of(form: TableForm, sources: Iterable[Source]) -> Iterator[pa.RecordBatch]:
+    """The rows of some data objects."""
+    for source in sources:
+        projection = Projection(form, source.layout)
+        for table in _tables(source, [SHAPE, *projection.top_columns()]):
+            yield projection.batch(TableColumns(table))
+
+
+def rows_in_form(form: TableForm, values: Iterable[Value]) -> Iterator[pa.RecordBatch]:
+    """Values as rows of a table, in their order."""
+    for run in batches(iter(values)):
+        layout = layout_of(tuple(part.shape for part in run.parts))
+        order = np.empty(run.length, np.int64)
+        order[np.concatenate([part.rows for part in run.parts])] = np.arange(run.length)
+        table = Fuser(layout, [pa.chunked_array([part.column]) for part in run.parts]).table(order)
+        yield Projection(form, layout).batch(TableColumns(table))
+
+
+def _tables(source: Source, columns: list[str]) -> Iterator[pa.Table]:
+    """The rows of a data object, some at a time."""
+    if source.file is None:
+        assert source.table is not None
+        yield source.table()
+        return
+    file = source.file()
+    try:
+        with pq.ParquetFile(file.path, page_checksum_verification=True) as parquet:
+            groups = range(parquet.num_row_groups)
+            tables = (parquet.read_row_group(group, columns=columns, use_threads=False) for group in groups)
+            yield from unless_changed([file], tables)
+    except (pa.ArrowException, OSError) as e:
+        raise damage_to([file]) or StorageFailure(f"{file.name}: {without_paths(str(e), [file])}") from None
