@@ -2,6 +2,7 @@
 
     null, bool, int64, float64, string, bytes   None, bool, int, float, str, bytes
     time, duration    numpy.datetime64, numpy.timedelta64, of nanoseconds
+    date, decimal     datetime.date, decimal.Decimal; one that has not 18 or 38 digits remembers its type
     ip, net           objects of `ipaddress`; a net with bits beyond its mask is an interface
     type              the type
     record, array     dict, list
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from types import NoneType
 from typing import Any
@@ -28,20 +30,25 @@ from uuid import UUID
 from shoal.errors import InvalidInput
 from shoal.model import types as t
 from shoal.model import values
+from shoal.model.decimals import fit as fit_decimal
+from shoal.model.decimals import parse_exactly
 from shoal.model.literals import make_net, round_float
 from shoal.model.node import frozen
 from shoal.model.values import NULL, Value
 from shoal.model.zcode import Data, normal_map, normal_set
 
 Typing = tuple[t.Type, Data]
-NATURAL = frozenset((t.BOOL, t.INT64, t.FLOAT64, t.STRING, t.BYTES, t.TIME, t.DURATION, t.IP, t.NET, t.TYPE))
+NATURAL = frozenset((
+    t.BOOL, t.INT64, t.FLOAT64, t.STRING, t.BYTES, t.TIME, t.DURATION, t.DATE, t.IP, t.NET, t.TYPE,
+))  # fmt: skip
 """The types that the class of a Python object implies."""
 
 _NOT_A_TIME = -(2**63)
 """NaT in numpy. In Zed it is a time like any other."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DATE = t.named("arrow_date32", t.TIME)
-"""A day, as Arrow and Parquet have it."""
+_FIRST_DAY = _EPOCH.toordinal()
+_FEW_DIGITS = 18
+"""A decimal has this many digits, or as many as there can be."""
 
 
 @frozen
@@ -76,6 +83,10 @@ class TypedBytes(Typed, bytes):
     """Bytes with a type name."""
 
 
+class TypedDecimal(Typed, Decimal):
+    """A decimal of another type than its digits imply, or with a type name."""
+
+
 class TypedDict(Typed, dict[Any, Any]):
     """A record or a map."""
 
@@ -89,7 +100,7 @@ class TypedSet(Typed, frozenset[Any]):
 
 
 _TYPED: dict[type, Callable[[Any], Any]] = {
-    int: TypedInt, float: TypedFloat, str: TypedStr, bytes: TypedBytes,
+    int: TypedInt, float: TypedFloat, str: TypedStr, bytes: TypedBytes, Decimal: TypedDecimal,
     dict: TypedDict, list: TypedList, frozenset: TypedSet,
 }  # fmt: skip
 
@@ -105,7 +116,7 @@ def to_python(value: Value) -> Any:
     if isinstance(typ.under, t.Union):
         return value
     plain = _plain(typ, data)
-    if typ in NATURAL or isinstance(typ, t.Error):
+    if typ in NATURAL or isinstance(typ, t.Error) or (isinstance(typ, t.Decimal) and _decimal(plain)[0] is typ):
         return plain
     return remember(plain, typ) if type(plain) in _TYPED else value
 
@@ -215,7 +226,16 @@ def _fit_primitive(typ: t.Primitive, obj: Any) -> Data:
             return value.data
     if typ in t.FLOATS and value.type is t.FLOAT64:
         return round_float(value.data, 2 if typ is t.FLOAT16 else 4)
+    if isinstance(typ, t.Decimal) and isinstance(value.type, t.Decimal):
+        return _fit_decimal(typ, value.data)
     raise TypeMismatch(f"not of type {typ.name}: {obj!r}")
+
+
+def _fit_decimal(typ: t.Decimal, number: Decimal) -> Decimal:
+    try:
+        return parse_exactly(str(number), typ)
+    except InvalidInput as e:
+        raise TypeMismatch(str(e)) from None
 
 
 # ---- from Python, with an inferred type
@@ -312,6 +332,7 @@ def _net_object(data: bytes) -> Any:
 _OBJECTS: dict[t.Type, Callable[[Data], Any]] = {
     t.TIME: _numpy_time(t.TIME, "datetime64"),
     t.DURATION: _numpy_time(t.DURATION, "timedelta64"),
+    t.DATE: lambda days: date.fromordinal(days + _FIRST_DAY),
     t.IP: _ip_object,
     t.NET: _net_object,
 }
@@ -350,7 +371,21 @@ def _duration(obj: Any) -> Typing:
 
 
 def _day(obj: date) -> Typing:
-    return _DATE, _nanoseconds((obj.toordinal() - _EPOCH.toordinal()) * 86_400 * 10**9, obj)
+    return t.DATE, obj.toordinal() - _FIRST_DAY
+
+
+def _decimal(obj: Decimal) -> Typing:
+    """A decimal with the digits after the point that the object has."""
+    if not obj.is_finite():
+        raise InvalidInput(f"{obj} is not a number that a decimal can hold (convert it to a float)")
+    _, digits, exponent = obj.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    count = max(len(digits) + max(0, exponent), scale)
+    if count > t.MAX_DIGITS:
+        raise InvalidInput(f"{obj} has more than {t.MAX_DIGITS} digits (convert it to a float or a str)")
+    typ = t.decimal(_FEW_DIGITS if count <= _FEW_DIGITS else t.MAX_DIGITS, scale)
+    return typ, fit_decimal(Decimal(obj), typ)
 
 
 def _nanoseconds(count: int, obj: object) -> int:
@@ -386,6 +421,7 @@ SCALARS: dict[type, Callable[[Any], Typing]] = {
     datetime: _time,
     timedelta: _duration,
     date: _day,
+    Decimal: _decimal,
     IPv4Interface: _interface,
     IPv6Interface: _interface,
     IPv4Address: _ip,

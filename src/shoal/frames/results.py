@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
 
-    from shoal.frames import arrow_tables, dataframes
+    from shoal.frames import arrow_tables, dataframes, plain_tables
 else:
     arrow_tables = lazy("shoal.frames.arrow_tables")
     dataframes = lazy("shoal.frames.dataframes")
+    plain_tables = lazy("shoal.frames.plain_tables")
 
 
 class Results:
@@ -108,27 +109,27 @@ class Results:
         """ZSON, one line per value."""
         return "\n".join(map(format_value, self))
 
-    def to_arrow(self) -> pyarrow.Table:
-        """An Arrow table, from which `query` reads equal values.
+    def to_arrow(self, *, exact: bool = False) -> pyarrow.Table:
+        """An Arrow table with a column for each field, of the common type of what is in it (see `docs/sql.md`).
 
-        Records of one shape have a column for each field and no others. Several shapes share the columns of their
-        fields, and a column `$shape` has the exact type of each row. Values that are not records are in a column
-        `$value`. A type that Arrow lacks, such as ip, is written as a similar type, with the Zed type in the metadata
-        of the field.
+        An exact table is one from which `query` reads equal values. Records of one shape have a column for each field
+        and no others. Several shapes share the columns of their fields, and a column `$shape` has the exact type of
+        each row. Values that are not records are in a column `$value`. A type that Arrow lacks, such as ip, is written
+        as a similar type, with the Zed type in the metadata of the field.
         """
-        return arrow_tables.to_table(list(self))
+        return (arrow_tables if exact else plain_tables).to_table(list(self))
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self, *, exact: bool = False) -> pandas.DataFrame:
         """A pandas DataFrame with the columns of `to_arrow`.
 
-        A column has a numpy type if that is exact, or else an Arrow type (ints with nulls), or else the Python objects
-        of `to_list`.
+        Integers with nulls, and types that numpy lacks, have columns of Arrow types. In an exact frame a column may
+        also have the Python objects of `to_list`.
         """
-        return dataframes.to_pandas(list(self))
+        return (dataframes if exact else plain_tables).to_pandas(list(self))
 
-    def to_polars(self) -> polars.DataFrame:
-        """A polars DataFrame with the columns of `to_arrow`; types that Arrow lacks are Python objects."""
-        return dataframes.to_polars(list(self))
+    def to_polars(self, *, exact: bool = False) -> polars.DataFrame:
+        """A polars DataFrame with the columns of `to_arrow`; in an exact one, types that Arrow lacks are objects."""
+        return (dataframes if exact else plain_tables).to_polars(list(self))
 
     def to_spark(self, *, times: str = "microseconds") -> DataFrame:
         """A Spark DataFrame, whose tasks compute the values at each action.
