@@ -82,6 +82,7 @@ def write(layout: Layout, ids: tuple[int, ...], table: pa.Table, key: SortKey, s
         write_page_checksum=True,
         write_statistics=_with_statistics(table),
         store_schema=False,
+        store_decimal_as_integer=True,
         sorting_columns=sorting,
     )
     data = out.getvalue().to_pybytes()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,16 @@ EVERY_TYPE = b"""
  i32:-3(int32),f16:1.5(float16),f32:0.25(float32),f64:-0.,b:true,s:"\\u00e9",by:0x00ff,ts:1969-12-31T23:59:59.999999Z,
  d:-1h,ip:10.0.0.1,net:10.0.0.0/8,ty:<{a:int64}>,en:%bar(enum(foo,bar)),a:[1,null(int64)],st:|["y","x"]|,
  m:|{"b":1.5,"a":null(float64)}|,r:{x:1,y:{t:2024-01-01T00:00:00Z}},un:"x"((int64,string)),er:error("bad"),e:{},
- ar:[{ip:::1}],"a.b":1,"q\\"`x":2,K:3,p:80(port=uint16)}
-{k:"two",r:{z:[2024-01-01T00:00:00Z]},extra:null(string)}
+ ar:[{ip:::1}],"a.b":1,"q\\"`x":2,K:3,p:80(port=uint16),
+ dec:1.10(decimal(10,2)),day:9999-12-31,mix:6}
+{k:"two",mix:6.5,r:{z:[2024-01-01T00:00:00Z]},extra:null(string)}
 """
 SCHEMA = (
-    "struct<k:bigint,k$string:string,u8:smallint,u16:int,u32:bigint,u64:decimal(20,0),i8:tinyint,i16:smallint,i32:int,"
+    "struct<k:string,u8:smallint,u16:int,u32:bigint,u64:decimal(20,0),i8:tinyint,i16:smallint,i32:int,"
     "f16:float,f32:float,f64:double,b:boolean,s:string,by:binary,ts:timestamp,d:bigint,ip:string,net:string,ty:string,"
     "en:string,a:array<bigint>,st:array<string>,m:map<string,double>,"
     "r:struct<x:bigint,y:struct<t:timestamp>,z:array<timestamp>>,un:string,er:string,e:boolean,"
-    'ar:array<struct<ip:string>>,a.b:bigint,q"`x:bigint,K$2:bigint,p:int,extra:string>'
+    'ar:array<struct<ip:string>>,a.b:bigint,q"`x:bigint,K$2:bigint,p:int,dec:decimal(10,2),day:date,mix:double,extra:string>'
 )
 
 
@@ -75,22 +76,33 @@ def every_type_is_exact(lake: LocalLake, spark: Any) -> None:
     pool.load(b"{k:null,r:null({x:int64})} 5 null({k:int64})")
     for frame in (lake.query("from types").to_spark(), read(lake, spark).load("types")):
         assert frame.schema.simpleString() == SCHEMA.removesuffix(">") + ",$value:bigint>"
-        first = frame.where("k = 1").collect()[0].asDict(recursive=True)
+        first = frame.where("k = '1'").collect()[0].asDict(recursive=True)
         nowhere = {name for name, value in first.items() if value is None}
-        assert nowhere == {"k$string", "extra", "$value"}
+        assert nowhere == {"extra", "$value"}
         assert {name: value for name, value in first.items() if name not in nowhere} == {
-            "k": 1, "u8": 255, "u16": 65535, "u32": 4294967295, "u64": Decimal(2**64 - 1), "i8": -1, "i16": -2,
+            "k": "1", "u8": 255, "u16": 65535, "u32": 4294967295, "u64": Decimal(2**64 - 1), "i8": -1, "i16": -2,
             "i32": -3,
             "f16": 1.5, "f32": 0.25, "f64": 0.0, "b": True, "s": "é", "by": b"\x00\xff",
             "ts": datetime(1969, 12, 31, 23, 59, 59, 999999), "d": -3_600_000_000_000, "ip": "10.0.0.1",
             "net": "10.0.0.0/8", "ty": "<{a:int64}>", "en": "bar", "a": [1, None], "st": ["x", "y"],
-            "m": {"a": None, "b": 1.5}, "r": {"x": 1, "y": {"t": datetime(2024, 1, 1)}, "z": None}, "un": '"x"',
+            "m": {"a": None, "b": 1.5}, "r": {"x": 1, "y": {"t": datetime(2024, 1, 1)}, "z": None}, "un": "x",
             "er": 'error("bad")', "e": True, "ar": [{"ip": "::1"}], "a.b": 1, 'q"`x': 2, "K$2": 3, "p": 80,
+            "dec": Decimal("1.10"), "day": date(9999, 12, 31), "mix": 6.0,
         }  # fmt: skip
-        second = frame.where("`k$string` = 'two'").collect()[0].asDict(recursive=True)
+        second = frame.where("k = 'two'").collect()[0].asDict(recursive=True)
         assert second["r"] == {"x": None, "y": None, "z": [datetime(2024, 1, 1)]}
-        assert frame.where("k is null and `k$string` is null").count() == 3
+        assert frame.where("k is null").count() == 3
+        assert frame.selectExpr("avg(mix)", "sum(dec)").collect()[0][:] == (6.25, Decimal("1.10"))
         assert [row["$value"] for row in frame.where("`$value` is not null").collect()] == [5]
+
+    exact = read(lake, spark).schema("`k$int64` bigint, `r.x$int64` bigint").load("types")
+    assert rows(exact) == [(1, 1), (None, None), (None, None), (None, None), (None, None)]
+    for engine in ("spark", "duckdb"):
+        text = 'select * from (select *, "k$int64" as one from types) where one = 1'
+        (row,) = lake.sql(text, engine=engine, on_warning=None).to_list()
+        assert row["one"] == 1
+        assert "k$int64" not in row
+        assert row["day"] == date(9999, 12, 31)
 
 
 def frames_are_lazy_and_compose(lake: LocalLake, spark: Any, root: Path) -> None:
@@ -162,7 +174,7 @@ def statements_are_answered(lake: LocalLake) -> None:
         'select count(*) as n, max(ts) as t, sum(n) as s from "n20@v1" where n < 5',
         "select host, n / 2 as half from n20 where n between 3 and 4 order by n",
         'with a as (select * from n20 where n > 17) select host, word from a left join "odd-name" on k = n order by n',
-        "select k, u64, r, m, a, ip, er from types where k = 1",
+        "select k, u64, r, m, a, ip, er, mix, dec, day from types where k = '1'",
         "with t0 as (select 1 as x) select t0.x, n from n20, t0 where n = 3",
         "select n as user from n20 where n < 3 order by user",
     ):

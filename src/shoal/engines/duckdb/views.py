@@ -18,7 +18,7 @@ from shoal.engines.sql.build import Sql
 from shoal.engines.tables.forms import Column, TableForm
 from shoal.engines.tables.object_rows import rows_of
 from shoal.engines.tables.plain import Style, is_plain, plain_type
-from shoal.engines.tables.projection import Projection, slot_at
+from shoal.engines.tables.projection import Projection, path_name, slot_at
 from shoal.formats.columns import fusion
 from shoal.formats.columns.layouts import Layout, Leaf, Slot, Struct, physical_names
 from shoal.formats.columns.physical import arrow_type
@@ -140,7 +140,7 @@ class _Columns:
             return build.call("make_timestamp_ns", column)
         if _casts(typ, common):
             return build.cast(column, sql_type(plain_type(common, style)))
-        return build.call(self._views.function(typ, common, self._form, self._column.name), column)
+        return build.call(self._views.function(typ, common, self._form, path_name(leaf)), column)
 
     def _struct(self, source: Struct, typ: t.Record) -> Sql:
         column, style = build.nested(source.column), self._form.style

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import pyarrow as pa
 
@@ -59,8 +59,7 @@ class TableForm:
     @cached_property
     def _fields(self) -> t.Record:
         """The fields of all records, each of its common type."""
-        merged = common_type(shape for shape in self.shapes if isinstance(shape.under, t.Record))
-        return merged if isinstance(merged, t.Record) else t.record(())
+        return _merged_fields(self.shapes)
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -76,24 +75,30 @@ class TableForm:
             columns.append(Column(free_name(VALUE, {name.lower() for name in names}), (), others))
         return tuple(columns)
 
-    @property
-    def _companions(self) -> Iterator[Column]:
+    @cached_property
+    def _companions(self) -> tuple[Column, ...]:
         used = {column.name.lower() for column in self._plain}
-        names = {name for name in self.companions if "$" in name and name not in used}
-        for path in sorted({path for name in names for path in self._paths(name)}):
-            for typ in self.types_at(path):
-                plain = ".".join(path) if path else VALUE
-                yield Column(free_name(f"{plain}${type_word(typ)}", used), path, typ, is_exact=True)
+        columns: list[Column] = []
+        for name, path in dict.fromkeys(
+            found for wanted in sorted(self.companions - used) for found in self._at(wanted)
+        ):
+            columns += (
+                Column(free_name(f"{name}${type_word(typ)}", used), path, typ, is_exact=True)
+                for typ in self.types_at(path)
+            )
+        return tuple(columns)
 
-    def _paths(self, name: str) -> Iterator[Path]:
-        """The fields that a name of a companion may belong to."""
-        plain = name.rpartition("$")[0]
-        while plain:
-            if plain == VALUE:
-                yield ()
-            for shape in self.shapes:
-                yield from _paths_below(plain, (), shape)
-            plain = plain.rpartition("$")[0]
+    def _at(self, companion: str) -> Iterator[tuple[str, Path]]:
+        """The names and paths of the columns, and of the fields inside of them, that a companion may belong to."""
+        for column in self._plain:
+            first = column.name.lower()
+            if companion.startswith(f"{first}$"):
+                yield column.name, column.path
+            elif companion.startswith(f"{first}.") and column.path:
+                for shape in self.shapes:
+                    typ = _field(shape, column.path[0])
+                    for inner in () if typ is None else _paths_below(companion[len(first) + 1 :], (), typ):
+                        yield ".".join((column.name, *inner)), (*column.path, *inner)
 
     def _is_wanted(self, column: Column) -> bool:
         if column.is_exact:
@@ -106,9 +111,7 @@ class TableForm:
         for shape in self.shapes:
             typ: t.Type | None = shape
             for name in path:
-                under = typ.under if typ is not None else None
-                is_there = isinstance(under, t.Record) and name in under.index
-                typ = under.fields[under.index[name]].type if is_there else None  # type: ignore[union-attr]
+                typ = None if typ is None else _field(typ, name)
             if typ is not None and not isinstance(typ.under, t.Record) and typ.under is not t.NULL:
                 found[bare(typ)] = None
         return t.unique_types(found)
@@ -154,11 +157,23 @@ class TableForm:
         return TableForm(self.shapes, self.style, names, companions)
 
 
-def _paths_below(text: str, above: Path, typ: t.Type) -> Iterator[Path]:
-    """The fields of a type that a text in lower case is the path of."""
+@lru_cache(maxsize=256)
+def _merged_fields(shapes: tuple[t.Type, ...]) -> t.Record:
+    merged = common_type(shape for shape in shapes if isinstance(shape.under, t.Record))
+    return merged if isinstance(merged, t.Record) else t.record(())
+
+
+def _field(typ: t.Type, name: str) -> t.Type | None:
+    """The type of a field; None if there is no such field."""
+    under = typ.under
+    return under.fields[under.index[name]].type if isinstance(under, t.Record) and name in under.index else None
+
+
+def _paths_below(companion: str, above: Path, typ: t.Type) -> Iterator[Path]:
+    """The fields inside of a type that a companion, in lower case, may belong to."""
     under = typ.under
     for name, inner in under.fields if isinstance(under, t.Record) else ():
-        if text == name.lower():
+        if companion.startswith(f"{name.lower()}$"):
             yield (*above, name)
-        elif text.startswith(f"{name.lower()}."):
-            yield from _paths_below(text[len(name) + 1 :], (*above, name), inner)
+        elif companion.startswith(f"{name.lower()}."):
+            yield from _paths_below(companion[len(name) + 1 :], (*above, name), inner)

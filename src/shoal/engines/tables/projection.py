@@ -12,7 +12,7 @@ from shoal.engines.tables.forms import Column, TableForm
 from shoal.engines.tables.plain import TooFine, merged, plain_type, text_of, to_common
 from shoal.errors import InvalidInput
 from shoal.formats.columns.fusion import Columns, Mask, column_of_shape
-from shoal.formats.columns.layouts import Form, Layout, Leaf, Path, RecordForm, Slot, Struct, bare
+from shoal.formats.columns.layouts import VALUE, Form, Layout, Leaf, Path, RecordForm, Slot, Struct, bare
 from shoal.formats.columns.physical import from_arrow
 from shoal.model import types as t
 
@@ -25,6 +25,11 @@ def slot_at(root: Slot, path: Path) -> Slot | None:
     for name in path:
         slot = None if slot is None or slot.struct is None else slot.struct.fields.get(name)
     return slot
+
+
+def path_name(leaf: Leaf) -> str:
+    """What messages call a column."""
+    return ".".join(leaf.path) or VALUE
 
 
 class Projection:
@@ -105,15 +110,10 @@ class _Projecting:
 
     def _top(self, column: Column) -> pa.Array:
         slot = slot_at(self._layout.root, column.path)
-        try:
-            if column.is_exact:
-                leaf = None if slot is None else slot.leaves.get(column.type)
-                return self._merged([] if leaf is None else [self._leaf(leaf, column.type)], column.type)
+        if not column.is_exact:
             return self._slot(slot, column.path, column.type)
-        except TooFine as e:
-            raise InvalidInput(f"column {column.name}: {e} ({_WAY_OUT})") from None
-        except InvalidInput as e:
-            raise InvalidInput(f"column {column.name}: {e}") from None
+        leaf = None if slot is None else slot.leaves.get(column.type)
+        return self._merged([] if leaf is None else [self._leaf(leaf, column.type)], column.type)
 
     def _slot(self, slot: Slot | None, path: Path, typ: t.Type) -> pa.Array:
         if slot is None:
@@ -131,7 +131,12 @@ class _Projecting:
     def _leaf(self, leaf: Leaf, typ: t.Type) -> pa.Array:
         column = self._columns.leaf(leaf)
         absent = self._absent(self._leaf_shapes[leaf.index])
-        return to_common(leaf.type, typ, column if absent is None else _blanked(column, absent), self._form.style)
+        try:
+            return to_common(leaf.type, typ, column if absent is None else _blanked(column, absent), self._form.style)
+        except TooFine as e:
+            raise InvalidInput(f"column {path_name(leaf)}: {e} ({_WAY_OUT})") from None
+        except InvalidInput as e:
+            raise InvalidInput(f"column {path_name(leaf)}: {e}") from None
 
     def _struct(self, source: Struct | None, path: Path, typ: t.Record) -> pa.Array:
         if source is None:

@@ -188,7 +188,7 @@ SCALARS: dict[int, Convert] = {
 
 
 def _nameless(convert: Convert) -> Convert:
-    """The same data, of the type below the name."""
+    """Drops the name of the type that a converter gives."""
 
     def convert_plain(typ: Any, array: pa.Array) -> Column:
         column = convert(typ, array)
