@@ -6,8 +6,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from shoal.engines.tables.answers import values_of
+from shoal.engines.tables.answers import batches_of
 from shoal.engines.tables.row_sizes import RowTooLarge, pieces, size_of_column
+from shoal.formats.columns.batches import values_of
 from shoal.model.extent import size_of
 
 COLUMNS = [
@@ -28,7 +29,7 @@ def batch_of(column: str, rows: int = 50) -> pa.RecordBatch:
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_column_takes_no_less_than_its_values(column: str) -> None:
     batch = batch_of(column)
-    sizes = [size_of(value) for value in values_of([batch])]
+    sizes = [size_of(value) for value in values_of(batches_of([batch]))]
     assert sum(sizes) <= size_of_column(batch.column(0)) + len(sizes) * size_of_record()
     parts = [batch.column(0).slice(row, 1) for row in range(batch.num_rows)]
     assert sum(map(size_of_column, parts)) == size_of_column(batch.column(0))
@@ -36,7 +37,7 @@ def test_a_column_takes_no_less_than_its_values(column: str) -> None:
 
 def size_of_record() -> int:
     """What the record of a row takes beside its fields."""
-    (value,) = values_of([pa.record_batch({"x": pa.array([1])})])
+    (value,) = values_of(batches_of([pa.record_batch({"x": pa.array([1])})]))
     return size_of(value)
 
 

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.engines.tables.answers import values_of
+from shoal.engines.tables.answers import batches_of
 from shoal.engines.tables.statements import Statement
 from shoal.errors import InvalidInput, NotFound
+from shoal.formats.columns.batches import values_of
 from shoal.local.lake import LocalLake
 from shoal.model.text import format_value
 
@@ -187,7 +188,7 @@ def test_decimals_stay_decimals_unless_they_stand_for_integers(
 ) -> None:
     data = [None if text is None else Decimal(text) for text in texts]
     batch = pa.record_batch({"d": pa.array(data, pa.decimal128(*kind))})
-    assert [format_value(value) for value in values_of([batch])] == [f"{{d:{text}}}" for text in expected]
+    assert [format_value(value) for value in values_of(batches_of([batch]))] == [f"{{d:{text}}}" for text in expected]
 
 
 def test_parts_of_values_are_plain_as_well() -> None:
@@ -195,7 +196,7 @@ def test_parts_of_values_are_plain_as_well() -> None:
     typ = pa.struct([("t", pa.timestamp("us", "UTC")), ("l", pa.list_(whole)), ("m", pa.map_(pa.string(), whole))])
     data = [{"t": 1, "l": [Decimal(1), None], "m": [("a", Decimal(2))]}, None]
     batch = pa.record_batch({"s": pa.array(data, typ)})
-    assert [format_value(value) for value in values_of([batch])] == [
+    assert [format_value(value) for value in values_of(batches_of([batch]))] == [
         '{s:{t:1970-01-01T00:00:00.000001Z,l:[1,null(int64)],m:|{"a":2}|}}',
         "{s:null({t:time,l:[int64],m:|{string:int64}|})}",
     ]
@@ -204,4 +205,4 @@ def test_parts_of_values_are_plain_as_well() -> None:
 def test_a_time_that_does_not_fit_is_an_error() -> None:
     batch = pa.record_batch({"t": pa.array([2**62], pa.timestamp("us"))})
     with pytest.raises(InvalidInput, match="out of range"):
-        list(values_of([batch]))
+        list(values_of(batches_of([batch])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from shoal.engines.interp.environment import Run
 from shoal.formats.columns.layouts import Layout, layout_of
@@ -15,6 +15,7 @@ from shoal.model.values import Value
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from shoal.formats.columns.batches import Piece
     from shoal.storage.verified_files import VerifiedFile
 
 
@@ -97,3 +98,11 @@ class PhysicalPlan(Protocol):
 
     def run(self, context: Run) -> Iterator[Value]:
         """The values that it returns."""
+
+
+@runtime_checkable
+class ColumnarPlan(Protocol):
+    """A physical plan that can return columns."""
+
+    def pieces(self, context: Run) -> Iterator[Piece]:
+        """The values that it returns, in columns where that is possible."""

@@ -6,18 +6,18 @@ values; `arrow_tables` and `dataframes` do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.engines.tables.forms import TableForm
-from shoal.engines.tables.object_rows import rows_in_form
+from shoal.engines.tables.object_rows import batch_in_form
 from shoal.engines.tables.plain import FRAMES
 from shoal.errors import Unsupported
+from shoal.formats.columns.batches import Piece, in_batches
 from shoal.lazy import optional_library
-from shoal.model.values import Value
 
 _DEEPEST = 60
 """Levels that polars can take: it fails at 64."""
@@ -25,18 +25,19 @@ _NOT_A_TIME = -(2**63)
 """NaT in numpy, which is a time like any other elsewhere."""
 
 
-def to_table(values: Sequence[Value]) -> pa.Table:
+def to_table(pieces: Iterable[Piece]) -> pa.Table:
     """An Arrow table."""
-    form = TableForm(tuple(dict.fromkeys(value.type for value in values)), FRAMES)
+    runs = list(in_batches(pieces))
+    form = TableForm(tuple(dict.fromkeys(part.shape for run in runs for part in run.parts)), FRAMES)
     if not form.columns:
         return pa.table({})
-    return pa.Table.from_batches(rows_in_form(form, values), form.schema)
+    return pa.Table.from_batches((batch_in_form(form, run) for run in runs), form.schema)
 
 
-def to_pandas(values: Sequence[Value]) -> Any:
+def to_pandas(pieces: Iterable[Piece]) -> Any:
     """A pandas DataFrame. Integers with nulls, and types that numpy lacks, have columns of Arrow types."""
     pandas = optional_library("pandas")
-    table = to_table(values)
+    table = to_table(pieces)
     columns = dict(zip(table.column_names, table.columns, strict=True))
     return pandas.DataFrame({name: _pandas_column(pandas, column) for name, column in columns.items()})
 
@@ -55,10 +56,15 @@ def _is_of_numpy(column: pa.ChunkedArray) -> bool:
     return bool(pa.types.is_floating(typ) or pa.types.is_string(typ))
 
 
-def to_polars(values: Sequence[Value]) -> Any:
+def to_polars(pieces: Iterable[Piece]) -> Any:
     """A polars DataFrame."""
     polars = optional_library("polars")
-    if any(value.type.depth > _DEEPEST for value in values):
+    table = to_table(pieces)
+    if any(_depth(typ) > _DEEPEST for typ in table.schema.types):
         raise Unsupported(f"polars cannot hold values that nest deeper than {_DEEPEST} levels")
-    table = to_table(values)
     return polars.from_arrow(table) if table.num_columns else polars.DataFrame()
+
+
+def _depth(typ: Any) -> int:
+    """How many levels an Arrow type has."""
+    return 1 + max((_depth(typ.field(i).type) for i in range(typ.num_fields)), default=0)

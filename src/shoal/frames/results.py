@@ -20,11 +20,17 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
 
+    from shoal.formats.columns.batches import Piece
     from shoal.frames import arrow_tables, dataframes, plain_tables
 else:
     arrow_tables = lazy("shoal.frames.arrow_tables")
     dataframes = lazy("shoal.frames.dataframes")
     plain_tables = lazy("shoal.frames.plain_tables")
+
+
+def _one_by_one(pieces: Iterator[Piece]) -> Iterator[Value]:
+    for piece in pieces:
+        yield from (piece,) if isinstance(piece, Value) else piece.values()
 
 
 class Results:
@@ -34,9 +40,14 @@ class Results:
     `hold` they can be read any number of times.
     """
 
-    def __init__(self, program: str, values: Iterator[Value], statistics: Statistics) -> None:
+    def __init__(
+        self, program: str, values: Iterator[Piece], statistics: Statistics, *, in_pieces: bool = False
+    ) -> None:
+        """`in_pieces` says that some of the values come in columns."""
         self._program = program
-        self._values = values
+        self._pieces = values if in_pieces else None
+        """The values with their columns, as long as nobody asked for them one by one."""
+        self._values: Iterator[Value] = _one_by_one(values) if in_pieces else values  # type: ignore[assignment]
         self._kept: list[Value] | None = None
         self._is_read = False
         self._on_spark: Callable[[str], DataFrame] | None = None
@@ -49,7 +60,7 @@ class Results:
 
     def through(self, wrap: Callable[[Iterator[Value]], Iterator[Value]]) -> Self:
         """Wrap the stream of values, for counting or limits; returns self."""
-        self._values = wrap(self._values)
+        self._values, self._pieces = wrap(self._values), None
         return self
 
     def __iter__(self) -> Iterator[Value]:
@@ -75,7 +86,7 @@ class Results:
     def close(self) -> None:
         """Stop computing and remove temporary files. Values kept by `hold` stay."""
         self._is_read = True
-        close = getattr(self._values, "close", None)
+        close = getattr(self._pieces or self._values, "close", None)
         if close is not None:
             close()
 
@@ -117,7 +128,7 @@ class Results:
         each row. Values that are not records are in a column `$value`. A type that Arrow lacks, such as ip, is written
         as a similar type, with the Zed type in the metadata of the field.
         """
-        return (arrow_tables if exact else plain_tables).to_table(list(self))
+        return arrow_tables.to_table(list(self)) if exact else plain_tables.to_table(self._columns())
 
     def to_pandas(self, *, exact: bool = False) -> pandas.DataFrame:
         """A pandas DataFrame with the columns of `to_arrow`.
@@ -125,11 +136,16 @@ class Results:
         Integers with nulls, and types that numpy lacks, have columns of Arrow types. In an exact frame a column may
         also have the Python objects of `to_list`.
         """
-        return (dataframes if exact else plain_tables).to_pandas(list(self))
+        return dataframes.to_pandas(list(self)) if exact else plain_tables.to_pandas(self._columns())
 
     def to_polars(self, *, exact: bool = False) -> polars.DataFrame:
         """A polars DataFrame with the columns of `to_arrow`; in an exact one, types that Arrow lacks are objects."""
-        return (dataframes if exact else plain_tables).to_polars(list(self))
+        return dataframes.to_polars(list(self)) if exact else plain_tables.to_polars(self._columns())
+
+    def _columns(self) -> Iterator[Piece]:
+        """The values, in columns as far as they come so."""
+        pieces, values = self._pieces, iter(self)
+        return values if pieces is None or self._kept is not None else pieces
 
     def to_spark(self, *, times: str = "microseconds") -> DataFrame:
         """A Spark DataFrame, whose tasks compute the values at each action.

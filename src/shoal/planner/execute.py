@@ -9,6 +9,7 @@ from shoal.access.view import Pools, author_of, check_plan, policy_of, pool_to_l
 from shoal.api.options import Memory, ReadOptions, Watch
 from shoal.engines.interp.engine import evaluate, run_program
 from shoal.engines.interp.environment import Run, memory_within
+from shoal.engines.physical import ColumnarPlan
 from shoal.engines.stopping import Stop, current, results_stopped_by
 from shoal.errors import InvalidInput
 from shoal.frames.results import Results
@@ -129,6 +130,11 @@ def run_dispatched(lake: Pools, question: Question, dispatched: Dispatched) -> R
         measure=question.statistics,
         stop=question.stop,
     )
+    body = dispatched.program.body
+    whole = body[0].plan if len(body) == 1 and isinstance(body[0], plan.Physical) else None
+    if isinstance(whole, ColumnarPlan):
+        pieces = results_stopped_by(question.stop, whole.pieces(run))
+        return Results(question.program, pieces, run.statistics, in_pieces=True)
     values = run_program(dispatched.program, iter((NULL,)), run)
     return Results(question.program, results_stopped_by(question.stop, values), run.statistics)
 

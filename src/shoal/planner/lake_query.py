@@ -19,7 +19,6 @@ from shoal.lake.names import Warn
 from shoal.lake.pools import Pool
 from shoal.lazy import lazy, load
 from shoal.model.node import frozen
-from shoal.model.values import Value
 from shoal.planner.engine_choice import for_statement
 from shoal.planner.execute import Question, compile_question, prepare, run_dispatched
 from shoal.planner.prune import Pruned
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from shoal.engines.duckdb import sandbox
     from shoal.engines.physical import Source
     from shoal.engines.tables import answers, plain, statements
+    from shoal.formats.columns.batches import Batch
     from shoal.planner import scan_units, spark_dataframes
 else:
     sandbox = lazy("shoal.engines.duckdb.sandbox")
@@ -62,8 +62,8 @@ def ask_sql(lake: Pools, text: str, engine: str | None, warn: Warn | None, stop:
     """The results of an SQL statement."""
     statistics = Statistics()
     with stopped_by(stop):
-        values = _answer(lake, statements.Statement(text), engine, warn, statistics)
-    return Results(text, results_stopped_by(stop, values), statistics)
+        rows = _answer(lake, statements.Statement(text), engine, warn, statistics)
+    return Results(text, results_stopped_by(stop, rows), statistics, in_pieces=True)
 
 
 @frozen
@@ -78,7 +78,7 @@ class _Read:
 
 def _answer(
     lake: Pools, statement: statements.Statement, name: str | None, warn: Warn | None, statistics: Statistics
-) -> Iterator[Value]:
+) -> Iterator[Batch]:
     reads = _reads(lake, statement, warn)
     engine = for_statement(name, sum(read.pruned.size for read in reads), statement.is_description)
     style = plain.SPARK if engine == "spark" else plain.DUCKDB
@@ -86,7 +86,7 @@ def _answer(
     sources = [table.sources(read.pruned, warn) for table, read in zip(tables, reads, strict=True)]
     _count(statistics, sources)
     run_statement = spark_dataframes.run_statement if engine == "spark" else sandbox.run_statement
-    return answers.values_of(run_statement(statement, [(t.form, s) for t, s in zip(tables, sources, strict=True)]))
+    return answers.batches_of(run_statement(statement, [(t.form, s) for t, s in zip(tables, sources, strict=True)]))
 
 
 def _count(statistics: Statistics, tables: list[list[Source]]) -> None:

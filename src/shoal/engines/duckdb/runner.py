@@ -6,14 +6,14 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from functools import cmp_to_key, partial
 from itertools import chain, islice, repeat
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 import pyarrow as pa
 from sqlglot import exp
 
 from shoal.api.options import Statistics
 from shoal.engines.duckdb.queries import Group, Tables, query_batches, text_of
-from shoal.engines.duckdb.results import decode_groups, decode_rows, fields_of
+from shoal.engines.duckdb.results import FlatColumns, decode_groups, decode_rows, fields_of
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.interp.operators.records import nested_record
@@ -25,12 +25,15 @@ from shoal.engines.sql.fragments import ScanRows, compile_fragment
 from shoal.engines.sql.kept_rows import Reduction
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.engines.sql.relations import Flat, Relation, ordered_by
+from shoal.formats.columns.batches import Piece, values_of
+from shoal.formats.columns.fusion import to_batch
 from shoal.lang import plan
 from shoal.lang.aggregates import split_aggregates
 from shoal.lang.recursion import deep_frames
 from shoal.model import types as t
 from shoal.model.values import Value
 
+_P = TypeVar("_P")
 Scans = Sequence[tuple[plan.PoolScan, Scan | None]]
 """Scans of a program, and what each of them reads; None if that is not known."""
 
@@ -101,6 +104,15 @@ class Compiled:
         values = self._run(context, opened)
         return self._measured(values, opened, context.statistics) if context.measure else values
 
+    def pieces(self, context: Run) -> Iterator[Piece]:
+        """What comes out, in columns where rows are read as they are stored."""
+        match self.output:
+            case Rows() as rows:
+                opened: list[Source] = []
+                pieces = self._pieces(rows, opened)
+                return self._measured(pieces, opened, context.statistics) if context.measure else pieces
+        return self.run(context)
+
     def _run(self, context: Run, opened: list[Source]) -> Iterator[Value]:
         match self.output:
             case Groups(op):
@@ -109,17 +121,17 @@ class Compiled:
                 program = plan.Program((plan.DefaultScan(), final))
                 return run_program(program, self.partials(context), Run(memory=context.memory))
             case Rows() as rows:
-                return self._values(rows, opened)
+                return values_of(self._pieces(rows, opened))
             case Limit(rows, count):
-                return islice(self._values(rows, opened, count), count)
+                return islice(values_of(self._pieces(rows, opened, count)), count)
             case Last(rows, count):
-                return reversed(list(islice(self._values(rows, opened, count, is_backwards=True), count)))
+                return reversed(list(islice(values_of(self._pieces(rows, opened, count, is_backwards=True)), count)))
             case Fuse(rows, types):
                 opened.extend(self._scan.sources)
                 return self._fused(rows, types)
         assert_never(self.output)
 
-    def _measured(self, values: Iterator[Value], opened: list[Source], statistics: Statistics) -> Iterator[Value]:
+    def _measured(self, values: Iterator[_P], opened: list[Source], statistics: Statistics) -> Iterator[_P]:
         """The values; after the last one, or when no more are taken, it is counted what was read for them."""
         try:
             yield from values
@@ -201,7 +213,7 @@ class Compiled:
         state = FuseState()
         for row in self._reduced(types):
             state.observe(fields_of(row)[0])
-        return map(state.convert, self._values(rows, []))
+        return map(state.convert, values_of(self._pieces(rows, [])))
 
     # ---- groups
 
@@ -242,9 +254,9 @@ class Compiled:
 
     # ---- rows
 
-    def _values(
+    def _pieces(
         self, rows: Rows, opened: list[Source], limit: int | None = None, is_backwards: bool = False
-    ) -> Iterator[Value]:
+    ) -> Iterator[Piece]:
         """Rows in their order; each query gives the first `limit`. The sources that are read are added to `opened`."""
         if rows.order is not RowOrder.STORED:
             opened.extend(self._scan.sources)
@@ -268,7 +280,7 @@ class Compiled:
             if is_in_order and not is_backwards:
                 relation, flat = relations[0]
                 for batch in query_batches(self._as_stored(relation, flat, limit), tables):
-                    yield from decode_rows(batch, flat)
+                    yield to_batch(flat.layout, FlatColumns(batch, flat))
             else:
                 yield from (value for _, value in self._merged(relations, tables, limit))
 

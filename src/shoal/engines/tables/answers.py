@@ -13,20 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.formats.arrow.reader import batches, refusing
-from shoal.model.values import Value
+from shoal.formats.columns.batches import Batch
 
 _LEAST_DIGITS = 20
 """Those of the narrowest type that no integer type of ours has: Spark's form of uint64."""
 _INTEGERS = ((pa.int64(), -(2**63), 2**63 - 1), (pa.uint64(), 0, 2**64 - 1))
 
 
-def values_of(answers: Iterable[pa.RecordBatch]) -> Iterator[Value]:
+def batches_of(answers: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
     """The rows of an answer."""
     with refusing("sql"):
         for batch in answers:
             columns = [_plain(column) for column in batch.columns]
-            for run in batches(pa.RecordBatch.from_arrays(columns, names=batch.schema.names)):
-                yield from run.values()
+            yield from batches(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
 
 
 def _plain(column: pa.Array) -> pa.Array:

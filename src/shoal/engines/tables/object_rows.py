@@ -13,7 +13,7 @@ from shoal.engines.physical import Source
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.projection import Projection
 from shoal.errors import StorageFailure
-from shoal.formats.columns.batches import batches
+from shoal.formats.columns.batches import Batch, batches
 from shoal.formats.columns.fusion import Fuser, TableColumns
 from shoal.formats.columns.layouts import SHAPE, layout_of
 from shoal.model.values import Value
@@ -29,12 +29,16 @@ def rows_of(form: TableForm, sources: Iterable[Source]) -> Iterator[pa.RecordBat
 
 def rows_in_form(form: TableForm, values: Iterable[Value]) -> Iterator[pa.RecordBatch]:
     """Values as rows of a table, in their order."""
-    for run in batches(iter(values)):
-        layout = layout_of(tuple(part.shape for part in run.parts))
-        order = np.empty(run.length, np.int64)
-        order[np.concatenate([part.rows for part in run.parts])] = np.arange(run.length)
-        table = Fuser(layout, [pa.chunked_array([part.column]) for part in run.parts]).table(order)
-        yield Projection(form, layout).batch(TableColumns(table))
+    return (batch_in_form(form, run) for run in batches(iter(values)))
+
+
+def batch_in_form(form: TableForm, run: Batch) -> pa.RecordBatch:
+    """Values in columns as rows of a table, in their order."""
+    layout = layout_of(tuple(part.shape for part in run.parts))
+    order = np.empty(run.length, np.int64)
+    order[np.concatenate([part.rows for part in run.parts])] = np.arange(run.length)
+    table = Fuser(layout, [pa.chunked_array([part.column]) for part in run.parts]).table(order)
+    return Projection(form, layout).batch(TableColumns(table))
 
 
 def _tables(source: Source, columns: list[str]) -> Iterator[pa.Table]:

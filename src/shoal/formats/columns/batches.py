@@ -70,6 +70,23 @@ def values_of(pieces: Iterable[Piece]) -> Iterator[Value]:
         yield from (piece,) if isinstance(piece, Value) else piece.values()
 
 
+def in_batches(pieces: Iterable[Piece]) -> Iterator[Batch]:
+    """Pieces as columns, in their order."""
+    run: list[Value] = []
+    for piece in pieces:
+        if isinstance(piece, Value):
+            run.append(piece)
+            if len(run) < BATCH_ROWS:
+                continue
+        if run:
+            yield batch_of(run)
+            run = []
+        if isinstance(piece, Batch) and piece.length:
+            yield piece
+    if run:
+        yield batch_of(run)
+
+
 def batches(values: Iterator[Value], size: int = BATCH_ROWS) -> Iterator[Batch]:
     """Values in runs, as columns. Those before an error come out before it does."""
     while True:
