@@ -27,7 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import datasource
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -41,6 +41,7 @@ from shoal.planner.execute import Question, compile_question
 from shoal.planner.scan_sources import commit_of
 from shoal.planner.scan_units import PoolTable
 from shoal.planner.spark_plan import SparkPlan, plan_pool, plan_program, style_of
+from shoal.planner.spark_writer import ShoalWriter
 
 _OPS = {
     datasource.EqualTo: "=",
@@ -75,6 +76,10 @@ class ShoalSource(DataSource):  # type: ignore[misc]
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns that are asked for."""
         return (_PruningReader if self.options.get("prune", "").lower() == "true" else _Reader)(self, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """A writer of DataFrames to a pool."""
+        return ShoalWriter(dict(self.options), overwrite)
 
     def plan(self, conditions: Sequence[Condition] = (), names: frozenset[str] | None = None) -> SparkPlan:
         """What there is to do, for rows that meet conditions; all columns, or some of them."""

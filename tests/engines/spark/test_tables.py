@@ -55,6 +55,7 @@ def check_all(tmp_path: Path) -> None:
     source_prunes_and_takes_options(lake, spark)
     views_are_tables(lake, spark)
     statements_are_answered(lake)
+    frames_are_written(lake, spark)
     what_is_wrong_is_one_line(lake, spark)
 
 
@@ -180,6 +181,38 @@ def statements_are_answered(lake: LocalLake) -> None:
     ):
         answers = [lake.sql(text, engine=engine).to_zson() for engine in ("duckdb", "spark")]
         assert answers[0] == answers[1] != "", text
+
+
+def frames_are_written(lake: LocalLake, spark: Any) -> None:
+    pool = lake.create("written", key="n")
+    rows_ = spark.createDataFrame(
+        [(i, Decimal(i), date(2024, 1, 1 + i)) for i in range(4)], "n int, d decimal(9,2), t date"
+    )
+    target = rows_.write.format("shoal").option("lake", lake.uri)
+    target.option("message", "four").mode("append").save("written")
+    assert [commit.message for commit in pool.log()] == ["four"]
+    assert lake.query("from written").to_zson().splitlines()[1] == "{n:1(int32),d:1.00(decimal(9,2)),t:2024-01-02}"
+    target.mode("append").save("written@main")
+    assert lake.query("from written | count()").to_list() == [8]
+    target.option("where", "n >= 2").mode("overwrite").save("written")
+    assert lake.query("from written | count() by n | sort n | yield count").to_list() == [3, 3, 1, 1]
+    rows_.where("n = 3").write.format("shoal").option("lake", lake.uri).mode("overwrite").save("written")
+    assert lake.query("from written | yield n").to_list() == [3]
+    assert len(list(pool.log())) == 4
+    rows_.where("n > 9").write.format("shoal").option("lake", lake.uri).mode("append").save("written")
+    assert len(list(pool.log())) == 4
+    for options, message in (
+        ({"where": "n > 1"}, "the option where goes with mode"),
+        ({"lake": ""}, "the source shoal has no option lake"),
+    ):
+        with pytest.raises(Exception, match=message):
+            target.options(**options).mode("append").save("written")
+    bad = rows_.selectExpr("n", "raise_error('no such row') as x").write.format("shoal").option("lake", lake.uri)
+    objects = {path.name for path in Path(lake.uri.removeprefix("file://"), pool.id, "data").iterdir()}
+    with pytest.raises(Exception, match="no such row"):
+        bad.mode("append").save("written")
+    assert {path.name for path in Path(lake.uri.removeprefix("file://"), pool.id, "data").iterdir()} == objects
+    assert len(list(pool.log())) == 4
 
 
 def what_is_wrong_is_one_line(lake: LocalLake, spark: Any) -> None:
