@@ -20,7 +20,7 @@ from shoal.formats.streams import WriteOptions
 from shoal.model import types as t
 from shoal.model.literals import parse_ip, parse_net, parse_time
 from shoal.model.text import format_value
-from shoal.model.values import Value, array, error, int64, map_of, record, set_of, string, text_error
+from shoal.model.values import NULL, Value, array, error, int64, map_of, record, set_of, string, text_error
 from shoal.testing.samples import written
 
 
@@ -331,11 +331,21 @@ def test_other_names_are_refused_with_a_way_out() -> None:
     assert str(e.value) == "CSV output requires uniform records but multiple types encountered (consider 'fuse')"
 
 
-@pytest.mark.parametrize("value", [int64(1), array([int64(1), int64(2)]), text_error("no")])
-def test_only_records_are_written(value: Value) -> None:
-    with pytest.raises(InvalidInput) as e:
-        write([value])
-    assert str(e.value) == f"CSV output encountered non-record value: {format_value(value)}"
+def test_values_that_are_not_records_are_in_a_column_value() -> None:
+    assert write([int64(1), NULL, string("x,y"), array([int64(1), int64(2)])]) == 'value\n1\n\n"x,y"\n"[1,2]"\n'
+    assert write([text_error("no")]) == 'value\n"error(""no"")"\n'
+
+
+def test_other_values_among_records_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"^CSV output encountered non-record value: \[1,2\]$"):
+        write([record([("a", int64(1))]), array([int64(1), int64(2)])])
+    with pytest.raises(InvalidInput, match=r"^CSV output requires uniform records"):
+        write([int64(1), record([("a", int64(1))])])
+
+
+def test_a_null_stands_for_a_record_of_nulls() -> None:
+    nested = record([("a", record([("b", int64(1)), ("c", int64(2))])), ("z", int64(3))])
+    assert write([nested, record([("a", NULL), ("z", int64(4))]), NULL]) == "a.b,a.c,z\n1,2,3\n,,4\n,,\n"
 
 
 def test_the_delimiter_decides_what_is_quoted() -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from shoal.cli.command import plural
 from shoal.cli.flags import Flag, Parsed
 from shoal.cli.terminal import TerminalSink
 from shoal.errors import InvalidInput, StorageFailure
@@ -19,14 +20,19 @@ from shoal.model.types import Type
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
-    from shoal.cli import lake_writer
+    from shoal.cli import lake_writer, pager
+    from shoal.formats import table
 else:
     lake_writer = lazy("shoal.cli.lake_writer")
+    pager = lazy("shoal.cli.pager")
+    table = lazy("shoal.formats.table")
 
 registry.register(registry.Format("lake", writer=lambda: lake_writer.Writer))
 _FORMATS = ", ".join(registry.writable())
 _PAINTED = ("zson", "json", "lake")
 """Formats that may have colors. They escape the strings in them, at least those with escape sequences."""
+_PAGED = ("table", "lake")
+"""Formats that people read from the beginning to the end."""
 _DEFAULT_FORMAT = " (default zson on a terminal, else zng)"
 _OTHER_FLAGS = (
     Flag("z", bool, False, "write ZSON, one line per value"),
@@ -37,6 +43,7 @@ _OTHER_FLAGS = (
     Flag("pretty", "count", 4, "indentation of zson and json; 0 writes one line per value"),
     Flag("persist", str, None, "define named types that match this pattern once per stream", "RE"),
     Flag("color", bool, True, "use colors on a terminal"),
+    Flag("wide", bool, False, "do not cut the columns of a table at the width of the terminal"),
     Flag("o", str, "", "write to this file; with -split, the prefix of file names", "FILE"),
     Flag("split", str, "", "write one file per type into this directory", "DIR"),
     Flag("splitsize", "size", 0, "split into files of at least this size, not by type"),
@@ -72,7 +79,7 @@ def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
 
 
 @contextmanager
-def open_writer(args: Parsed, head: str = "") -> Iterator[Writer]:
+def open_writer(args: Parsed, head: str = "", refuses_mixtures: bool = False) -> Iterator[Writer]:
     """The writer that the flags choose; `head` is marked as HEAD. What was written before an error is kept."""
     if "/" in args["o"] and args["split"]:
         raise InvalidInput("with -split, -o is the prefix of file names (name the directory with -split)")
@@ -87,6 +94,8 @@ def open_writer(args: Parsed, head: str = "") -> Iterator[Writer]:
         color=to_terminal and args["color"] and "NO_COLOR" not in os.environ,
         zng_compress=args["zng.compress"],
         zng_frame_size=args["zng.framethresh"],
+        width=_screen().columns if to_terminal and not args["wide"] else 0,
+        refuses_mixtures=refuses_mixtures,
         head=head,
     )
     if args["split"]:
@@ -95,17 +104,58 @@ def open_writer(args: Parsed, head: str = "") -> Iterator[Writer]:
             yield splitter
         finally:
             splitter.close()
-        return
-    with _output_file(args["o"]) as file:
-        sink = TerminalSink(file, name in _PAINTED) if to_terminal and not form.is_binary else file
-        writer = _Counting(form.load_writer()(_Flushed(sink) if args["unbuffered"] else sink, options))
-        try:
-            yield writer
-        finally:
-            # After an error, keep the values before it; without any, leave an existing file as it is.
-            if writer.count or sys.exc_info()[0] is None or not args["o"]:
+    elif to_terminal and not form.is_binary:
+        with _terminal(form, args["unbuffered"]) as sink:
+            writer = form.load_writer()(_Flushed(sink) if args["unbuffered"] else sink, options)
+            try:
+                yield writer
+            finally:
                 writer.close()
-                file.flush()
+            if form.name == "table" and isinstance(writer, table.Writer):
+                sink.write(f"{_footer(writer)}\n".encode())
+    else:
+        with _output_file(args["o"]) as file:
+            counting = _Counting(form.load_writer()(_Flushed(file) if args["unbuffered"] else file, options))
+            try:
+                yield counting
+            finally:
+                # After an error, keep the values before it; without any, leave an existing file as it is.
+                if counting.count or sys.exc_info()[0] is None or not args["o"]:
+                    counting.close()
+                    file.flush()
+
+
+@contextmanager
+def _terminal(form: registry.Format, is_unbuffered: bool) -> Iterator[TerminalSink]:
+    """The terminal, behind a pager if the format may be long."""
+    lines = _screen().lines
+    if form.name not in _PAGED or is_unbuffered or not lines:
+        try:
+            yield TerminalSink(_stdout(), form.name in _PAINTED)
+        finally:
+            _stdout().flush()
+        return
+    screen = pager.Pager(_stdout(), lines)
+    try:
+        yield TerminalSink(screen, form.name in _PAINTED)
+    except pager.PagerClosed:
+        pass  # the reader has seen enough
+    finally:
+        screen.close()
+
+
+def _screen() -> os.terminal_size:
+    """The size of the terminal that standard output is; zeros if it has none."""
+    try:
+        return os.get_terminal_size(_stdout().fileno())
+    except OSError:
+        return os.terminal_size((0, 0))
+
+
+def _footer(written: table.Writer) -> str:
+    rows = f"{written.rows:,} row{'' if written.rows == 1 else 's'}"
+    left_out = written.columns_left_out
+    return f"({rows}; {plural(left_out, 'column')} not shown: see -wide)" if left_out else f"({rows})"
 
 
 @contextmanager

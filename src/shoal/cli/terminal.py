@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from codecs import getincrementaldecoder
-from typing import BinaryIO, TextIO
+from typing import Protocol, TextIO
 
 from shoal.printable import printable
 
@@ -17,13 +17,23 @@ def print_text(text: str, to: TextIO | None = None) -> None:
     print(printable(text, lines=True), file=to or sys.stdout, flush=to is not None)
 
 
+class Screen(Protocol):
+    """A terminal, or a pager in front of it."""
+
+    def write(self, data: bytes, /) -> object:
+        """Show text in UTF-8."""
+
+    def flush(self) -> None:
+        """Show what was written so far."""
+
+
 class TerminalSink:
     """A terminal that values are written to. Control characters in them are escaped.
 
     `has_color` is for formats that escape the strings in them: what is left of escape sequences are their own colors.
     """
 
-    def __init__(self, file: BinaryIO, has_color: bool) -> None:
+    def __init__(self, file: Screen, has_color: bool) -> None:
         self._file = file
         self._has_color = has_color
         self._decode = getincrementaldecoder("utf-8")("replace").decode

@@ -67,6 +67,10 @@ class WriteOptions:
     csv_delimiter: str | None = None
     zng_compress: bool = True
     zng_frame_size: int = 512 * 1024
+    width: int = 0
+    """The columns of the terminal that a table has to fit; 0 is no limit."""
+    refuses_mixtures: bool = False
+    """Whether a table of records refuses any other value, as `zq` does."""
 
 
 class Writer(Protocol):

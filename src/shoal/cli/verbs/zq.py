@@ -129,7 +129,7 @@ def _run_query(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, a
         open_scan = scan_opener(_read_options(args), progress.watch)
         run_state = Run(memory=memory, open_scan=open_scan, emit=progress.above(_emit), measure=args["s"])
         inputs = _inputs(program, paths, args, progress)
-        writer = stack.enter_context(open_writer(args))
+        writer = stack.enter_context(open_writer(args, refuses_mixtures=True))
         results = run_program(program, inputs, run_state)
         if shares_terminal(args):
             results = ended_by_first(results, progress)

@@ -1,4 +1,4 @@
-"""Writes CSV and TSV: flattened records under one header."""
+"""Writes CSV and TSV: flattened records under one header, or other values in a column `value`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from collections.abc import Callable
 
 from shoal.errors import InvalidInput
 from shoal.formats.csv.reader import SPACES, delimiter_of
-from shoal.formats.flatten import Columns, columns, row
+from shoal.formats.flatten import VALUE, cells_in, columns, columns_in, joined
 from shoal.formats.streams import Sink, WriteOptions
 from shoal.model import types as t
 from shoal.model.text import brief, format_primitive, format_value
 from shoal.model.values import Value
 from shoal.model.zcode import Data
 
+_NOT_UNIFORM = "CSV output requires uniform records but multiple types encountered (consider 'fuse')"
+_NOT_A_RECORD = "CSV output encountered non-record value"
+
 
 class Writer:
-    """Writes records as comma-separated text under one header."""
+    """Writes values as comma-separated text under one header."""
 
     _default_delimiter = ","
 
@@ -24,34 +27,40 @@ class Writer:
         self._out = out
         self._delimiter = delimiter_of(options.csv_delimiter, self._default_delimiter)
         self._needs_quotes = re.compile(rf'["\r\n{re.escape(self._delimiter)}]|\A[{SPACES}]|\A\\\.\Z').search
-        self._names: tuple[str, ...] | None = None
+        self._layout: t.Type | None = None
         self._type: t.Type | None = None
-        self._columns = Columns((), (), (), True)
-        self._texts: list[Callable[[Data], str]] = []
+        self._cells: Callable[[Data], list[str]] = list
+        self._ways: dict[t.Type, Callable[[Data], list[str]]] = {}
 
     def write(self, value: Value) -> None:
         """Add a row; its columns must be named like those of the first one."""
         if value.type is not self._type:
             self._enter(value)
-        cells = row(self._columns, value.data)
-        self._line(["" if d is None else text(d) for text, d in zip(self._texts, cells, strict=True)])
+        self._line(self._cells(value.data))
 
     def close(self) -> None:
         """Nothing is buffered."""
 
     def _enter(self, value: Value) -> None:
         """Prepare for rows of this value's type; the first one gives the header."""
-        under = value.type.under
-        if not isinstance(under, t.Record):
-            raise InvalidInput(f"CSV output encountered non-record value: {brief(value)}")
-        cols = columns(under)
-        if self._names is None:
-            self._names = cols.names
-            self._line(list(cols.names))
-        elif cols.names != self._names:
-            raise InvalidInput("CSV output requires uniform records but multiple types encountered (consider 'fuse')")
-        self._type, self._columns = value.type, cols
-        self._texts = [cell_text(kind) for kind in cols.types]
+        if self._layout is None:
+            self._layout = value.type
+            self._line(list(_names(value.type)))
+        if value.type not in self._ways:
+            self._ways[value.type] = _row_text(self._layout_for(value), value.type)
+        self._type, self._cells = value.type, self._ways[value.type]
+
+    def _layout_for(self, value: Value) -> t.Type:
+        """A type with the columns of the header that holds a value; InvalidInput if there is none."""
+        assert self._layout is not None
+        names = _names(self._layout)
+        if _names(value.type) == names:
+            return value.type
+        layout = joined(self._layout, value.type)
+        if layout is None or _names(layout) != names:
+            is_record = isinstance(value.type.under, t.Record)
+            raise InvalidInput(_NOT_UNIFORM if is_record else f"{_NOT_A_RECORD}: {brief(value)}")
+        return layout
 
     def _line(self, fields: list[str]) -> None:
         needs_quotes = self._needs_quotes
@@ -63,6 +72,20 @@ class TsvWriter(Writer):
     """Like `Writer`, separated by tabs."""
 
     _default_delimiter = "\t"
+
+
+def _names(layout: t.Type) -> tuple[str, ...]:
+    under = layout.under
+    return columns(under).names if isinstance(under, t.Record) else (VALUE,)
+
+
+def _row_text(layout: t.Type, typ: t.Type) -> Callable[[Data], list[str]]:
+    """The cells of a row of one type, in a layout."""
+    cols = columns_in(layout, typ)
+    texts = [cell_text(kind) for kind in cols.types]
+    return lambda data: [
+        "" if cell is None else text(cell) for text, cell in zip(texts, cells_in(layout, cols, data), strict=True)
+    ]
 
 
 _CELL_TEXT: t.MemoKey[Callable[[Data], str]] = t.MemoKey("cells of CSV")
