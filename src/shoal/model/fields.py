@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from shoal.errors import CorruptData
-from shoal.ids import SIZE, Id
+from shoal.ids import SIZE, Id, to_text
 from shoal.model import types as t
 from shoal.model.values import NULL, Value, record
 
-KSUID = t.named("ksuid.KSUID", t.BYTES)
+_ID_NAME = "ksuid.KSUID"
+KSUID = t.named(_ID_NAME, t.BYTES)
 NO_ID = Id(bytes(SIZE))
 """Stands where there is no commit, as the parent of the first one."""
 
@@ -18,6 +19,16 @@ NO_ID = Id(bytes(SIZE))
 def id_value(ident: Id) -> Value:
     """An id."""
     return Value(KSUID, ident)
+
+
+def is_id(typ: t.Type) -> bool:
+    """Whether values of a type are ids, which people read as letters and digits."""
+    return isinstance(typ, t.Named) and typ.name == _ID_NAME and typ.under is t.BYTES
+
+
+def id_text(data: bytes) -> str:
+    """The text of an id; bytes of another length are not one, and are shown as bytes."""
+    return to_text(data) if len(data) == SIZE else "0x" + data.hex()
 
 
 def uint64(n: int) -> Value:

@@ -19,7 +19,7 @@ from shoal.lake.commits import Note
 from shoal.lang import plan
 from shoal.lang.compile import compile_source, stands_alone
 from shoal.lang.source import Part, Source
-from shoal.model import types as t
+from shoal.model.fields import id_value
 from shoal.model.node import frozen
 from shoal.model.parse import parse_value
 from shoal.model.values import NULL, Value
@@ -154,4 +154,4 @@ def _load(lake: Pools, op: plan.Load, values: Iterator[Value]) -> Iterator[Value
     begun = pool.journal.known.position
     objects = pool.writer().write_all(values)
     if objects:
-        yield Value(t.BYTES, pool.committer.join(changes.load(branch, objects, note, begun=begun)))
+        yield id_value(pool.committer.join(changes.load(branch, objects, note, begun=begun)))

@@ -10,6 +10,7 @@ from shoal.formats.csv.reader import SPACES, delimiter_of
 from shoal.formats.flatten import VALUE, cells_in, columns, columns_in, joined
 from shoal.formats.streams import Sink, WriteOptions
 from shoal.model import types as t
+from shoal.model.fields import id_text, is_id
 from shoal.model.text import brief, format_primitive, format_value
 from shoal.model.values import Value
 from shoal.model.zcode import Data
@@ -95,7 +96,7 @@ def cell_text(typ: t.Type) -> Callable[[Data], str]:
     """How data of a type reads in a cell; nulls are the caller's."""
     text = typ.memo.get(_CELL_TEXT)
     if text is None:
-        text = typ.memo[_CELL_TEXT] = _cell_text(typ.under)
+        text = typ.memo[_CELL_TEXT] = id_text if is_id(typ) else _cell_text(typ.under)
     return text
 
 

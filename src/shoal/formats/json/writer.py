@@ -1,6 +1,7 @@
 """Values as JSON text. What JSON has no word for is written in a fixed way: see `_ENCODERS`.
 
 ip, net, time, duration, type, bytes   strings of their ZSON text
+ksuid.KSUID                            the text of the id
 enum                                   its symbol
 map                                    an object, keys as text
 union                                  its inner value
@@ -19,6 +20,7 @@ from shoal.formats.colors import paint_json
 from shoal.formats.streams import Sink, WriteOptions
 from shoal.model import types as t
 from shoal.model.decimals import format_decimal
+from shoal.model.fields import id_text, is_id
 from shoal.model.literals import format_ip, format_net, positional, scientific, shortest_digits
 from shoal.model.text import format_primitive, format_value
 from shoal.model.values import Value
@@ -85,8 +87,12 @@ def _encode(typ: t.Type, data: Data) -> str:
         return "null"
     encoder = typ.memo.get(_ENCODER)
     if encoder is None:
-        encoder = typ.memo[_ENCODER] = _encoder(typ.under)
+        encoder = typ.memo[_ENCODER] = _encode_id if is_id(typ) else _encoder(typ.under)
     return encoder(data)
+
+
+def _encode_id(data: bytes) -> str:
+    return f'"{id_text(data)}"'
 
 
 def _encoder(typ: t.Type) -> Encoder:
@@ -118,7 +124,9 @@ def _encoder(typ: t.Type) -> Encoder:
 
 
 def _key(typ: t.Type, data: Data) -> str:
-    """A map key: a string as it is, anything else as its ZSON text."""
+    """A map key: a string as it is, an id as its text, anything else as its ZSON text."""
+    if data is not None and is_id(typ):
+        return _encode_id(data)
     value = Value(typ, data).under()
     return _quote(value.data if value.type is t.STRING and value.data is not None else format_value(value))
 

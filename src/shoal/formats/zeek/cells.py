@@ -15,6 +15,7 @@ from enum import Enum
 from shoal.errors import InvalidInput
 from shoal.formats.go_floats import parse_go_float
 from shoal.model import types as t
+from shoal.model.fields import id_text, is_id
 from shoal.model.literals import (
     SECOND,
     format_time,
@@ -132,7 +133,7 @@ def cell_text(typ: t.Type, style: Style) -> Text:
     key = _TEXTS[style]
     text = typ.memo.get(key)
     if text is None:
-        text = typ.memo[key] = _or_unset(_cell_text(typ.under, style), _null_text(typ.under, style))
+        text = typ.memo[key] = _or_unset(_plain_text(typ, style), _null_text(typ.under, style))
     return text
 
 
@@ -142,6 +143,10 @@ def _null_text(typ: t.Type, style: Style) -> str:
 
 def _or_unset(text: Text, null: str) -> Text:
     return lambda data: null if data is None else text(data)
+
+
+def _plain_text(typ: t.Type, style: Style) -> Text:
+    return id_text if is_id(typ) else _cell_text(typ.under, style)
 
 
 def _cell_text(typ: t.Type, style: Style) -> Text:
@@ -178,7 +183,7 @@ def _primitive_text(typ: t.Primitive, style: Style) -> Text:
 
 
 def _sequence_text(elem: t.Type, style: Style) -> Text:
-    plain = _cell_text(elem.under, style)
+    plain = _plain_text(elem, style)
     may_hold_commas = elem.under is t.STRING or isinstance(elem.under, t.Enum)
     text = _or_unset((lambda data: plain(data).replace(",", "\\x2c")) if may_hold_commas else plain, UNSET)
     return lambda data: ",".join([text(d) for d in data]) if data else EMPTY
