@@ -13,6 +13,7 @@ TWICE = (
     "test_lake_verbs_errors",
     "test_lake_verbs_manage",
     "test_lake_verbs_terminal",
+    "test_log",
     "test_reports",
     "test_sql",
 )

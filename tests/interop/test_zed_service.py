@@ -132,6 +132,9 @@ def test_python_uses_a_zed_service_like_any_lake(zed_url: str, tmp_path: Path) -
     pool.load([{"k": 3}, tmp_path / "b.zson"], message="two")
     assert lake.query("from python | sort k").to_list() == [{"k": 1.0, "s": "x"}, {"k": 2}, {"k": 3}]
     assert [each.message for each in pool.log()] == ["two", "one"]
+    pool.create_branch("dev", commit).load([{"k": 4}], message="three", author="grace")
+    assert [each.message for each in pool.log(all=True)] == ["three", "two", "one"]
+    assert [each.message for each in pool.log(all=True, author="GR", limit=1)] == ["three"]
     assert pool.resolve(commit) == commit
     assert lake.query(f"from python@{commit} | count()").to_list() == [1]
     results = lake.query("from python | has(s)", statistics=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any, Unpack
 
 from shoal.api.codecs import COMMIT, COMMITS, COMPACTIONS, DONE, OBJECTS, OPTIONAL_COMMIT, REPORT, RUNS
@@ -142,6 +143,35 @@ class Log(Request[Iterator[CommitInfo]]):
 
     pool: str
     revision: str
+    ancestors: bool = in_query("ancestors", "T to list merged commits as well", "boolean")
+    all: bool = in_query("all", "T to list the commits of all branches and tags", "boolean")
+    author: str | None = in_query("author", "part of the names of authors; * stands for any text")
+    limit: float | None = in_query("limit", "how many commits to list", "number")
+    brought: bool = in_query("brought", "T to add to each merge the commits that it brought in", "boolean")
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and not self.limit >= 0:
+            raise InvalidInput(f"the limit of a log is a number of commits, not {self.limit:g}")
+
+
+def select_commits(commits: Iterator[CommitInfo], request: Log) -> Iterator[CommitInfo]:
+    """As many commits by the author as a request asks for. A merge counts for those that it brought in."""
+    author = request.author
+    if author is not None:
+        commits = (c for c in commits if any(is_by(author, each) for each in (c, *c.brought)))
+    return commits if request.limit is None else islice(commits, int(request.limit))
+
+
+def is_by(author: str, commit: CommitInfo) -> bool:
+    """Whether a text is part of the name of the author, whatever the case; `*` stands for any text."""
+    parts = author.lower().split("*")
+    at, name = 0, commit.author.lower()
+    for part in parts:
+        at = name.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
 
 
 @verb("GET", "/pool/{pool}/revision/{revision}/report", Need.READ, REPORT)
@@ -259,9 +289,23 @@ class Branch:
         """The commit that an operation created here, by operation id; None if it was not done."""
         return self._do(FindDone, op)
 
-    def log(self, at: str | None = None) -> Iterator[CommitInfo]:
-        """The commits of this branch, or of a commitish, newest first."""
-        return self.lake.do(Log(self._pool.id, at or self.branch_name))
+    def log(
+        self,
+        at: str | None = None,
+        *,
+        ancestors: bool = False,
+        all: bool = False,  # noqa: A002 - the word for it
+        author: str | None = None,
+        limit: int | None = None,
+        brought: bool = False,
+    ) -> Iterator[CommitInfo]:
+        """The commits of this branch, or of a commitish, newest first.
+
+        With `ancestors`, also those that were merged; with `all`, those of all branches and tags. `author` is a part of
+        the author's name, in which `*` stands for any text. With `brought`, each merge has the commits that it brought
+        in as its attribute `brought`.
+        """
+        return self.lake.do(Log(self._pool.id, at or self.branch_name, ancestors, all, author, limit, brought))
 
     def report(self, at: str | None = None) -> CommitReport:
         """What the last commit of this branch, or a commitish, adds: records, bytes, fields that are new or changed."""

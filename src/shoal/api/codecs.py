@@ -82,6 +82,12 @@ class Reader:
         assert isinstance(typ, t.Array)
         return [to_text(_id(Value(typ.elem, data))) for data in value.data or ()]
 
+    def elements(self, value: Value, name: str) -> list[Value]:
+        """The elements of a field that is an array; none if it is absent."""
+        field = value.field(name)
+        elem = None if field is None else t.inner_of(field.type)
+        return [] if field is None or elem is None else [Value(elem, data).under() for data in field.data or ()]
+
 
 def _id(value: Value) -> Id:
     return parse(value.data) if value.type.under is t.STRING else Id(value.data)
@@ -143,8 +149,10 @@ def read_ref(reader: Reader, value: Value) -> RefInfo:
 
 
 def show_commit(commit: CommitInfo) -> Value:
-    """A commit, as `Commit`; a merge has a field `merged`."""
+    """A commit, as `Commit`; a merge has a field `merged`, and `brought` if its commits are known."""
     merged = [] if commit.merged is None else [("merged", id_of(commit.merged))]
+    if commit.brought:
+        merged.append(("brought", array(map(show_commit, commit.brought))))
     return named(
         "Commit",
         ("id", id_of(commit.id)),
@@ -169,6 +177,7 @@ def read_commit(reader: Reader, value: Value) -> CommitInfo:
         value.field("meta") or NULL,
         reader.optional_id(value, "merged"),
         get_or(value, "retries", 0),
+        tuple(read_commit(reader, each) for each in reader.elements(value, "brought")),
     )
 
 

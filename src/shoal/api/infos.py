@@ -56,6 +56,8 @@ class CommitInfo:
     merged: str | None = None
     """The commit of another branch that this one merges."""
     retries: int = 0
+    brought: tuple[CommitInfo, ...] = ()
+    """The commits that a merge brought in, newest first, if the log was asked for them."""
 
     @property
     def date(self) -> datetime:

@@ -2,25 +2,35 @@
 
 The named type of a value decides its form. Any other value, and one whose fields do not match its type name, is
 written as ZSON. The log begins with the tips of branches: the writer keeps them and shows them beside their commits.
-The actions of a commit come before it and are shown below it.
+The actions of a commit come before it and are shown below it, and so are the commits that a merge brought in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.formats.streams import Sink, WriteOptions
 from shoal.ids import SIZE, to_text
+from shoal.lazy import lazy
 from shoal.model import types as t
+from shoal.model.fields import NO_ID
 from shoal.model.literals import SECOND, format_time
 from shoal.model.node import frozen
 from shoal.model.text import Formatter, format_value
 from shoal.model.values import Value
 from shoal.printable import printable
 
+if TYPE_CHECKING:
+    from shoal.cli import graph
+else:
+    graph = lazy("shoal.cli.graph")
+
 _INDENT = 4
 _WIDTH = 80
+_MOST_BROUGHT = 20
+"""How many commits are listed below a merge."""
+_NONE = to_text(NO_ID)
 _YELLOW, _RESET = "\x1b[33m", "\x1b[0m"
 _UNITS = (("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
 
@@ -31,6 +41,8 @@ class LakeOptions(WriteOptions):
 
     head: str = ""
     """The branch or commit of HEAD, which is marked in the output."""
+    draws_graph: bool = False
+    """Whether commits have the graph of branches and merges beside them."""
 
 
 class _OtherShape(Exception):
@@ -44,6 +56,8 @@ class Writer:
         self._out = out
         self._formatter = Formatter(0)
         self._head = printable(options.head) if isinstance(options, LakeOptions) else ""
+        draws_graph = isinstance(options, LakeOptions) and options.draws_graph
+        self._graph = graph.Graph() if draws_graph else None
         self._has_color = options.color
         self._tips: dict[str, list[str]] = {}
         self._tags: dict[str, list[str]] = {}
@@ -132,8 +146,17 @@ class Writer:
         date = format_time(_data(value, "date") // SECOND * SECOND)
         message = wrap_paragraphs(_data(value, "message"), _WIDTH, " " * _INDENT)
         actions = "".join(self._actions.pop(ident, ()))
-        blocks = "".join(f"{block}\n" for block in (message and f"{message}\n", actions) if block)
-        return f"{header}\nAuthor: {_data(value, 'author')}\nDate:   {date}\n\n{blocks}"
+        blocks = "".join(f"{block}\n" for block in (message and f"{message}\n", actions, _brought(value)) if block)
+        text = f"{header}\nAuthor: {_data(value, 'author')}\nDate:   {date}\n\n{blocks}"
+        if self._graph is None:
+            return text
+        return "".join(f"{line}\n" for line in self._graph.draw(ident, _parents(value), text.split("\n")[:-1]))
+
+    def hidden_commit(self, value: Value) -> str:
+        """The graph that leads past a commit."""
+        commit = _get(value, "commit")
+        rows = [] if self._graph is None else self._graph.skip(_id(commit, "id"), _parents(commit))
+        return "".join(f"{row}\n" for row in rows)
 
     def _names(self, ident: str) -> str:
         """The branches that point at a commit, with HEAD marked, and its tags."""
@@ -156,11 +179,33 @@ KINDS: dict[str, Callable[[Writer, Value], str]] = {
     "lake.Change": Writer.change,
     "data.Object": Writer.data_object,
     "meta.Partition": Writer.partition,
+    "lake.HiddenCommit": Writer.hidden_commit,
     "Commit": Writer.commit,
     "Add": Writer.add,
     "Delete": Writer.delete,
 }
 """Formatters by type name."""
+
+
+def _brought(merge: Value) -> str:
+    """A line for each commit that a merge brought in, as far as there are not too many."""
+    field = merge.field("brought")
+    commits = [] if field is None else list(_elements(field))
+    tab = " " * _INDENT
+    lines = [f"{tab}Merged {_id(c, 'id')} {_data(c, 'author')}: {_subject(c)}\n" for c in commits[:_MOST_BROUGHT]]
+    more = len(commits) - len(lines)
+    return "".join(lines) + (f"{tab}and {more} more (see: shoal log -all)\n" if more else "")
+
+
+def _subject(commit: Value) -> str:
+    """The first line of a message."""
+    return str(_data(commit, "message")).strip().partition("\n")[0]
+
+
+def _parents(commit: Value) -> list[str]:
+    """The parent of a commit and what it merged, as far as there are such."""
+    idents = (_id(commit, name) for name in ("parent", "merged") if commit.field(name) is not None)
+    return [ident for ident in idents if ident != _NONE]
 
 
 def _object(o: Value, indent: int = 0) -> str:

@@ -79,7 +79,9 @@ def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
 
 
 @contextmanager
-def open_writer(args: Parsed, head: str = "", refuses_mixtures: bool = False) -> Iterator[Writer]:
+def open_writer(
+    args: Parsed, head: str = "", *, refuses_mixtures: bool = False, draws_graph: bool = False
+) -> Iterator[Writer]:
     """The writer that the flags choose; `head` is marked as HEAD. What was written before an error is kept."""
     if "/" in args["o"] and args["split"]:
         raise InvalidInput("with -split, -o is the prefix of file names (name the directory with -split)")
@@ -97,6 +99,7 @@ def open_writer(args: Parsed, head: str = "", refuses_mixtures: bool = False) ->
         width=_screen().columns if to_terminal and not args["wide"] else 0,
         refuses_mixtures=refuses_mixtures,
         head=head,
+        draws_graph=draws_graph,
     )
     if args["split"]:
         splitter = Splitter(Path(args["split"]), form, options, args["splitsize"], args["o"])

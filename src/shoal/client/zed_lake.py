@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from heapq import merge
 from typing import TYPE_CHECKING, Any
 
 from shoal.api.branch import (
@@ -23,6 +24,7 @@ from shoal.api.branch import (
     Rebase,
     Resolve,
     Revert,
+    select_commits,
 )
 from shoal.api.codecs import COMMIT, IDS, Reader, read_commit, read_object, read_pool, read_ref
 from shoal.api.infos import CommitInfo, Compaction, Diff, ObjectInfo, PoolInfo, RefInfo, Vacuumed
@@ -131,8 +133,19 @@ def _list_branches(service: Service, request: ListBranches) -> list[RefInfo]:
 
 
 def _log(service: Service, request: Log) -> Iterator[CommitInfo]:
+    """Commits of one branch or of all. A merge of Zed does not refer to the commits that it merged."""
+    commits = _commits(service, request.pool, request.revision)
+    if request.all:
+        branches = [ref.name for ref in _list_branches(service, ListBranches(request.pool)) if ref.commit is not None]
+        logs = (commits, *(_commits(service, request.pool, name) for name in branches))
+        merged = merge(*logs, key=lambda commit: -commit.ts)
+        commits = iter({commit.id: commit for commit in merged}.values())
+    return select_commits(commits, request)
+
+
+def _commits(service: Service, pool: str, revision: str) -> Iterator[CommitInfo]:
     reader = Reader(service.url)
-    values = _meta(service, f"{quote(request.pool)}@{quote(request.revision)}:log")
+    values = _meta(service, f"{quote(pool)}@{quote(revision)}:log")
     return (read_commit(reader, value) for value in values if name_of(value) == "Commit")
 
 

@@ -68,7 +68,7 @@ class WriteOptions:
     zng_compress: bool = True
     zng_frame_size: int = 512 * 1024
     width: int = 0
-    """The columns of the terminal that a table has to fit; 0 is no limit."""
+    """The columns of the terminal that a table has to fit; 0 means any width."""
     refuses_mixtures: bool = False
     """Whether a table of records refuses any other value, as `zq` does."""
 

@@ -6,7 +6,8 @@ A commit has a greater generation than all that it knows of.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from shoal.errors import Conflict, NotFound, ShoalError
@@ -173,6 +174,72 @@ def common_ancestors(commits: Commits, one: Id | None, other: Id | None) -> list
     return common
 
 
+def brought_in(commits: Commits, merge: Commit) -> list[Commit]:
+    """The commits that a merge added to the history of its branch, the highest generation first."""
+    queue = _Queue(commits)
+    known: set[Id] = set()
+    fresh: set[Id] = set()
+    if merge.merged is None:
+        return []
+    for ident, marks in ((merge.parent, known), (merge.merged, fresh)):
+        if ident is not None:
+            marks.add(ident)
+            queue.add(ident, merge)
+    brought: list[Commit] = []
+    for commit in queue:
+        is_known = commit.id in known
+        if not is_known:
+            brought.append(commit)
+        for ident in commit.parents:
+            (known if is_known else fresh).add(ident)
+            queue.add(ident, commit)
+        if all(ident in known for ident in queue.waiting()):
+            break
+    return brought
+
+
+def in_order(commits: Commits, tips: Iterable[Id], horizon: Id | None) -> Iterator[Commit]:
+    """Tips and all that they know of, the newest first; a commit comes after all that know of it, whatever its date.
+
+    It is read as far as needed: to find out that nothing else knows of a commit, all of higher generations are visited.
+    """
+    unvisited = _Queue(commits)
+    children: Counter[Id] = Counter()
+    ready: list[tuple[int, int, Id]] = []
+
+    def visit(generation: int) -> None:
+        """Count the children of all commits from this generation on."""
+        for commit in unvisited.down_to(generation):
+            for ident in _parents(commit, horizon):
+                children[ident] += 1
+                unvisited.add(ident, commit)
+
+    def offer(ident: Id) -> None:
+        commit = commits.lookup(ident)
+        if commit is not None:
+            heapq.heappush(ready, (-commit.date, -commit.generation, ident))
+
+    for tip in dict.fromkeys(tips):
+        unvisited.add(tip)
+        offer(tip)
+    listed: set[Id] = set()
+    while ready:
+        commit = commits.read(heapq.heappop(ready)[2])
+        visit(commit.generation)
+        if commit.id in listed or children[commit.id]:
+            continue  # a tip that another one knows of is offered again after that
+        listed.add(commit.id)
+        yield commit
+        for ident in _parents(commit, horizon):
+            children[ident] -= 1
+            if not children[ident]:
+                offer(ident)
+
+
+def _parents(commit: Commit, horizon: Id | None) -> tuple[Id, ...]:
+    return () if commit.id == horizon else commit.parents
+
+
 class _Queue:
     """Commits to visit, each once, the highest generation first: so a commit comes after all that know of it."""
 
@@ -195,5 +262,9 @@ class _Queue:
         return (ident for _, ident in self._heap)
 
     def __iter__(self) -> Iterator[Commit]:
-        while self._heap:
+        return self.down_to(0)
+
+    def down_to(self, generation: int) -> Iterator[Commit]:
+        """Visit the commits from this generation on."""
+        while self._heap and -self._heap[0][0] >= generation:
             yield self._commits.read(heapq.heappop(self._heap)[1])

@@ -16,7 +16,7 @@ from shoal.lake.clocks import Clock
 from shoal.lake.column_registry import ColumnRegistry
 from shoal.lake.commits import Commit, Commits, MissingCommit
 from shoal.lake.committer import Committer
-from shoal.lake.history import History
+from shoal.lake.history import History, in_order
 from shoal.lake.journal import Journal
 from shoal.lake.names import Names, Warn, unreached
 from shoal.lake.pool_config import PoolConfig
@@ -87,6 +87,13 @@ class Pool:
         """Commits from a tip back to the beginning of history."""
         with self._kept_by_vacuum(tip):
             yield from self.history.log(tip, self.refs().horizon)
+
+    def graph(self, tip: Id | None, with_refs: bool) -> Iterator[Commit]:
+        """All that a tip knows of, and with `with_refs` all that branches and tags know of, the newest first."""
+        refs = self.refs()
+        tips = [tip, *(ref.commit for ref in (*refs.branches(), *refs.tags()))] if with_refs else [tip]
+        with self._kept_by_vacuum(tip):
+            yield from in_order(self.commits, (each for each in tips if each is not None), refs.horizon)
 
     @contextmanager
     def _kept_by_vacuum(self, commit: Id | None) -> Iterator[None]:

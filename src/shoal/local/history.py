@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from typing import Any
 
-from shoal.api.branch import FindDone, Log, Objects, Report, Resolve
+from shoal.api.branch import FindDone, Log, Objects, Report, Resolve, select_commits
 from shoal.api.infos import CommitInfo, CommitReport, Diff, FieldChange, ObjectInfo, RefInfo
 from shoal.api.pool import (
     CreateBranch,
@@ -23,6 +23,7 @@ from shoal.ids import Id, parse, to_text
 from shoal.lake.actions import Patch
 from shoal.lake.branches import Ref
 from shoal.lake.commits import Commit
+from shoal.lake.history import brought_in
 from shoal.lake.keys import comparer, key_getter
 from shoal.lake.objects import DataObject, in_order
 from shoal.lake.pools import Pool
@@ -122,7 +123,10 @@ def require_commit(pool: Pool, commitish: str) -> Id:
 def log(lake: StoreExecutor, request: Log) -> Iterator[CommitInfo]:
     """Commits, newest first."""
     pool = lake.opened(request.pool)
-    return map(_commit_info, pool.log(pool.resolve(request.revision)))
+    tip = pool.resolve(request.revision)
+    commits = pool.graph(tip, request.all) if request.all or request.ancestors else pool.log(tip)
+    infos = (_commit_info(c, brought_in(pool.commits, c) if request.brought else ()) for c in commits)
+    return select_commits(infos, request)
 
 
 @implements(Report)
@@ -223,8 +227,16 @@ def _object_info(o: DataObject) -> ObjectInfo:
     return ObjectInfo(to_text(o.id), o.min, o.max, o.count, o.size)
 
 
-def _commit_info(c: Commit) -> CommitInfo:
+def _commit_info(c: Commit, brought: Iterable[Commit] = ()) -> CommitInfo:
     note = c.note
     return CommitInfo(
-        to_text(c.id), text_of(c.parent), note.author, c.date, note.message, note.meta, text_of(c.merged), c.retries
+        to_text(c.id),
+        text_of(c.parent),
+        note.author,
+        c.date,
+        note.message,
+        note.meta,
+        text_of(c.merged),
+        c.retries,
+        tuple(map(_commit_info, brought)),
     )

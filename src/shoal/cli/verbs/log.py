@@ -1,27 +1,39 @@
-"""`shoal log`: list the commits of a branch."""
+"""`shoal log`: list commits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from shoal.api.branch import is_by
+from shoal.api.codecs import id_of, show_commit, texts
+from shoal.api.infos import CommitInfo, RefInfo
 from shoal.api.pool import Pool
 from shoal.cli.command import Verb
-from shoal.cli.flags import Parsed
+from shoal.cli.flags import Flag, Parsed
 from shoal.cli.head import head_of
-from shoal.cli.lake import open_lake, write_meta
+from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS, USE_FLAGS
-from shoal.cli.output import output_flags, output_format
+from shoal.cli.output import open_writer, output_flags, output_format
 from shoal.errors import InvalidInput
 from shoal.ids import parse
-from shoal.model import types as t
-from shoal.model.values import Value, record, string
+from shoal.model.fields import KSUID, named, time_value
+from shoal.model.values import Value, string
 
 VERB = Verb(
     "log [flags]",
     "list the commits of a branch, newest first",
-    (*output_flags("lake"), *USE_FLAGS, *LAKE_FLAGS),
-    "Formats other than lake list the branches first, each with its newest commit.",
-    ("shoal log", "shoal log -use logs@experiment -f zson"),
+    (
+        Flag("all", bool, False, "list the commits of all branches and tags"),
+        Flag("graph", bool, False, "draw branches and merges beside the commits"),
+        Flag("author", str, None, "list commits by authors whose name contains this; * is any text", "PATTERN"),
+        Flag("n", "count", 0, "list at most this many commits"),
+        *output_flags("lake"),
+        *USE_FLAGS,
+        *LAKE_FLAGS,
+    ),
+    "A merge is followed by the commits that it brought in. With -all and -graph these are listed by themselves, as\n"
+    "any other commit. Formats other than lake list a record for each commit.",
+    ("shoal log", "shoal log -graph -all", "shoal log -author ada -n 5 -j"),
 )
 
 
@@ -29,18 +41,76 @@ def run(args: Parsed) -> None:
     """Run the command."""
     if args.words:
         raise InvalidInput("no arguments allowed (name a branch with -use pool@branch)")
+    is_for_people = output_format(args, terminal=False)[0] == "lake"
+    if args["graph"] and not is_for_people:
+        raise InvalidInput("a graph is drawn in the format lake only (leave out -graph, or -f, -z and -j)")
     head = head_of(args)
-    lake = open_lake(args)
-    pool = lake.pool(head.pool)
-    pool.resolve(head.commitish)
-    # Only the format lake shows tags; elsewhere they would be extra values in the log.
-    tips = _tips(pool) if output_format(args, terminal=False)[0] == "lake" else ()
-    write_meta(args, lake, "from HEAD:log", head, mark=head.commitish, before=tips)
+    pool = open_lake(args).pool(head.pool)
+    branches, tags = pool.branches(), pool.tags()
+    commits = _commits(args, pool, head.commitish, is_for_people)
+    with open_writer(args, head.commitish, draws_graph=args["graph"]) as writer:
+        for value in _for_people(commits, branches, tags) if is_for_people else _records(commits, branches, tags):
+            writer.write(value)
 
 
-def _tips(pool: Pool) -> Iterator[Value]:
-    """The tags of commits, as records for the format lake."""
-    for tag in pool.tags():
-        if tag.commit is not None:
-            tip = record([("Name", string(tag.name)), ("Commit", Value(t.BYTES, parse(tag.commit)))])
-            yield Value(t.named("lake.TagTip", tip.type), tip.data)
+def _commits(args: Parsed, pool: Pool, commitish: str, is_for_people: bool) -> Iterator[tuple[CommitInfo, bool]]:
+    """The commits, each with whether it is listed: a graph leads past those that are not."""
+    author, limit = args["author"], args["n"] or None
+    if not args["graph"]:
+        brought = is_for_people and not args["all"]
+        log = pool.log(commitish, all=args["all"], author=author, limit=limit, brought=brought)
+        return ((commit, True) for commit in log)
+    return _limited(pool.log(commitish, ancestors=True, all=args["all"]), author, limit)
+
+
+def _limited(commits: Iterable[CommitInfo], author: str | None, limit: int | None) -> Iterator[tuple[CommitInfo, bool]]:
+    count = 0
+    for commit in commits:
+        is_listed = author is None or is_by(author, commit)
+        yield commit, is_listed
+        count += is_listed
+        if count == limit:
+            return
+
+
+# ---- as values
+
+
+def _for_people(
+    commits: Iterable[tuple[CommitInfo, bool]], branches: Iterable[RefInfo], tags: Iterable[RefInfo]
+) -> Iterator[Value]:
+    """What the format lake shows: the names of commits first, then the commits."""
+    for kind, refs in (("lake.BranchTip", branches), ("lake.TagTip", tags)):
+        for ref in refs:
+            if ref.commit is not None:
+                yield named(kind, ("Name", string(ref.name)), ("Commit", Value(KSUID, parse(ref.commit))))
+    for commit, is_listed in commits:
+        value = show_commit(commit)
+        yield value if is_listed else named("lake.HiddenCommit", ("commit", value))
+
+
+def _records(
+    commits: Iterable[tuple[CommitInfo, bool]], branches: Iterable[RefInfo], tags: Iterable[RefInfo]
+) -> Iterator[Value]:
+    """Commits as records that all have the same fields."""
+    for commit, _ in commits:
+        yield named(
+            "Commit",
+            ("id", id_of(commit.id)),
+            ("parent", _optional_id(commit.parent)),
+            ("merged", _optional_id(commit.merged)),
+            ("author", string(commit.author)),
+            ("date", time_value(commit.ts)),
+            ("message", string(commit.message)),
+            ("meta", commit.meta),
+            ("branches", _names(commit, branches)),
+            ("tags", _names(commit, tags)),
+        )
+
+
+def _names(commit: CommitInfo, refs: Iterable[RefInfo]) -> Value:
+    return texts(ref.name for ref in refs if ref.commit == commit.id)
+
+
+def _optional_id(ident: str | None) -> Value:
+    return Value(KSUID, None if ident is None else parse(ident))
