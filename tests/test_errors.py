@@ -17,3 +17,14 @@ def test_a_long_text_keeps_its_head_and_its_tail() -> None:
     assert text.endswith("xxx: not found (create it)")
     assert "(96528 characters)" in text
     assert str(errors.InvalidInput("short")) == "short"
+
+
+def test_details_are_the_notes_of_an_error_and_of_those_that_it_was_raised_from() -> None:
+    inner, outer = errors.InvalidInput("inner"), errors.InvalidInput("outer")
+    inner.add_note("a\x1b\nb")
+    outer.add_note("c")
+    outer.__cause__ = inner
+    assert errors.details_of(outer) == ["c", "a\\x1b\nb"]
+    inner.__cause__ = inner
+    assert errors.details_of(outer) == ["c", "a\\x1b\nb"]
+    assert errors.details_of(errors.NotFound("x")) == []

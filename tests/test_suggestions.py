@@ -14,6 +14,13 @@ def test_a_word_that_is_close_is_named() -> None:
     assert did_you_mean("qurey", ["query", "load"]) == " (did you mean query?)"
     assert did_you_mean("elephant", ["query", "load"]) == ""
     assert did_you_mean("p1", ["p2"]) == ""
+    assert did_you_mean("LOGS", ["logs"]) == " (did you mean logs?)"
+    assert did_you_mean("query", ["query"]) == ""
+
+
+def test_long_words_and_many_names_take_no_time() -> None:
+    names = [f"{number}{'x' * 10_000}" for number in range(10_000)]
+    assert did_you_mean("y" * 10_000_000, names) == did_you_mean("x" * 50, names) == ""
 
 
 def test_functions_are_suggested() -> None:

@@ -37,6 +37,18 @@ def shortened(text: str) -> str:
     return f"{text[:_HEAD]} … ({len(text) - _HEAD - _TAIL} characters) … {text[-_TAIL:]}"
 
 
+def details_of(error: BaseException) -> list[str]:
+    """The notes of an error and of those that it was raised from: what is too long for its line."""
+    notes: list[str] = []
+    seen: list[BaseException] = []  # an error may be raised from itself
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        seen.append(cause)
+        notes += [printable(note, lines=True) for note in getattr(cause, "__notes__", ())]
+        cause = cause.__cause__ or cause.__context__
+    return notes
+
+
 class ShoalError(Exception):
     """Any failure that Shoal reports; its text is one line: what, where, and the way out.
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 
-_SHORTEST = 4
-"""Letters of a word from which on another one can look like it: `p1` and `p2` do not."""
+_SHORTEST, _LONGEST = 4, 64
+"""Letters of a word that can look like another one: `p1` and `p2` do not, and long texts take long to compare."""
 _CLOSENESS = 0.7
+_MOST_NAMES = 2000
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """The name that a word was most likely meant to be, as a question in brackets; nothing if there is none."""
-    close = get_close_matches(word, names, 1, _CLOSENESS) if len(word) >= _SHORTEST else []
-    return f" (did you mean {close[0]}?)" if close and close[0] != word else ""
+    name = closest(word, names)
+    return "" if name is None else f" (did you mean {name}?)"
+
+
+def closest(word: str, names: Iterable[str]) -> str | None:
+    """The name that a word was most likely meant to be."""
+    if not _SHORTEST <= len(word) <= _LONGEST:
+        return None
+    folded = {name.lower(): name for name in islice(names, _MOST_NAMES) if len(name) <= _LONGEST and name != word}
+    close = get_close_matches(word.lower(), folded, 1, _CLOSENESS)
+    return folded[close[0]] if close else None

@@ -80,6 +80,14 @@ def test_every_method_that_names_a_pool_refuses_one_that_is_hidden(view: Visible
     assert [config.name for config in whole.configs()] == ["hidden", "seen"]
 
 
+def test_suggestions_name_only_pools_that_are_seen(view: VisibleLake) -> None:
+    for name, hint in (("hiden", ""), ("hidden", ""), ("sene", " (did you mean seen?)")):
+        with pytest.raises(NotFound) as e:
+            view.pool(name)
+        assert str(e.value) == f"{name}: pool not found{hint}"
+        assert e.value.__cause__ is None
+
+
 def test_a_view_reads_no_sources_unless_its_policy_allows_them(view: VisibleLake, whole: Lake) -> None:
     program = compile_program("file /etc/hostname", evaluate)
     assert policy_of(view) is NO_SOURCES

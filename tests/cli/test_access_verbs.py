@@ -37,14 +37,14 @@ def test_what_is_granted_is_listed_until_it_is_revoked(shell: Shell) -> None:
 def test_what_is_wrong_with_a_grant_is_told_in_a_line(shell: Shell) -> None:
     shell.run("grant", "-q", "root", "admin", "*")
     for verb in ("grant", "revoke"):
-        assert shell.fail(verb, "ada") == (
+        assert shell.misuse(verb, "ada") == (
             f"a subject, a verb and a pool must be given (such as: shoal {verb} ada write logs)"
         )
         assert shell.fail(verb, "ada", "own", "logs") == "'own' cannot be granted (one of: read, write, admin)"
         assert shell.fail(verb, "ada", "read", "nothing") == "nothing: pool not found"
         assert "invalid subject" in shell.fail(verb, "*", "read", "logs")
     assert shell.fail("revoke", "ada", "read", "logs") == "ada was not granted read on logs (see: shoal grant)"
-    assert "a subject, a verb and a pool" in shell.fail("revoke")
+    assert "a subject, a verb and a pool" in shell.misuse("revoke")
 
 
 def test_a_token_is_printed_once_and_kept_as_a_digest(shell: Shell) -> None:
@@ -71,7 +71,7 @@ def test_what_is_wrong_with_a_token_is_told_in_a_line(shell: Shell) -> None:
     assert "invalid token name" in shell.fail("tokens", "create", "a b")
     assert "the lifetime of a token must be" in shell.fail("tokens", "create", "x", "-expires", "0s")
     for words in (["create"], ["create", "a", "b"], ["drop", "a"]):
-        assert shell.fail("tokens", *words).startswith("invalid arguments (write: shoal tokens")
+        assert shell.misuse("tokens", *words).startswith("invalid arguments (write: shoal tokens")
 
 
 def test_the_pool_behind_it_is_not_listed_but_has_a_log(shell: Shell) -> None:
@@ -118,21 +118,21 @@ def test_a_file_that_others_can_read_is_not_used(bare: Shell) -> None:
     assert "does not contain tokens" in failure(bare, "auth", "-lake", SERVICE, "logout")
 
 
-def failure(shell: Shell, *argv: str) -> str:
-    status, out, err = shell.call(*argv)
-    assert (status, out, err.count("\n")) == (1, "", 1), (out, err)
+def failure(shell: Shell, *argv: str, status: int = 1) -> str:
+    ended, out, err = shell.call(*argv)
+    assert (ended, out, err.count("\n")) == (status, "", 1), (out, err)
     return err
 
 
 def test_what_cannot_be_done_is_told_in_a_line(bare: Shell) -> None:
     for word in ("login", "logout", "method", "store", "verify"):
         assert "not a service, so it needs no token" in failure(bare, "auth", word)
-    assert "no command given (one of: login, logout" in failure(bare, "auth")
-    assert "unknown command 'x'" in failure(bare, "auth", "x")
-    assert "no token given" in failure(bare, "auth", "-lake", SERVICE, "store")
+    assert "no command given (one of: login, logout" in failure(bare, "auth", status=2)
+    assert "unknown command 'x'" in failure(bare, "auth", "x", status=2)
+    assert "no token given" in failure(bare, "auth", "-lake", SERVICE, "store", status=2)
     assert "this is not a token" in failure(bare, "auth", "-lake", SERVICE, "store", "-access", "a b")
     assert "this is not a token" in failure(bare, "auth", "-lake", SERVICE, "store", "-access", "-")
-    assert "-access is for" in failure(bare, "auth", "-lake", SERVICE, "verify", "-access", "x")
+    assert "-access is for" in failure(bare, "auth", "-lake", SERVICE, "verify", "-access", "x", status=2)
     assert f"{SERVICE}: no token stored" in failure(bare, "auth", "-lake", SERVICE, "verify")
     for word in ("login", "method"):
         assert f"{SERVICE}: connection refused (is there a service?" in failure(bare, "auth", "-lake", SERVICE, word)

@@ -1,4 +1,4 @@
-"""What commands of the lake say when they cannot do what they are asked for: one line, status 1, the lake as it was."""
+"""What commands of the lake say when they cannot do what they are asked for: one line, and the lake as it was."""
 
 from __future__ import annotations
 
@@ -26,81 +26,57 @@ UNCONFIRMED = "without confirmation, and there is no terminal to ask on (force w
 
 CASES = [
     # pools
-    (["init", "a", "b"], "too many arguments: unexpected 'b'"),
-    (["create"], "create requires one argument: the name of the pool"),
     (["create", "logs"], "logs: pool already exists"),
     (["create", "-orderby", "a b", "x"], "invalid pool key 'a b' (fields joined by dots, several keys by commas)"),
     (["create", "-orderby", "ts:up", "x"], "invalid order 'up' of the pool key 'ts:up' (asc or desc)"),
     (["create", "a@b"], "invalid pool name: 'a@b' (@, : and HEAD have a meaning of their own)"),
-    (["create", "-S", "big", "x"], "invalid value 'big' for flag -S (such as 500MiB)"),
     (["create", "-S", "0", "x"], "the size of objects and the seek stride have to be positive"),
-    (["drop"], "a single pool name must be specified"),
     (["drop", "nope"], NO_POOL),
     (["drop", "-f", "nope"], NO_POOL),
-    (["rename", "logs"], "two pool names must be provided: the old one and the new one"),
     (["rename", "nope", "x"], NO_POOL),
     (["rename", "logs", "other"], "other: pool already exists"),
     (["ls", "nope"], NO_POOL),
-    (["ls", "a", "b"], "too many arguments: unexpected 'b'"),
-    (["ls", "-lake", ""], "no lake given (use -lake or set SHOAL_LAKE)"),
     (["ls", "-lake", "nope"], "file://{directory}/nope: lake does not exist (create it with: shoal init)"),
-    (["info", "x"], "no arguments allowed (name a lake with -lake)"),
     # branches
     (["use", "nope"], NO_POOL),
     (["use", "logs@nope"], NO_BRANCH),
     (["use", f"logs@{UNKNOWN}"], NO_COMMIT),
-    (["use", "logs@"], f"invalid commitish: 'logs@' {COMMITISH}"),
-    (["use", "a@b@c"], f"invalid commitish: 'a@b@c' {COMMITISH}"),
-    (["use", ""], f"invalid commitish: '' {COMMITISH}"),
     (["use", "logs@2001-01-01T00:00:00Z"], 'logs: there was no branch "main" yet at 2001-01-01T00:00:00Z'),
     (["branch", "main"], '"main": branch already exists'),
     (["branch", "a b"], "invalid branch name: 'a b' (no spaces, quotes or any of @ : | * ? , ;)"),
     (["branch", "-use", "logs@nope", "x"], NO_BRANCH),
     (["branch", "-use", "nope"], NO_POOL),
     (["branch", "-d", "nope"], NO_BRANCH),
-    (["branch", "-d"], "no branch given (write: shoal branch -d NAME)"),
     (["tag", "-use", "other", "v1"], "other: there is no commit to tag yet"),
     (["tag", "main"], '"main": branch already exists'),
     (["tag", "-d", "nope"], '"nope": tag not found'),
-    (["tag", "-d"], "no tag given (write: shoal tag -d NAME)"),
     # data
-    (["load"], "load: at least one input file must be specified (- for stdin)"),
     (["load", "nope.zson"], NO_FILE),
     (["load", "good.zson", "nope.zson"], NO_FILE),
     (["load", "good.zson", "bad.zson"], "bad.zson: line 2, column 5: expected a value, found '}}'"),
     (["load", "good.zson", "folder"], "folder: is a directory"),
-    (["load", "-i", "table", "good.zson"], f"cannot read format 'table' (one of: {', '.join(readable())})"),
     (["load", "-use", "nope", "good.zson"], NO_POOL),
     (["load", "-use", "@nope", "good.zson"], NO_BRANCH),
     (["load", "-use", f"logs@{UNKNOWN}", "good.zson"], f'"{UNKNOWN}": branch not found'),
-    (["load", "-meta", "{{", "good.zson"], "-meta: expected a field name, found the end"),
     (["load", "-id", "xx", "good.zson"], BAD_ID),
-    (["load", "-sortmem", "0", "good.zson"], "sortmem value must be greater than zero"),
     (["query", "-use", "nope", "count()"], NO_POOL),
     (["query", "-use", "@nope", "count()"], NO_BRANCH),
-    (["query", "from", "logs"], "too many arguments: unexpected 'logs'"),
     (["query", "-I", "nope.zson"], NO_FILE),
-    (["log", "x"], "no arguments allowed (name a branch with -use pool@branch)"),
     (["log", "-use", "nope"], NO_POOL),
     (["log", "-use", "@nope"], NO_BRANCH),
     # changes
-    (["merge"], "merge target branch must be given"),
     (["merge", "b1"], "merging the main branch into another branch is unusual; use -f to force"),
     (["merge", "-f", "nope"], NO_BRANCH),
     (["merge", "-use", "@nope", "main"], NO_BRANCH),
     (["merge", "-use", "@b1", "b1"], "cannot merge branch into itself"),
     (["merge", "-use", "@b1", "main"], 'error merging "b1" into "main": nothing to merge'),
-    (["rebase"], "the branch to rebase onto must be given"),
     (["rebase", "nope"], NO_BRANCH),
     (["rebase", "main"], "cannot rebase branch onto itself"),
-    (["revert"], "commit ID must be specified (see: shoal log)"),
     (["revert", "nope"], NO_BRANCH),
     (["revert", UNKNOWN], NO_COMMIT),
     (["revert", "-use", "@nope", "main"], NO_BRANCH),
-    (["delete"], "no data object IDs specified (see: shoal query -f lake 'from HEAD:objects')"),
     (["delete", "xx"], BAD_ID),
     (["delete", UNKNOWN], NO_OBJECT),
-    (["delete", "-where", "a", "b"], "delete by ids or by -where, not both"),
     (["delete", "-where", "cut a"], "invalid delete where query: must be a single filter operation"),
     (
         ["delete", "-where", "true"],
@@ -110,34 +86,20 @@ CASES = [
         ),
     ),
     (["delete", "-where", "a==99"], "empty transaction"),
-    (["compact"], "no data objects named (see: shoal query 'from POOL:objects')"),
     (["compact", "xx", "yy"], BAD_ID),
     (["compact", UNKNOWN, UNKNOWN], NO_OBJECT),
     (["compact", "{commit}"], "compact: two or more source objects required"),
-    (["diff"], "one or two commits must be given (write: shoal diff OLD [NEW])"),
     (["diff", "nope"], NO_BRANCH),
     (["diff", "-values", "main", UNKNOWN], NO_COMMIT),
-    (
-        ["diff", "logs@main", "other@main"],
-        "logs@main and other@main are in different pools (compare commits of one pool)",
-    ),
     # maintenance
-    (["vacuum", "x"], "no arguments allowed (name a pool with -use)"),
     (["vacuum", "-use", "nope", "-f"], NO_POOL),
-    (["vacuum", "-grace", "soon"], "invalid value 'soon' for flag -grace (such as 1h30m)"),
     (["vacuum", "-f", "-grace", "-1s"], "the grace period cannot be negative"),
-    (["vacate"], "commit ID must be specified (see: shoal log)"),
     (["vacate", "-f", UNKNOWN], NO_COMMIT),
     (["vacate", "-f", "-use", "other", "main"], "other@main: nothing has been committed there yet"),
-    (["purge"], "no data object IDs specified (see: shoal query -f lake 'from HEAD:rawlog')"),
     (["purge", "-f", "xx"], BAD_ID),
     (["purge", "-f", UNKNOWN], f"{UNKNOWN}: no data object or commit has this id"),
-    (["manage", "x"], "no arguments allowed (name a pool with -pool)"),
     (["manage", "-pool", "nope"], NO_POOL),
     (["manage", "-config", "nope.zson"], NO_FILE),
-    (["manage", "-interval", "0s"], "the interval must be positive (such as -interval 5m)"),
-    (["manage", "-log.level", "x"], "invalid value 'x' for flag -log.level (one of: debug, info, warn, error)"),
-    (["manage", "-log.filemode", "x"], "invalid value 'x' for flag -log.filemode (one of: append, truncate, rotate)"),
     (["manage", "-log.path", "folder/no/x"], "folder/no/x: no such file or directory"),
     # without confirmation
     (["drop", "logs"], f'will not delete pool "logs" {UNCONFIRMED}'),
@@ -145,17 +107,69 @@ CASES = [
     (["vacate", "main"], f'will not remove the history of pool "logs" before {{commit}} {UNCONFIRMED}'),
     (["purge", UNKNOWN], f'will not purge {UNKNOWN} from all history of pool "logs" {UNCONFIRMED}'),
     # the command itself
+]
+
+MISUSES = [
+    (["init", "a", "b"], "too many arguments: unexpected 'b'"),
+    (["create"], "create requires one argument: the name of the pool"),
+    (["create", "-S", "big", "x"], "invalid value 'big' for flag -S (such as 500MiB)"),
+    (["drop"], "a single pool name must be specified"),
+    (["rename", "logs"], "two pool names must be provided: the old one and the new one"),
+    (["ls", "a", "b"], "too many arguments: unexpected 'b'"),
+    (["ls", "-lake", ""], "no lake given (use -lake or set SHOAL_LAKE)"),
+    (["info", "x"], "no arguments allowed (name a lake with -lake)"),
+    (["use", "logs@"], f"invalid commitish: 'logs@' {COMMITISH}"),
+    (["use", "a@b@c"], f"invalid commitish: 'a@b@c' {COMMITISH}"),
+    (["use", ""], f"invalid commitish: '' {COMMITISH}"),
+    (["branch", "-d"], "no branch given (write: shoal branch -d NAME)"),
+    (["tag", "-d"], "no tag given (write: shoal tag -d NAME)"),
+    (["load"], "load: at least one input file must be specified (- for stdin)"),
+    (
+        ["load", "-i", "table", "good.zson"],
+        f"invalid value 'table' for flag -i (one of: auto, {', '.join(readable())})",
+    ),
+    (["load", "-meta", "{{", "good.zson"], "-meta: expected a field name, found the end"),
+    (["load", "-sortmem", "0", "good.zson"], "sortmem value must be greater than zero"),
+    (["query", "from", "logs"], "too many arguments: unexpected 'logs'"),
+    (["log", "x"], "no arguments allowed (name a branch with -use pool@branch)"),
+    (["merge"], "merge target branch must be given"),
+    (["rebase"], "the branch to rebase onto must be given"),
+    (["revert"], "commit ID must be specified (see: shoal log)"),
+    (["delete"], "no data object IDs specified (see: shoal query -f lake 'from HEAD:objects')"),
+    (["delete", "-where", "a", "b"], "delete by ids or by -where, not both"),
+    (["compact"], "no data objects named (see: shoal query 'from POOL:objects')"),
+    (["diff"], "one or two commits must be given (write: shoal diff OLD [NEW])"),
+    (["vacuum", "x"], "no arguments allowed (name a pool with -use)"),
+    (["vacuum", "-grace", "soon"], "invalid value 'soon' for flag -grace (such as 1h30m)"),
+    (["vacate"], "commit ID must be specified (see: shoal log)"),
+    (["purge"], "no data object IDs specified (see: shoal query -f lake 'from HEAD:rawlog')"),
+    (["manage", "x"], "no arguments allowed (name a pool with -pool)"),
+    (["manage", "-interval", "0s"], "the interval must be positive (such as -interval 5m)"),
+    (["manage", "-log.level", "x"], "invalid value 'x' for flag -log.level (one of: debug, info, warn, error)"),
+    (["manage", "-log.filemode", "x"], "invalid value 'x' for flag -log.filemode (one of: append, truncate, rotate)"),
     (["nope"], "shoal: unknown command 'nope' (see: shoal -help)"),
     (["help", "nope"], "shoal: unknown command 'nope' (see: shoal -help)"),
     (["-nope"], "flag provided but not defined: -nope (see -help)"),
     (["ls", "-nope"], "flag provided but not defined: -nope (see -help)"),
     (["-lake"], "flag needs an argument: -lake"),
     (["log", "-z", "-f", "csv"], "cannot use -z or -Z with -f"),
+    (
+        ["diff", "logs@main", "other@main"],
+        "logs@main and other@main are in different pools (compare commits of one pool)",
+    ),
 ]
 
 
 SERVED = {"empty transaction": "no records in request"}
 """What a load is told by a service, in the words that its clients know."""
+
+
+@pytest.mark.parametrize("argv, line", MISUSES, ids=[" ".join(argv) for argv, _ in MISUSES])
+def test_a_command_that_is_not_written_as_its_help_says_ends_with_status_2(
+    argv: list[str], line: str, shell: Shell
+) -> None:
+    shell.run("create", "-q", "other")
+    assert shell.misuse(*(word.format() for word in argv)) == line
 
 
 @pytest.mark.parametrize("argv, line", CASES, ids=[" ".join(argv) or "nothing" for argv, _ in CASES])
@@ -183,10 +197,42 @@ def test_a_wrong_call_is_one_line_that_names_the_thing_and_changes_nothing(
 )  # fmt: skip
 def test_without_a_pool_in_use_commands_tell_how_to_name_one(argv: list[str], shell: Shell) -> None:
     (shell.directory / ".shoal_head").unlink()
-    assert shell.fail(*argv) == UNSET
+    assert shell.misuse(*argv) == UNSET
     assert shell.fail("use") == "default pool and branch unset"
-    assert shell.fail("use", "@main") == shell.fail("log", "-use", "@main") == "default pool unset"
+    assert shell.misuse("use", "@main") == shell.misuse("log", "-use", "@main") == "default pool unset"
     assert shell.fail("query", "count()") == "query must include a 'from' operator"
+
+
+HINTS = [
+    (["drop", "-f", "lgos"], "lgos: pool not found (did you mean logs?)"),
+    (["rename", "lgos", "x"], "lgos: pool not found (did you mean logs?)"),
+    (["use", "LOGS"], "LOGS: pool not found (did you mean logs?)"),
+    (["log", "-use", "logs@mian"], '"mian": branch not found (did you mean main?)'),
+    (["load", "-use", "logs@mian", "-"], '"mian": branch not found (did you mean main?)'),
+    (["branch", "-d", "expermient"], '"expermient": branch not found (did you mean experiment?)'),
+    (["tag", "-d", "relaese"], '"relaese": tag not found (did you mean release?)'),
+    (["query", "from logs@relaese"], '"relaese": branch not found (did you mean release?) at line 1, column 1:'),
+    (["query", "from lgos"], "lgos: pool not found (did you mean logs?) at line 1, column 6:"),
+    (["query", "from logs | lowwer(x)"], "no such function (did you mean lower?) at line 1, column 13:"),
+    (["query", "from logs | countt()"], "no such function (did you mean count?) at line 1, column 13:"),
+    (["query", "from logs:objcts"], 'unknown metadata type "objcts" (did you mean objects?) at line 1, column 1:'),
+    (["query", "from :polls"], 'unknown lake metadata type "polls" in from operator (did you mean pools?)'),
+]
+
+
+@pytest.mark.parametrize("argv, line", HINTS, ids=[" ".join(argv) for argv, _ in HINTS])
+def test_a_misspelt_name_is_corrected(argv: list[str], line: str, shell: Shell) -> None:
+    shell.load("{ts:1}")
+    shell.run("branch", "-q", "experiment")
+    shell.run("tag", "-q", "release")
+    assert shell.fail(*argv, stdin="{ts:1}").startswith(line)
+
+
+def test_details_of_an_error_come_with_v(shell: Shell) -> None:
+    short, long = (shell.fail("load", *flags, "-", stdin="hello {").splitlines() for flags in ((), ("-v",)))
+    assert len(short) == 1
+    assert long[:1] == short
+    assert "\tcsv: line 1: delimiter ',' not found" in long
 
 
 def test_a_load_of_nothing_makes_no_commit(way: str, shell: Shell) -> None:
@@ -203,7 +249,7 @@ def test_a_location_that_is_set_to_nothing_is_refused(name: str, bare: Shell, mo
     monkeypatch.delenv("SHOAL_LAKE")
     monkeypatch.setenv(name, "")
     expected = "no lake given (use -lake or set SHOAL_LAKE)"
-    assert bare.fail("ls") == bare.fail("init") == bare.fail("create", "x") == expected
+    assert bare.misuse("ls") == bare.misuse("init") == bare.misuse("create", "x") == expected
 
 
 def test_a_head_that_cannot_be_understood_tells_how_to_set_it(shell: Shell) -> None:

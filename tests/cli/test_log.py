@@ -108,7 +108,7 @@ def test_json_is_commits_only_and_all_have_the_same_fields(shell: Shell, commits
 
 def test_a_graph_is_for_people(shell: Shell) -> None:
     problem = "a graph is drawn in the format lake only (leave out -graph, or -f, -z and -j)"
-    assert shell.fail("log", "-graph", "-j") == problem
+    assert shell.misuse("log", "-graph", "-j") == problem
 
 
 def test_the_log_of_an_empty_branch_is_empty(shell: Shell) -> None:

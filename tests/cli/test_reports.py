@@ -57,7 +57,9 @@ def test_an_array_of_records_is_loaded_as_records_unless_it_is_to_be_a_value(she
         shell.fail("load", "-i", "json", "-", stdin='[{"ts":1},]')
         == "stdio:stdin: element 2 of the array: expected a value"
     )
-    assert shell.fail("load", "-json.array", "x", "-") == "json.array: 'x' is not one of records, value"
+    assert shell.misuse("load", "-json.array", "x", "-") == (
+        "invalid value 'x' for flag -json.array (one of: records, value)"
+    )
 
 
 @pytest.mark.direct

@@ -43,14 +43,29 @@ def test_quoted_names_are_pools_as_they_were(logs: Shell) -> None:
     [
         (["select * from '/etc/passwd'"], "/etc/passwd: pool not found"),
         (["drop table logs"], "sql: only queries can be asked, not DROP (data is changed by other commands)"),
-        (["select", "1"], "sql: give one statement as one argument (quote it)"),
-        ([], "sql: give one statement as one argument (quote it)"),
-        (["-engine", "interp", "select 1"], "the interpreter does not speak SQL (-engine duckdb, spark or auto)"),
-        (["-engine", "oracle", "select 1"], "unknown engine 'oracle' (one of auto, interp, duckdb, spark)"),
+        (["selec *"], "sql: syntax error at line 1, column 7, near '*' (did you mean select?)"),
+        (["select * from lgos"], "lgos: pool not found (did you mean logs?)"),
+        (["select lowr(host) from logs"], "sql: there is no function lowr (did you mean lower?)"),
+        (["select statsu from logs"], 'sql: no column is named "statsu" (did you mean status?)'),
+        (["select l.hst from logs l"], 'sql: no column is named "hst" (describe POOL lists the columns)'),
+        (["select zebra from logs"], 'sql: no column is named "zebra" (describe POOL lists the columns)'),
     ],
 )
 def test_what_is_wrong_is_one_line(argv: list[str], message: str, logs: Shell) -> None:
     assert logs.fail("sql", *argv) == message
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["select", "1"], "sql: give one statement as one argument (quote it)"),
+        ([], "sql: give one statement as one argument (quote it)"),
+        (["-engine", "interp", "select 1"], "invalid value 'interp' for flag -engine (one of: auto, duckdb, spark)"),
+        (["-engine", "dukdb", "select 1"], "invalid value 'dukdb' for flag -engine (did you mean duckdb?)"),
+    ],
+)
+def test_misuse_is_one_line(argv: list[str], message: str, logs: Shell) -> None:
+    assert logs.misuse("sql", *argv) == message
 
 
 def test_help_tells_what_tables_there_are(bare: Shell) -> None:

@@ -92,6 +92,14 @@ def test_with_e_false_an_error_inside_a_file_is_an_error_all_the_same(tmp_path: 
         assert err.startswith("bad.zson: line 2")
 
 
+def test_details_of_an_error_are_printed_with_v(tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_text("hello {")
+    short, long = (zq("-z", *flags, "*", "bad.txt", cwd=tmp_path)[2].splitlines() for flags in ((), ("-v",)))
+    assert len(short) == 1
+    assert long[:1] == short
+    assert "\tcsv: line 1: delimiter ',' not found" in long
+
+
 def test_with_e_false_a_file_of_no_known_format_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_text("hello {")
     (tmp_path / "good.zson").write_text("{a:2}\n")
@@ -117,7 +125,7 @@ def test_files_beside_a_source_in_the_program_are_refused(program: str, tmp_path
     for name in ("a.zson", "b.zson"):
         (tmp_path / name).write_text("{a:1}")
     status, out, err = zq("-z", program, "b.zson", cwd=tmp_path)
-    assert (status, out) == (1, "")
+    assert (status, out) == (2, "")
     assert err == "redundant inputs specified: use either command-line files or a Zed source operator\n"
     assert zq("-z", program, "nope.zson", cwd=tmp_path)[2] == "nope.zson: file does not exist\n"
 
@@ -126,16 +134,30 @@ def test_files_beside_a_source_in_the_program_are_refused(program: str, tmp_path
     "argv, error",
     [
         (["-z", "*", "nowhere"], "nowhere: file does not exist\n"),
-        (["-f", "yaml", "-"], "no format named 'yaml'"),
-        (["-i", "table", "-"], "cannot read format 'table'"),
-        (["-nosuch", "-"], "flag provided but not defined: -nosuch"),
+        (["-I", "nowhere", "-"], "nowhere: file does not exist\n"),
+        (["-z", "and()", "-"], "and: argument required\n"),
+        (["-z", "-split", "/dev/null", "-"], "/dev/null: "),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_status_1(argv: list[str], error: str) -> None:
+    status, out, err = zq(*argv)
+    assert (status, out) == (1, "")
+    assert err.startswith(error)
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "argv, error",
+    [
+        (["-f", "tabel", "-"], "invalid value 'tabel' for flag -f (did you mean table?)\n"),
+        (["-f", "yaml", "-"], "invalid value 'yaml' for flag -f (one of: arrows, csv, "),
+        (["-i", "table", "-"], "invalid value 'table' for flag -i (one of: auto, arrows, csv, "),
+        (["-nosuch", "-"], "flag provided but not defined: -nosuch (see -help)\n"),
+        (["-prety", "0", "-"], "flag provided but not defined: -prety (did you mean -pretty?)\n"),
         (["-z", "-J", "-"], "cannot use -j or -J with -f, -z, or -Z\n"),
         (["-j", "-f", "csv", "-"], "cannot use -j or -J with -f, -z, or -Z\n"),
         (["-Z", "-f", "csv", "-"], "cannot use -z or -Z with -f\n"),
         (["-sortmem", "0", "-"], "sortmem value must be greater than zero\n"),
-        (["-I", "nowhere", "-"], "nowhere: file does not exist\n"),
-        (["-z", "and()", "-"], "and: argument required\n"),
-        (["-z", "-split", "/dev/null", "-"], "/dev/null: "),
         (["-z", "-split", "a", "-o", "b/c", "-"], "with -split, -o is the prefix of file names"),
         (["-pretty", "-3", "-"], "invalid value '-3' for flag -pretty"),
         (["-csv.delim", "ab", "-"], "invalid value 'ab' for flag -csv.delim"),
@@ -143,9 +165,9 @@ def test_files_beside_a_source_in_the_program_are_refused(program: str, tmp_path
         (["-persist", "(", "-z", "-"], "bad regular expression '('"),
     ],
 )
-def test_a_wrong_call_is_one_line_and_status_1(argv: list[str], error: str) -> None:
+def test_a_wrong_call_is_one_line_and_status_2(argv: list[str], error: str) -> None:
     status, out, err = zq(*argv)
-    assert (status, out) == (1, "")
+    assert (status, out) == (2, "")
     assert err.startswith(error)
     assert err.count("\n") == 1
 
@@ -165,7 +187,7 @@ def test_split_writes_a_file_for_each_type(tmp_path: Path) -> None:
 def test_the_input_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.zson").write_text("{a:1}\n")
     assert zq("-z", "-o", "a.zson", "a.zson", cwd=tmp_path)[0::2] == (
-        1,
+        2,
         "a.zson: input and output are the same file (write to another file)\n",
     )
     assert (tmp_path / "a.zson").read_text() == "{a:1}\n"

@@ -229,6 +229,37 @@ def test_events_are_told_as_they_happen(api: Api, pool: str, served: Served) -> 
     assert api.call("GET", f"/pool/{data['pool_id']}").status == 404
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/json"])
+def test_a_query_that_is_bare_text_is_told_what_to_send(api: Api, kind: str) -> None:
+    answer = api.call("POST", "/query", b'from logs | name=="x"', headers={"Content-Type": kind})
+    assert answer.status == 400
+    error = json.loads(answer.data)["error"]
+    assert error.startswith('the body has to be a record (such as {"query":"from logs | name==\\"x\\""}): ')
+    assert "\n" not in error
+    answer = api.call("POST", "/query/sql", b"select 1", headers={"Content-Type": kind})
+    assert 'such as {"statement":"select 1"}' in json.loads(answer.data)["error"]
+
+
+def test_misspelt_names_are_suggested(api: Api, pool: str) -> None:
+    for method, path, body in [
+        ("POST", "/query", {"query": f"from {pool}s"}),
+        ("GET", f"/pool/{pool}s", None),
+        ("POST", "/query/sql", {"statement": f"select * from {pool}s"}),
+    ]:
+        assert (
+            f"{pool}s: pool not found (did you mean {pool}?)" in json.loads(api.call(method, path, body).data)["error"]
+        )
+    branch = json.loads(api.call("GET", f"/pool/{pool}/branch/mian").data)["error"]
+    assert branch == '"mian": branch not found (did you mean main?)'
+
+
+def test_an_undetected_format_is_one_line_with_details_beside_it(api: Api, pool: str) -> None:
+    answer = json.loads(api.call("POST", f"/pool/{pool}/branch/main", b"hello {").data)
+    assert "format detection error" in answer["error"]
+    assert "\n" not in answer["error"]
+    assert "\tcsv: line 1: delimiter ',' not found" in answer["details"][0]
+
+
 def test_what_is_wrong_with_a_request_is_one_line(api: Api, pool: str) -> None:
     cases = [
         ("POST", "/pool", b"[1,2]", 400),

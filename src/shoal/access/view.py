@@ -11,7 +11,7 @@ from typing import Protocol
 from shoal.access.records import default_author
 from shoal.errors import NotFound
 from shoal.ids import Id, to_text
-from shoal.lake.lake import Lake, LakeInfo
+from shoal.lake.lake import Lake, LakeInfo, unknown_pool
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
 from shoal.lang import plan
@@ -141,9 +141,13 @@ class VisibleLake:
         return [config for config in self._whole.configs() if self._is_visible(to_text(config.id))]
 
     def pool(self, name: str) -> Pool:
-        pool = self._whole.pool(name)
+        """A pool by its name or id. One that is hidden is not found, with the same text as one that does not exist."""
+        try:
+            pool = self._whole.pool(name)
+        except NotFound:
+            raise unknown_pool(name, self.configs()) from None
         if not self._is_visible(to_text(pool.config.id)):
-            raise NotFound(f"{name}: pool not found")
+            raise unknown_pool(name, self.configs())
         return pool
 
     def require_writable(self, to_free: bool = False) -> None:

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from shoal.cli.flags import Flag, Parsed, parse, usage
+from shoal.cli.flags import Flag, Parsed, UsageError, parse, usage
 from shoal.cli.terminal import print_text
-from shoal.errors import InvalidInput
+from shoal.errors import ShoalError, details_of
 from shoal.lazy import lazy
 from shoal.model.node import frozen
 from shoal.version import VERSION
@@ -38,15 +38,19 @@ class Verb:
             parts.append("\n".join(("examples:", *(f"  {example}" for example in self.examples))))
         return "\n\n".join((*parts, usage(self.flags)))
 
-    def execute(self, argv: Sequence[str], run: Callable[[Parsed], None]) -> None:
-        """Parse the arguments and run the command, or print its help or the version."""
+    def execute(self, argv: Sequence[str], run: Callable[[Parsed], None]) -> int:
+        """Parse the arguments and run the command, or print its help or the version; returns the exit status."""
         args = parse(self.flags, argv)
-        if args["version"]:
-            print_text(version_line())
-        elif args["help"] or args["h"]:
-            print_text(self.help())
-        else:
-            run(args)
+        try:
+            if args["version"]:
+                print_text(version_line())
+            elif args["help"] or args["h"]:
+                print_text(self.help())
+            else:
+                run(args)
+        except ShoalError as e:
+            return print_error(e, has_details=args["v"])
+        return 0
 
 
 def version_line() -> str:
@@ -63,14 +67,14 @@ def say(args: Parsed, line: str) -> None:
 def one_word(args: Parsed, otherwise: str) -> str:
     """The only argument; InvalidInput with the text `otherwise` if there is none, or more than one."""
     if len(args.words) != 1:
-        raise InvalidInput(otherwise)
+        raise UsageError(otherwise)
     return args.words[0]
 
 
 def optional_word(args: Parsed) -> str | None:
     """The only argument, or None if there is none."""
     if len(args.words) > 1:
-        raise InvalidInput(f"too many arguments: unexpected {' '.join(args.words[1:])!r}")
+        raise UsageError(f"too many arguments: unexpected {' '.join(args.words[1:])!r}")
     return args.words[0] if args.words else None
 
 
@@ -79,7 +83,13 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def print_error(error: Exception) -> None:
-    """Print one line on standard error; it begins with the status code if a service refused the request."""
+def print_error(error: Exception, *, has_details: bool = False) -> int:
+    """Print one line on standard error, with details below it if they are asked for; returns the exit status.
+
+    The line begins with the status code if a service refused the request.
+    """
     is_refused = failures.status_of(error) == _BAD_REQUEST
     print_text(f"status code {_BAD_REQUEST}: {error}" if is_refused else f"{error}", sys.stderr)
+    for note in details_of(error) if has_details else ():
+        print_text(note, sys.stderr)
+    return 2 if isinstance(error, UsageError) else 1

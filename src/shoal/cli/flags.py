@@ -12,6 +12,7 @@ from typing import Any
 from shoal.errors import InvalidInput
 from shoal.model.literals import parse_duration
 from shoal.model.node import frozen
+from shoal.suggestions import did_you_mean
 
 _TRUE = {"1", "t", "T", "true", "TRUE", "True"}
 _FALSE = {"0", "f", "F", "false", "FALSE", "False"}
@@ -21,12 +22,19 @@ _UNITS = {
 }  # fmt: skip
 
 
+class UsageError(InvalidInput):
+    """A command that is not written as its help says. It ends with status 2, before anything is done."""
+
+
 @frozen
 class Flag:
-    """A flag. `kind` is bool, str, int or a key of `_PARSERS`. A flag whose default is a list may be repeated."""
+    """A flag. `kind` is bool, str, int, a key of `_PARSERS`, or a tuple of the texts that the flag may have.
+
+    A flag whose default is a list may be repeated.
+    """
 
     name: str
-    kind: type | str
+    kind: type | str | tuple[str, ...]
     default: Any
     help: str
     placeholder: str = ""
@@ -59,13 +67,14 @@ def parse(flags: Sequence[Flag], argv: Sequence[str]) -> Parsed:
             continue
         name, equals, text = _split(word)
         if name not in by_name:
-            raise InvalidInput(f"flag provided but not defined: -{name} (see -help)")
+            hint = did_you_mean(f"-{name}", [f"-{each}" for each in by_name]) or " (see -help)"
+            raise UsageError(f"flag provided but not defined: -{name}{hint}")
         flag = by_name[name]
         if flag.kind is bool:
             text = text if equals else "true"
         elif not equals:
             if not rest:
-                raise InvalidInput(f"flag needs an argument: -{name}")
+                raise UsageError(f"flag needs an argument: -{name}")
             text = rest.pop(0)
         value = convert(flag, text)
         out.given.add(name)
@@ -101,15 +110,19 @@ def convert(flag: Flag, text: str) -> Any:
     try:
         if flag.kind is bool:
             return {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}[text]
+        if isinstance(flag.kind, tuple):
+            return {each: each for each in flag.kind}[text]
         if flag.kind in _PARSERS:
             return _PARSERS[str(flag.kind)](text)
         return flag.kind(text) if callable(flag.kind) else text
     except (ValueError, KeyError, InvalidInput):
-        raise InvalidInput(f"invalid value {text!r} for flag -{flag.name}{_such_as(flag)}") from None
+        raise UsageError(f"invalid value {text!r} for flag -{flag.name}{_hint(flag, text)}") from None
 
 
-def _such_as(flag: Flag) -> str:
-    """An example of a valid value, for kinds that need one."""
+def _hint(flag: Flag, text: str) -> str:
+    """The texts that a flag may have, or an example of a valid value for kinds that need one."""
+    if isinstance(flag.kind, tuple):
+        return did_you_mean(text, flag.kind) or f" (one of: {', '.join(filter(None, flag.kind))})"
     example = {"size": "500MiB", "duration": "1h30m"}.get(str(flag.kind))
     return f" (such as {example})" if example else ""
 
@@ -156,7 +169,11 @@ def usage(flags: Sequence[Flag]) -> str:
 
 
 def _placeholder(flag: Flag) -> str:
-    return flag.placeholder or {bool: "", str: "S", int: "N", "size": "SIZE", "count": "N", "duration": "D"}[flag.kind]
+    if flag.placeholder:
+        return flag.placeholder
+    if isinstance(flag.kind, tuple):
+        return "|".join(flag.kind)
+    return {bool: "", str: "S", int: "N", "size": "SIZE", "count": "N", "duration": "D"}[flag.kind]
 
 
 def _default(value: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from shoal.cli.flags import Parsed
+from shoal.cli.flags import Parsed, UsageError
 from shoal.cli.lake_flags import lake_location, variable
 from shoal.client import opening
 from shoal.errors import InvalidInput, StorageFailure
@@ -35,7 +35,7 @@ def head_of(args: Parsed) -> Head:
     """The pool and branch to work on; InvalidInput if there are none."""
     head = find_head(args)
     if head is None:
-        raise InvalidInput("default pool and branch unset (name them with -use pool@branch, or once with: shoal use)")
+        raise UsageError("default pool and branch unset (name them with -use pool@branch, or once with: shoal use)")
     return head
 
 
@@ -49,11 +49,11 @@ def parse_head(text: str, args: Parsed) -> Head:
     """Parse `pool`, `pool@branch`, or `@branch` for a branch of the pool in use."""
     pool, at, commitish = text.partition("@")
     if "@" in commitish or (at and not commitish) or not text:
-        raise InvalidInput(f"invalid commitish: {text!r} (write pool, pool@branch, pool@commit or @branch)")
+        raise UsageError(f"invalid commitish: {text!r} (write pool, pool@branch, pool@commit or @branch)")
     if not pool:
         current = read_head(args)
         if current is None:
-            raise InvalidInput("default pool unset")
+            raise UsageError("default pool unset")
         pool = current.pool
     return Head(pool, commitish or _MAIN)
 

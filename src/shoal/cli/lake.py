@@ -13,7 +13,7 @@ from shoal.api.lake import Lake
 from shoal.api.pool import Pool
 from shoal.api.requests import NoteArgs
 from shoal.cli.command import optional_word, say
-from shoal.cli.flags import Parsed
+from shoal.cli.flags import Parsed, UsageError
 from shoal.cli.head import Head, head_of
 from shoal.cli.lake_flags import lake_location
 from shoal.cli.output import open_writer
@@ -67,7 +67,7 @@ def _meta(text: str | None) -> Value | None:
     try:
         return None if text is None else parse_value(text)
     except InvalidInput as e:
-        raise InvalidInput(f"-meta: {e}") from None
+        raise UsageError(f"-meta: {e}") from None
 
 
 # ---- metadata
@@ -96,7 +96,7 @@ def edit_refs(
     lake = open_lake(args)
     if name is None:
         if args["d"]:
-            raise InvalidInput(f"no {noun} given (write: shoal {noun} -d NAME)")
+            raise UsageError(f"no {noun} given (write: shoal {noun} -d NAME)")
         write_meta(args, lake, "from HEAD:branches" if noun == "branch" else "from HEAD:tags", head, head.commitish)
     elif args["d"]:
         drop(lake.pool(head.pool), name)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.client.address import answers
-from shoal.errors import InvalidInput
 
 LAKE_FLAGS = (
     Flag(
@@ -20,6 +19,7 @@ LAKE_FLAGS = (
     ),
     Flag("configdir", str, None, "directory for settings and credentials (default ~/.shoal)", "DIR"),
     Flag("q", bool, False, "do not print messages and warnings"),
+    Flag("v", bool, False, "print the details of errors"),
     Flag("version", bool, False, "print the version"),
     Flag("help", bool, False, "print this help"),
     Flag("h", bool, False, "print this help"),
@@ -53,7 +53,7 @@ def lake_location(args: Parsed, opens: bool = True) -> str:
     setting = args["lake"] if "lake" in args.given else variable("LAKE")
     location = _default_location(opens) if setting is None else setting
     if not location:
-        raise InvalidInput("no lake given (use -lake or set SHOAL_LAKE)")
+        raise UsageError("no lake given (use -lake or set SHOAL_LAKE)")
     return location
 
 

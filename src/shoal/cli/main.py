@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from shoal.cli.command import Verb, print_error, version_line
-from shoal.cli.flags import Parsed, parse, split_leading, usage
+from shoal.cli.flags import Parsed, UsageError, parse, split_leading, usage
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.terminal import print_text
-from shoal.errors import InvalidInput, ShoalError, StorageFailure
+from shoal.errors import ShoalError, StorageFailure
 from shoal.lazy import lazy_modules
 from shoal.suggestions import did_you_mean
 
@@ -35,8 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(words)
     except ShoalError as e:
-        print_error(e)
-        return 1
+        return print_error(e)
     except OSError as e:
         # The reader of our output has closed the pipe, or the output cannot be written.
         if not isinstance(e, BrokenPipeError):
@@ -69,10 +68,9 @@ def _dispatch(words: list[str]) -> int:
 
 def _run(verb: str, argv: list[str]) -> int:
     if verb not in VERBS:
-        raise InvalidInput(f"shoal: unknown command {verb!r}{did_you_mean(verb, VERBS) or ' (see: shoal -help)'}")
+        raise UsageError(f"shoal: unknown command {verb!r}{did_you_mean(verb, VERBS) or ' (see: shoal -help)'}")
     module = VERBS[verb]
-    module.VERB.execute(argv, module.run)
-    return 0
+    return module.VERB.execute(argv, module.run)
 
 
 def _usage() -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from shoal.cli.command import plural
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.terminal import TerminalSink
 from shoal.errors import InvalidInput, StorageFailure
 from shoal.formats import registry
-from shoal.formats.streams import WriteOptions, Writer
+from shoal.formats.streams import Sink, WriteOptions, Writer
 from shoal.lazy import lazy
 from shoal.model.types import Type
 from shoal.model.values import Value
@@ -55,9 +55,8 @@ _OTHER_FLAGS = (
 
 def output_flags(default: str = "") -> tuple[Flag, ...]:
     """The output flags. `default` is the output format; without it, the format depends on the terminal."""
-    format_flag = Flag(
-        "f", str, default, f"format of the output: {_FORMATS}{'' if default else _DEFAULT_FORMAT}", "FMT"
-    )
+    about = f"format of the output: {_FORMATS}{'' if default else _DEFAULT_FORMAT}"
+    format_flag = Flag("f", ("", *registry.writable()), default, about, "FMT")
     return (format_flag, *_OTHER_FLAGS)
 
 
@@ -68,9 +67,9 @@ def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
     """The name of the output format and its indentation."""
     is_zson, is_json = args["z"] or args["Z"], args["j"] or args["J"]
     if is_json and (is_zson or "f" in args.given):
-        raise InvalidInput("cannot use -j or -J with -f, -z, or -Z")
+        raise UsageError("cannot use -j or -J with -f, -z, or -Z")
     if is_zson and "f" in args.given and args["f"] not in ("", "zng"):
-        raise InvalidInput("cannot use -z or -Z with -f")
+        raise UsageError("cannot use -z or -Z with -f")
     if is_zson or is_json:
         is_pretty = args["Z"] or args["J"]
         return "json" if is_json else "zson", args["pretty"] if is_pretty else 0
@@ -84,12 +83,12 @@ def open_writer(
 ) -> Iterator[Writer]:
     """The writer that the flags choose; `head` is marked as HEAD. What was written before an error is kept."""
     if "/" in args["o"] and args["split"]:
-        raise InvalidInput("with -split, -o is the prefix of file names (name the directory with -split)")
+        raise UsageError("with -split, -o is the prefix of file names (name the directory with -split)")
     to_terminal = not args["o"] and not args["split"] and _stdout().isatty()
     name, pretty = output_format(args, to_terminal)
     form = registry.by_name(name)
     if to_terminal and form.is_binary and not args["B"]:
-        raise InvalidInput(f"will not write {name} to a terminal (choose another format with -f, or force it with -B)")
+        raise UsageError(f"will not write {name} to a terminal (choose another format with -f, or force it with -B)")
     options = lake_writer.LakeOptions(
         pretty=pretty,
         persist=args["persist"],
@@ -109,7 +108,7 @@ def open_writer(
             splitter.close()
     elif to_terminal and not form.is_binary:
         with _terminal(form, args["unbuffered"]) as sink:
-            writer = form.load_writer()(_Flushed(sink) if args["unbuffered"] else sink, options)
+            writer = _make(form, _Flushed(sink) if args["unbuffered"] else sink, options)
             try:
                 yield writer
             finally:
@@ -118,7 +117,7 @@ def open_writer(
                 sink.write(f"{_footer(writer)}\n".encode())
     else:
         with _output_file(args["o"]) as file:
-            counting = _Counting(form.load_writer()(_Flushed(file) if args["unbuffered"] else file, options))
+            counting = _Counting(_make(form, _Flushed(file) if args["unbuffered"] else file, options))
             try:
                 yield counting
             finally:
@@ -126,6 +125,14 @@ def open_writer(
                 if counting.count or sys.exc_info()[0] is None or not args["o"]:
                     counting.close()
                     file.flush()
+
+
+def _make(form: registry.Format, sink: Sink, options: WriteOptions) -> Writer:
+    """The writer of a format; UsageError if it does not take the options."""
+    try:
+        return form.load_writer()(sink, options)
+    except InvalidInput as e:
+        raise UsageError(str(e)) from e
 
 
 @contextmanager

@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 from shoal.api.options import MAX_MEMORY, MAX_RATIO, MAX_VALUE_SIZE, Memory, ReadOptions, Statistics
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.terminal import print_text
-from shoal.errors import InvalidInput
 from shoal.formats import registry
 from shoal.model import types as t
 from shoal.model import values
@@ -18,7 +17,7 @@ from shoal.sources.inputs import STDIN, is_url
 from shoal.sources.reading import open_input
 
 INPUT_FLAGS = (
-    Flag("i", str, "auto", f"format of the input: {', '.join(registry.readable())}", "FMT"),
+    Flag("i", ("auto", *registry.readable()), "auto", f"format of the input: {', '.join(registry.readable())}", "FMT"),
     Flag("csv.delim", "character", None, "CSV field delimiter", "C"),
     Flag("zng.validate", bool, True, "validate ZNG input (always done; accepted for scripts)"),
     Flag("zng.threads", int, 0, "accepted for scripts"),
@@ -33,12 +32,9 @@ QUERY_FLAGS = (
     Flag("s", bool, False, "print statistics to standard error at the end"),
     Flag("C", bool, False, "print the query in canonical form without running it"),
 )
-ENGINE_FLAGS = (
-    Flag("engine", str, None, "engine that reads pools: interp, duckdb, spark or auto (by the bytes to read)", "NAME"),
-)
-WORK_FLAGS = (
-    Flag("engine", str, None, "spark runs the work as Spark tasks; auto does so for very large inputs", "NAME"),
-)
+_ENGINES = ("auto", "interp", "duckdb", "spark")
+ENGINE_FLAGS = (Flag("engine", _ENGINES, None, "engine that reads pools; auto chooses by the bytes to read"),)
+WORK_FLAGS = (Flag("engine", _ENGINES, None, "spark runs the work as Spark tasks; auto does so for very large inputs"),)
 MEMORY_FLAGS = (
     Flag("aggmem", "size", Memory().aggregate, "memory for groups and for one collected value"),
     Flag("sortmem", "size", Memory().sort, "memory for a sort before it spills to disk"),
@@ -64,14 +60,14 @@ def check_input(path: str, output: str = "", must_exist: bool = True) -> None:
     if must_exist and (Path(path).is_file() or not Path(path).exists()):
         open_input(path)[1].close()
     if output and Path(output).exists() and Path(output).samefile(path):
-        raise InvalidInput(f"{path}: input and output are the same file (write to another file)")
+        raise UsageError(f"{path}: input and output are the same file (write to another file)")
 
 
 def memory_of(args: Parsed) -> Memory:
     """Memory limits from the flags."""
     for name in ("sortmem", "aggmem", "fusemem"):
         if args[name] <= 0:
-            raise InvalidInput(f"{name} value must be greater than zero")
+            raise UsageError(f"{name} value must be greater than zero")
     return Memory(sort=args["sortmem"], aggregate=args["aggmem"], fuse=args["fusemem"])
 
 

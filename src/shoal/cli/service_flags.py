@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from typing import TextIO
 
-from shoal.cli.flags import Flag, Parsed
-from shoal.errors import InvalidInput, StorageFailure
+from shoal.cli.flags import Flag, Parsed, UsageError
+from shoal.errors import StorageFailure
 from shoal.local.manage import Level, Log
 from shoal.service.auth.settings import AuthSettings, checked, is_loopback
 
@@ -60,9 +60,9 @@ def open_log(args: Parsed) -> Iterator[Log]:
     """A function that writes log entries; with -q it discards them."""
     lowest, mode = args["log.level"].lower(), args["log.filemode"]
     if lowest not in _LEVELS:
-        raise InvalidInput(f"invalid value {lowest!r} for flag -log.level (one of: {', '.join(_LEVELS)})")
+        raise UsageError(f"invalid value {lowest!r} for flag -log.level (one of: {', '.join(_LEVELS)})")
     if mode not in _MODES:
-        raise InvalidInput(f"invalid value {mode!r} for flag -log.filemode (one of: {', '.join(_MODES)})")
+        raise UsageError(f"invalid value {mode!r} for flag -log.filemode (one of: {', '.join(_MODES)})")
     handler = logging.NullHandler() if args["q"] else _handler(args["log.path"], mode)
 
     def log(level: Level, message: str, **fields: str | int) -> None:

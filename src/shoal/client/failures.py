@@ -18,6 +18,7 @@ from shoal.errors import (
     TooLarge,
     TooMany,
     Unauthenticated,
+    shortened,
 )
 
 HEADER = "Shoal-Error"
@@ -40,6 +41,9 @@ def error_of(url: str, status: int, kind: str, body: bytes) -> ShoalError:
     """The error that a response reports. It carries the status, unless the program is at fault, service or not."""
     details = _parse(body)
     error = _error_of(url, status, kind, details)
+    notes = details.get("details")
+    for note in notes if isinstance(notes, list) else ():
+        error.add_note(shortened(str(note)))
     if "compilation_errors" not in details:
         vars(error)[_STATUS] = status
     return error

@@ -69,6 +69,7 @@ from shoal.lazy import lazy
 from shoal.model.fields import KSUID, NO_ID, name_of
 from shoal.model.literals import quote
 from shoal.model.values import Value, array, record
+from shoal.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from shoal.lake import keys, objects, rewriting
@@ -119,10 +120,11 @@ def _list_pools(service: Service, request: ListPools) -> list[PoolInfo]:
 
 
 def _get_pool(service: Service, request: GetPool) -> PoolInfo:
-    for pool in _list_pools(service, ListPools()):
+    pools = _list_pools(service, ListPools())
+    for pool in pools:
         if request.pool in (pool.name, pool.id):
             return pool
-    raise NotFound(f"{request.pool}: pool not found")
+    raise NotFound(f"{request.pool}: pool not found{did_you_mean(request.pool, (pool.name for pool in pools))}")
 
 
 def _list_branches(service: Service, request: ListBranches) -> list[RefInfo]:

@@ -162,7 +162,9 @@ def _undetected(head: bytes, refusals: dict[str, str]) -> InvalidInput:
             refusals[entry.name] = "requires seekable input" if entry.has_magic(head) else "no magic number"
         elif entry.undetected:
             refusals[entry.name] = entry.undetected
-    details = "".join(f"\n\t{name}: {refusals[name]}" for name in sorted(refusals))
-    return InvalidInput(
-        f"format detection error (if it is {likely}: {refusals[likely]}; name the format with -i){details}"
+    error = InvalidInput(
+        f"format detection error (if it is {likely}: {refusals[likely]}; name the format with -i, "
+        "or see with -v what each format expects)"
     )
+    error.add_note("\n".join(f"\t{name}: {refusals[name]}" for name in sorted(refusals)))
+    return error

@@ -14,6 +14,7 @@ from shoal.model.literals import parse_time
 from shoal.model.node import frozen
 from shoal.model.plain_names import require_plain_name
 from shoal.model.values import Value, record, string
+from shoal.suggestions import did_you_mean
 
 MAIN = "main"
 _BRANCH, _TAG, _PURGED, _HORIZON, _VACUUM, _DROPPED = "branch/", "tag/", "purged/", "horizon", "vacuum", "dropped"
@@ -152,14 +153,22 @@ class Refs:
         """A branch by its name."""
         value = self._state.entries.get(_BRANCH + name)
         if value is None:
-            raise NotFound(f'"{name}": branch not found')
+            raise self.unknown_branch(name)
         return _parse(value, name)
+
+    def unknown_branch(self, name: str) -> NotFound:
+        """The error of a name that nothing here has; it suggests a branch or a tag."""
+        names = (*self._names(_BRANCH), *self._names(_TAG))
+        return NotFound(f'"{name}": branch not found{did_you_mean(name, names)}')
+
+    def _names(self, kind: str) -> Iterator[str]:
+        return (key.removeprefix(kind) for key in self._state.entries if key.startswith(kind))
 
     def tag(self, name: str) -> Ref:
         """A tag by its name."""
         value = self._state.entries.get(_TAG + name)
         if value is None:
-            raise NotFound(f'"{name}": tag not found')
+            raise NotFound(f'"{name}": tag not found{did_you_mean(name, self._names(_TAG))}')
         return _parse(value, name)
 
     def named(self, name: str) -> Ref | None:

@@ -26,6 +26,7 @@ from shoal.model.values import Value, record, string
 from shoal.storage.cache import CachedStore
 from shoal.storage.store import Listed, ObjectStore, check_creates, dropping_damage
 from shoal.storage.uris import open_store
+from shoal.suggestions import did_you_mean
 
 MAGIC = "SHOAL LAKE"
 VERSION = 1
@@ -150,7 +151,7 @@ class Lake:
         for config in self.configs():
             if config.name == name or config.id == ident:
                 return self._handle(config)
-        raise NotFound(f"{name}: pool not found")
+        raise unknown_pool(name, self.configs())
 
     def _handle(self, config: PoolConfig) -> Pool:
         """The pool of a configuration. All handles of a pool share its parts, and so what was read before."""
@@ -263,12 +264,18 @@ def _set(entry: Entry) -> PoolConfig:
     return parse_config(value, ident)
 
 
+def unknown_pool(name: str, configs: Iterable[PoolConfig]) -> NotFound:
+    """The error of a name that is not the name of a pool; it suggests one of those that the caller may know of."""
+    names = (config.name for config in configs if not config.name.startswith("."))
+    return NotFound(f"{name}: pool not found{did_you_mean(name, names)}")
+
+
 def _find(state: State, name: str) -> PoolConfig:
     ident = as_id(name)
     for config in _configs(state):
         if config.name == name or config.id == ident:
             return config
-    raise NotFound(f"{name}: pool not found")
+    raise unknown_pool(name, _configs(state))
 
 
 def _require_free(state: State, config: PoolConfig) -> None:

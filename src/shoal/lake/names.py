@@ -63,7 +63,7 @@ class Names:
             return self._kept(self.commit(ident).id, refs)
         ns = branches.as_time(commitish)
         if ns is None:
-            raise NotFound(f'"{commitish}": branch not found')
+            raise refs.unknown_branch(commitish)
         moment = self.journal.moment(ns)
         doubt = self._doubt(f"{self.pool}@{commitish}", moment)
         if warn is not None and doubt is not None:

@@ -10,6 +10,7 @@ from shoal.lang.context import Context
 from shoal.lang.regexps import compile_regexp, glob_to_regexp
 from shoal.model import types as t
 from shoal.model.order import compare_values
+from shoal.suggestions import did_you_mean
 
 
 class Sources:
@@ -104,7 +105,8 @@ class Sources:
 
     def _lake_meta(self, node: ast.Pool) -> plan.Op:
         if node.meta not in self._catalog.lake_metas():
-            raise self._context.error(f'unknown lake metadata type "{node.meta}" in from operator', node.span)
+            hint = did_you_mean(node.meta or "", sorted(self._catalog.lake_metas()))
+            raise self._context.error(f'unknown lake metadata type "{node.meta}" in from operator{hint}', node.span)
         return plan.MetaScan(node.meta)
 
     def _pool(self, node: ast.Pool, name: str) -> plan.Seq:
@@ -136,7 +138,8 @@ class Sources:
             return plan.MetaScan(node.meta, pool.id, self._catalog.commit(pool, commit), node.tap)
         if node.meta in self._catalog.pool_metas():
             return plan.MetaScan(node.meta, pool.id)
-        raise self._context.error(f'unknown metadata type "{node.meta}"', node.span)
+        hint = did_you_mean(node.meta, sorted(self._catalog.commit_metas() | self._catalog.pool_metas()))
+        raise self._context.error(f'unknown metadata type "{node.meta}"{hint}', node.span)
 
     def load(self, node: ast.Load) -> plan.Op:
         """A load into a pool."""

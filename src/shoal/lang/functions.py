@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shoal.errors import InvalidInput
+from shoal.lang.aggregates import AGGREGATES
 from shoal.suggestions import did_you_mean
 
 
@@ -102,7 +103,7 @@ def signature(name: str) -> Signature:
     """The signature of a function; InvalidInput if there is no such function."""
     entry = SIGNATURES.get(name)
     if entry is None:
-        raise InvalidInput(f"no such function{did_you_mean(name, SIGNATURES)}")
+        raise InvalidInput(f"no such function{did_you_mean(name, (*SIGNATURES, *AGGREGATES))}")
     return entry
 
 

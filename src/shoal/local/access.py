@@ -104,7 +104,10 @@ class LocalAccess:
         """The id and the name of the pool that a grant is about, from its name or id; `*` has `*` for both."""
         if pool == EVERYTHING:
             return EVERYTHING, EVERYTHING
-        handle = self._lake.pool(pool)
+        try:
+            handle = self._lake.pool(pool)
+        except NotFound:  # its hint may name a pool that the caller does not know of
+            raise NotFound(f"{pool}: pool not found") from None
         if is_reserved(handle.name):
             raise InvalidInput(f"{handle.name}: cannot be granted by itself (admin on '*' includes it)")
         return handle.id, _shown(handle.name, parse(handle.id))

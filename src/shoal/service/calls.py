@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from shoal.api.requests import BodyField, Note, Param, Request, body_of, params_
 from shoal.errors import InvalidInput
 from shoal.formats.detect import read_source
 from shoal.formats.registry import Format
-from shoal.formats.streams import Source
+from shoal.formats.streams import Source, read_exactly
 from shoal.frames.python_values import to_python
 from shoal.ids import parse, to_text
 from shoal.lake.branches import as_id
@@ -38,6 +39,8 @@ _TRUE = {"t", "true", "1", "yes"}
 _FALSE = {"f", "false", "0", "no", ""}
 _LARGEST_RECORD = 16 << 20
 """Bytes, without compression."""
+_LONGEST_EXAMPLE = 200
+"""Characters of a body that is quoted in an error."""
 _OF_ONE_RECORD = ReadOptions(max_memory=256 << 20)
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
@@ -149,16 +152,20 @@ class Call:
 
     def record(self, expected: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
         """The body as one record, of which the fields and their types are known."""
-        name = self.format_of_body()
-        if name not in _OF_RECORDS:
-            raise InvalidInput(f"the body has to be a record in one of: {', '.join(_OF_RECORDS[1:])}")
-        source = self._plain(min(_LARGEST_RECORD, self.service.settings.largest_body))
-        values = list(islice(read_source(source, "zson" if name == "auto" else name, _OF_ONE_RECORD), 2))
+        largest = min(_LARGEST_RECORD, self.service.settings.largest_body)
+        data = read_exactly(self._plain(largest), largest + 1)
+        try:
+            name = self.format_of_body()
+            if name not in _OF_RECORDS:
+                raise InvalidInput(f"its format is not one of: {', '.join(_OF_RECORDS[1:])}")
+            values = list(islice(read_source(BytesIO(data), "zson" if name == "auto" else name, _OF_ONE_RECORD), 2))
+        except InvalidInput as e:
+            raise InvalidInput(f"the body has to be a record{_such_as(data, expected)}: {e}") from None
         if len(values) > 1:
-            raise InvalidInput("the body has to be one record")
+            raise InvalidInput(f"the body has to be one record{_such_as(data, expected)}")
         fields = to_python(values[0]) if values else {}
         if not isinstance(fields, dict):
-            raise InvalidInput(f"the body has to be a record (fields: {', '.join(expected)})")
+            raise InvalidInput(f"the body has to be a record{_such_as(data, expected)}")
         for each, value in fields.items():
             if each in expected and value is not None and not isinstance(value, expected[each]):
                 raise InvalidInput(f"field {each} of the body has a wrong value: {value!r}")
@@ -225,6 +232,18 @@ class Call:
             note.get("body") or "",
             parse_value(meta) if (meta := note.get("meta")) else None,
         )
+
+
+def _such_as(data: bytes, expected: Mapping[str, type | tuple[type, ...]]) -> str:
+    """An example of the record that was meant: the body as the text in its first field, if it is short text."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = ""
+    first = next(iter(expected), None)
+    if first is None or expected[first] is not str or not 0 < len(text) <= _LONGEST_EXAMPLE or not text.isprintable():
+        return f" (fields: {', '.join(expected)})"
+    return f" (such as {json.dumps({first: text}, ensure_ascii=False, separators=(',', ':'))})"
 
 
 def _make(kind: type[Request[Any]], given: dict[str, Any]) -> Request[Any]:

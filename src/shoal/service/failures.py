@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from shoal.errors import ShoalError
+from shoal.errors import InvalidInput, ShoalError, details_of
 from shoal.lang.source import ProgramError
 
 _STATUS: dict[str, tuple[int, str]] = {
@@ -44,6 +44,9 @@ def describe(failure: ShoalError, text: str) -> dict[str, Any]:
     body["error"] = text
     if isinstance(failure, ProgramError):
         body["compilation_errors"] = [{"Msg": failure.message, "Pos": failure.begin, "End": failure.end}]
+    details = details_of(failure) if isinstance(failure, InvalidInput) else []
+    if details:
+        body["details"] = details
     commit = getattr(failure, "commit", None)
     if commit is not None:
         body["commit"] = commit

@@ -62,14 +62,18 @@ class Shell:
         """Load values; returns the commit id."""
         return self.run("load", *argv, "-", stdin=text).removesuffix(" committed\n")
 
-    def fail(self, *argv: str, stdin: str = "") -> str:
+    def fail(self, *argv: str, stdin: str = "", status: int = 1) -> str:
         """Run a command that must fail with one line and leave the lake unchanged; returns the line."""
         before = self.stored()
-        status, out, err = self.call(*argv, stdin=stdin)
-        assert (status, out) == (1, ""), (argv, out, err)
+        ended, out, err = self.call(*argv, stdin=stdin)
+        assert (ended, out) == (status, ""), (argv, ended, out, err)
         assert err.endswith("\n"), (argv, err)
         assert self.stored() == before, argv
         return err[:-1].removeprefix("status code 400: ") if self.is_served else err[:-1]
+
+    def misuse(self, *argv: str, stdin: str = "") -> str:
+        """Run a command that is not written as its help says; returns the line that it fails with."""
+        return self.fail(*argv, stdin=stdin, status=2)
 
     def objects(self) -> list[Listed]:
         """All objects of the lake, except for the request records of a service."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shoal.cli.command import Verb, one_word, say
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.lake import require_service, service_access
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.terminal import print_text
@@ -41,9 +41,9 @@ def run(args: Parsed) -> None:
     """Run the command."""
     word = one_word(args, f"no command given (one of: {', '.join(_ACTIONS)})")
     if word not in _ACTIONS:
-        raise InvalidInput(f"shoal auth: unknown command {word!r} (one of: {', '.join(_ACTIONS)})")
+        raise UsageError(f"shoal auth: unknown command {word!r} (one of: {', '.join(_ACTIONS)})")
     if "access" in args.given and word != "store":
-        raise InvalidInput("-access is for: shoal auth store")
+        raise UsageError("-access is for: shoal auth store")
     _ACTIONS[word](args)
 
 
@@ -73,7 +73,7 @@ def _method(args: Parsed) -> None:
 def _store(args: Parsed) -> None:
     url, access = require_service(args), args["access"]
     if access is None:
-        raise InvalidInput("no token given (write: shoal auth store -access TOKEN, or -access - to read it)")
+        raise UsageError("no token given (write: shoal auth store -access TOKEN, or -access - to read it)")
     token = sys.stdin.readline().strip() if access == "-" and sys.stdin is not None else access
     Credentials(args["configdir"]).store(url, token)
     say(args, f"{url}: token stored")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.cli.command import Verb, say
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.lake import open_branch, read_note
 from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
 from shoal.cli.query_flags import WORK_FLAGS
@@ -20,6 +20,8 @@ VERB = Verb(
 
 def run(args: Parsed) -> None:
     """Run the command."""
+    if not args.words:
+        raise UsageError("no data objects named (see: shoal query 'from POOL:objects')")
     note = read_note(args)
     commit = open_branch(args).compact(args.words, engine=args["engine"], **note)
     say(args, f"{commit} compaction committed")

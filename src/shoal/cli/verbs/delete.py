@@ -6,11 +6,10 @@ from itertools import islice
 
 from shoal.api.pool import Pool
 from shoal.cli.command import Verb, plural, say
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.lake import open_pool, read_note
 from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
 from shoal.cli.query_flags import WORK_FLAGS
-from shoal.errors import InvalidInput
 
 VERB = Verb(
     "delete [flags] ID... | -where FILTER",
@@ -32,9 +31,9 @@ def run(args: Parsed) -> None:
     """Run the command."""
     where = args["where"]
     if where is not None and args.words:
-        raise InvalidInput("delete by ids or by -where, not both")
+        raise UsageError("delete by ids or by -where, not both")
     if where is None and not args.words:
-        raise InvalidInput("no data object IDs specified (see: shoal query -f lake 'from HEAD:objects')")
+        raise UsageError("no data object IDs specified (see: shoal query -f lake 'from HEAD:objects')")
     note = read_note(args)
     pool, branch = open_pool(args)
     commit = pool.branch(branch).delete(args.words, where=where, engine=args["engine"], **note)

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from shoal.api.infos import ObjectInfo
 from shoal.api.pool import Pool
 from shoal.cli.command import Verb
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.head import Head, head_of, parse_head
 from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS, USE_FLAGS
 from shoal.cli.output import open_writer, output_flags
-from shoal.errors import InvalidInput
 from shoal.ids import parse
 from shoal.model import types as t
 from shoal.model.values import Value, int64, record, string
@@ -46,11 +45,11 @@ def run(args: Parsed) -> None:
 
 def _sides(args: Parsed) -> tuple[Head, Head]:
     if len(args.words) not in (1, 2):
-        raise InvalidInput("one or two commits must be given (write: shoal diff OLD [NEW])")
+        raise UsageError("one or two commits must be given (write: shoal diff OLD [NEW])")
     new = _head(args, args.words[1]) if len(args.words) == 2 else head_of(args)
     old = _head(args, args.words[0])
     if old.pool != new.pool:
-        raise InvalidInput(f"{old} and {new} are in different pools (compare commits of one pool)")
+        raise UsageError(f"{old} and {new} are in different pools (compare commits of one pool)")
     return old, new
 
 

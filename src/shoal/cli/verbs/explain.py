@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from shoal.api.infos import ScanPlan
 from shoal.cli.command import Verb, optional_word
-from shoal.cli.flags import Parsed
+from shoal.cli.flags import Parsed, UsageError
 from shoal.cli.head import find_head
 from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS, USE_FLAGS
 from shoal.cli.query_flags import ENGINE_FLAGS, QUERY_FLAGS
 from shoal.cli.terminal import print_text
-from shoal.errors import InvalidInput
 
 VERB = Verb(
     "explain [flags] QUERY",
@@ -26,7 +25,7 @@ def run(args: Parsed) -> None:
     """Run the command."""
     program = optional_word(args)
     if program is None and not args["I"]:
-        raise InvalidInput("explain: no query given")
+        raise UsageError("explain: no query given")
     head = find_head(args)
     plans = open_lake(args).explain(
         program or "", head=None if head is None else str(head), includes=args["I"], engine=args["engine"]

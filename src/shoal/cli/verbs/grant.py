@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from shoal.access.records import show_grant
 from shoal.cli.command import Verb, say
-from shoal.cli.flags import Parsed
+from shoal.cli.flags import Parsed, UsageError
 from shoal.cli.lake import open_access
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.output import open_writer, output_flags
-from shoal.errors import InvalidInput
 
 VERB = Verb(
     "grant [flags] [SUBJECT read|write|admin POOL|'*']",
@@ -37,6 +36,6 @@ def run(args: Parsed) -> None:
 def grant_words(args: Parsed, command: str) -> tuple[str, str, str]:
     """Subject, verb and pool."""
     if len(args.words) != 3:
-        raise InvalidInput(f"a subject, a verb and a pool must be given (such as: shoal {command} ada write logs)")
+        raise UsageError(f"a subject, a verb and a pool must be given (such as: shoal {command} ada write logs)")
     subject, verb, pool = args.words
     return subject, verb, pool

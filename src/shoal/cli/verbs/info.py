@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from shoal.api.infos import LakeStatus
 from shoal.cli.command import Verb
-from shoal.cli.flags import Parsed
+from shoal.cli.flags import Parsed, UsageError
 from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.output import open_writer, output_flags
-from shoal.errors import InvalidInput
 from shoal.model import types as t
 from shoal.model.values import Value, int64, record, string
 
@@ -23,7 +22,7 @@ VERB = Verb(
 def run(args: Parsed) -> None:
     """Run the command."""
     if args.words:
-        raise InvalidInput("no arguments allowed (name a lake with -lake)")
+        raise UsageError("no arguments allowed (name a lake with -lake)")
     status = open_lake(args).status()
     with open_writer(args) as writer:
         writer.write(_value(status))

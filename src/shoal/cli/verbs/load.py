@@ -6,13 +6,12 @@ import os
 from dataclasses import replace
 
 from shoal.cli.command import Verb, say
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.lake import open_branch, read_note
 from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
 from shoal.cli.progress import open_progress
 from shoal.cli.query_flags import INPUT_FLAGS, MEMORY_FLAGS, WORK_FLAGS, check_input, memory_of, read_options
 from shoal.cli.reports import REPORT_FLAGS, print_report
-from shoal.errors import InvalidInput
 
 VERB = Verb(
     "load [flags] FILE...",
@@ -24,7 +23,7 @@ VERB = Verb(
         *REPORT_FLAGS,
         *WORK_FLAGS,
         *INPUT_FLAGS,
-        Flag("json.array", str, "records", "load an array of records as records, or as one value", "records|value"),
+        Flag("json.array", ("records", "value"), "records", "load an array of records as records, or as one value"),
         *COMMIT_FLAGS,
         *USE_FLAGS,
         *LAKE_FLAGS,
@@ -39,7 +38,7 @@ VERB = Verb(
 def run(args: Parsed) -> None:
     """Run the command."""
     if not args.words:
-        raise InvalidInput("load: at least one input file must be specified (- for stdin)")
+        raise UsageError("load: at least one input file must be specified (- for stdin)")
     memory_of(args)
     note = read_note(args)
     branch = open_branch(args)

@@ -9,12 +9,11 @@ from shoal.api.codecs import id_of, show_commit, texts
 from shoal.api.infos import CommitInfo, RefInfo
 from shoal.api.pool import Pool
 from shoal.cli.command import Verb
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.head import head_of
 from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS, USE_FLAGS
 from shoal.cli.output import open_writer, output_flags, output_format
-from shoal.errors import InvalidInput
 from shoal.ids import parse
 from shoal.model.fields import KSUID, named, time_value
 from shoal.model.values import Value, string
@@ -40,10 +39,10 @@ VERB = Verb(
 def run(args: Parsed) -> None:
     """Run the command."""
     if args.words:
-        raise InvalidInput("no arguments allowed (name a branch with -use pool@branch)")
+        raise UsageError("no arguments allowed (name a branch with -use pool@branch)")
     is_for_people = output_format(args, terminal=False)[0] == "lake"
     if args["graph"] and not is_for_people:
-        raise InvalidInput("a graph is drawn in the format lake only (leave out -graph, or -f, -z and -j)")
+        raise UsageError("a graph is drawn in the format lake only (leave out -graph, or -f, -z and -j)")
     head = head_of(args)
     pool = open_lake(args).pool(head.pool)
     branches, tags = pool.branches(), pool.tags()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.cli.command import Verb
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.head import parse_head
 from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS
@@ -48,7 +48,7 @@ VERB = Verb(
 def run(args: Parsed) -> None:
     """Run the command."""
     if args.words:
-        raise InvalidInput("no arguments allowed (name a pool with -pool)")
+        raise UsageError("no arguments allowed (name a pool with -pool)")
     policy = _policy(args)
     lake = open_lake(args)
     with open_log(args) as log:
@@ -90,7 +90,7 @@ def _policy(args: Parsed) -> Policy:
     if args["engine"] is not None:
         policy = replace(policy, engine=args["engine"])
     if policy.interval <= 0:
-        raise InvalidInput("the interval must be positive (such as -interval 5m)")
+        raise UsageError("the interval must be positive (such as -interval 5m)")
     return policy
 
 

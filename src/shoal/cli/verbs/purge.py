@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from shoal.cli.command import Verb, plural, say
-from shoal.cli.flags import Parsed
+from shoal.cli.flags import Parsed, UsageError
 from shoal.cli.lake import confirm, open_pool
 from shoal.cli.lake_flags import FORCE_FLAG, LAKE_FLAGS, USE_FLAGS
-from shoal.errors import InvalidInput
 
 VERB = Verb(
     "purge [flags] ID...",
@@ -21,7 +20,7 @@ VERB = Verb(
 def run(args: Parsed) -> None:
     """Run the command."""
     if not args.words:
-        raise InvalidInput("no data object IDs specified (see: shoal query -f lake 'from HEAD:rawlog')")
+        raise UsageError("no data object IDs specified (see: shoal query -f lake 'from HEAD:rawlog')")
     pool, _ = open_pool(args)
     confirm(args, f'purge {" ".join(args.words)} from all history of pool "{pool.name}"')
     say(args, f"purged {plural(len(pool.purge(args.words)), 'object')}")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from shoal.cli.command import Verb, say
-from shoal.cli.flags import Parsed
+from shoal.cli.flags import Parsed, UsageError
 from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS
-from shoal.errors import InvalidInput
 
 VERB = Verb("rename [flags] OLD NEW", "rename a pool", LAKE_FLAGS, examples=("shoal rename logs old-logs",))
 
@@ -14,7 +13,7 @@ VERB = Verb("rename [flags] OLD NEW", "rename a pool", LAKE_FLAGS, examples=("sh
 def run(args: Parsed) -> None:
     """Run the command."""
     if len(args.words) != 2:
-        raise InvalidInput("two pool names must be provided: the old one and the new one")
+        raise UsageError("two pool names must be provided: the old one and the new one")
     old, new = args.words
     pool = open_lake(args).rename(old, new)
     say(args, f"pool {pool.id} renamed from {old} to {new}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from shoal.access.limits import Limits
 from shoal.cli.command import Verb
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.lake_flags import LAKE_FLAGS, lake_location
 from shoal.cli.service_flags import AUTH_FLAGS, LOG_FLAGS, auth_settings, open_log
 from shoal.errors import InvalidInput, NotFound, StorageFailure
@@ -68,7 +68,7 @@ VERB = Verb(
 def run(args: Parsed) -> None:
     """Run the command."""
     if args.words:
-        raise InvalidInput("no arguments allowed (name the lake with -lake)")
+        raise UsageError("no arguments allowed (name the lake with -lake)")
     host, port = parse_address(args["l"])
     auth = auth_settings(args, host)
     limits = state.QueryLimits(
@@ -86,7 +86,7 @@ def run(args: Parsed) -> None:
         limits=limits,
     )
     if (args["tls.cert"] is None) != (args["tls.key"] is None):
-        raise InvalidInput("-tls.cert and -tls.key must be given together")
+        raise UsageError("-tls.cert and -tls.key must be given together")
     with open_log(args) as log:
         listening = server.Listening(
             host,
@@ -107,7 +107,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """Host and port of `host:port`, `:port` or `[::1]:port`."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
-        raise InvalidInput(f"invalid value {text!r} for flag -l (such as localhost:9867)")
+        raise UsageError(f"invalid value {text!r} for flag -l (such as localhost:9867)")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

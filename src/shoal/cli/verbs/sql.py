@@ -16,7 +16,7 @@ VERB = Verb(
     "run a SQL query over the pools of a lake",
     (
         *OUTPUT_FLAGS,
-        Flag("engine", str, None, "engine: duckdb, spark or auto (by the bytes to read)", "NAME"),
+        Flag("engine", ("auto", "duckdb", "spark"), None, "engine that runs it; auto chooses by the bytes to read"),
         *LAKE_FLAGS,
     ),
     'Each pool is a table; "logs@v1" is the pool at a branch, tag, commit or time. The dialect is that of DuckDB, and\n'

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from shoal.access.records import show_token
 from shoal.cli.command import Verb, say
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.lake import open_access
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.output import open_writer, output_flags
 from shoal.cli.terminal import print_text
-from shoal.errors import InvalidInput
 
 VERB = Verb(
     "tokens [flags] [create NAME | revoke NAME]",
@@ -41,6 +40,6 @@ def run(args: Parsed) -> None:
             open_access(args).revoke_token(name)
             say(args, f"token revoked: {name}")
         case _:
-            raise InvalidInput(
+            raise UsageError(
                 "invalid arguments (write: shoal tokens, shoal tokens create NAME or shoal tokens revoke NAME)"
             )

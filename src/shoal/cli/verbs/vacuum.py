@@ -5,10 +5,9 @@ from __future__ import annotations
 from shoal.api.lake import Lake
 from shoal.api.pool import Pool
 from shoal.cli.command import Verb, plural, say
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.lake import confirm, open_lake, open_pool
 from shoal.cli.lake_flags import FORCE_FLAG, LAKE_FLAGS, USE_FLAGS
-from shoal.errors import InvalidInput
 
 VERB = Verb(
     "vacuum [flags]",
@@ -29,7 +28,7 @@ VERB = Verb(
 def run(args: Parsed) -> None:
     """Run the command."""
     if args.words:
-        raise InvalidInput("no arguments allowed (name a pool with -use)")
+        raise UsageError("no arguments allowed (name a pool with -use)")
     target, name = _target(args)
     if not args["dryrun"]:
         confirm(args, f'vacuum data objects from "{name}"')

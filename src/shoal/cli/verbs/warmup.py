@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.cli.command import Verb, say
-from shoal.cli.flags import Parsed
+from shoal.cli.flags import Parsed, UsageError
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.progress import open_progress
-from shoal.errors import InvalidInput
 from shoal.lazy import lazy
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ VERB = Verb(
 def run(args: Parsed) -> None:
     """Run the command."""
     if args.words:
-        raise InvalidInput("warmup takes no arguments")
+        raise UsageError("warmup takes no arguments")
     with open_progress(args, ()):
         path = archive.build()
     say(args, f"{path} written")

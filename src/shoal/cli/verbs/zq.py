@@ -9,7 +9,7 @@ from pathlib import Path
 
 from shoal.api.options import Memory, ReadOptions
 from shoal.cli.command import Verb
-from shoal.cli.flags import Flag, Parsed
+from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.output import OUTPUT_FLAGS, open_writer
 from shoal.cli.progress import Progress, ended_by_first, open_progress, shares_terminal
 from shoal.cli.query_flags import (
@@ -26,7 +26,6 @@ from shoal.cli.query_flags import (
 from shoal.cli.terminal import print_text
 from shoal.engines.interp.engine import evaluate, run_program
 from shoal.engines.interp.environment import Run
-from shoal.errors import InvalidInput
 from shoal.lang import ast, plan
 from shoal.lang.compile import compile_tree, reads_input, stands_alone
 from shoal.lang.parser import parse_source
@@ -49,6 +48,7 @@ FLAGS = (
         "stop on an input error; -e=false skips a file that cannot be opened or recognized, with a warning",
     ),
     Flag("q", bool, False, "do not print warnings"),
+    Flag("v", bool, False, "print the details of errors"),
     Flag("version", bool, False, "print the version"),
     Flag("help", bool, False, "print this help"),
     Flag("h", bool, False, "print this help"),
@@ -108,10 +108,10 @@ def _parse(source: Source, is_lone: bool) -> ast.Seq:
         raise ProgramError(e.message, f"zq: {e}", e.begin, e.end) from e
 
 
-def _lone_error(text: str, problem: str) -> InvalidInput:
+def _lone_error(text: str, problem: str) -> UsageError:
     """The error for a single argument that is neither a file nor a query."""
     name = f"{text[:20]}..." if len(text) > 20 else text
-    return InvalidInput(
+    return UsageError(
         "zq: could not invoke zq with a single argument because:\n"
         f' - a file could not be found with the name "{name}"\n'
         f" - the argument {problem}"
@@ -124,7 +124,7 @@ def _run_query(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, a
         for path in paths:
             check_input(path, args["o"], must_exist=args["e"])
         if paths and not reads_input(program):
-            raise InvalidInput("redundant inputs specified: use either command-line files or a Zed source operator")
+            raise UsageError("redundant inputs specified: use either command-line files or a Zed source operator")
         progress = stack.enter_context(open_progress(args, paths))
         open_scan = scan_opener(_read_options(args), progress.watch)
         run_state = Run(memory=memory, open_scan=open_scan, emit=progress.above(_emit), measure=args["s"])

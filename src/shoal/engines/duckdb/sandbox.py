@@ -5,6 +5,7 @@ A statement with a memory limit runs in a child process, see `fork_server`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -21,6 +22,7 @@ from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.statements import DIALECT, Statement
 from shoal.errors import InvalidInput, ShoalError, StorageFailure
 from shoal.storage.verified_files import VerifiedFile
+from shoal.suggestions import did_you_mean
 
 _BINDER = "Binder Error: No function matches"
 _OF_THE_MACHINE = ("IO Error", "Out of Memory Error")
@@ -86,6 +88,22 @@ def _errors(files: Sequence[VerifiedFile]) -> Iterator[None]:
         raise _failure(str(e), None, files) from None
 
 
+_NO_COLUMN = re.compile(
+    r'Binder Error: (?:Referenced column|(?:Table|Values list) ".*?" does not have a column named) "(?P<name>.*?)"'
+    r"(?: not found in FROM clause!)?(?:\s*Candidate bindings:(?P<names>.*))?",
+    re.DOTALL,
+)
+
+
+def _in_plain_words(line: str) -> str:
+    """What DuckDB says, without its own words for a name that is not the name of a column."""
+    match = _NO_COLUMN.fullmatch(line)
+    if match is None:
+        return line
+    name, names = match["name"], re.findall(r'"([^"]+)"', match["names"] or "")
+    return f'no column is named "{name}"{did_you_mean(name, names) or " (describe POOL lists the columns)"}'
+
+
 def _failure(text: str, reason: str | None, files: Sequence[VerifiedFile]) -> ShoalError:
     stop = current()
     if text.startswith(_OF_THE_STATEMENT):
@@ -93,7 +111,7 @@ def _failure(text: str, reason: str | None, files: Sequence[VerifiedFile]) -> Sh
     elif (damage := damage_to(files)) is not None:
         return damage
     # The rest of the message is a position in a text that is not the user's.
-    line = without_paths(text.partition("\n\nLINE ")[0], files)
+    line = _in_plain_words(without_paths(text.partition("\n\nLINE ")[0], files))
     if text.startswith(_OF_THE_MACHINE):
         limit = out_of_memory(stop, text) if stop.memory is not None else None
         return limit or StorageFailure(f"sql: {line}")

@@ -15,6 +15,7 @@ from shoal.model.values import Value, int64
 from shoal.service.answers import Answer
 from shoal.service.calls import Call, id_texts
 from shoal.service.handlers.verbs import carry_out
+from shoal.suggestions import did_you_mean
 
 
 def create_pool(call: Call) -> Answer:
@@ -60,10 +61,10 @@ def _span(objects: list[ObjectInfo]) -> Value:
 def show_branch(call: Call) -> Answer:
     """Show the commit that a branch points at."""
     name = call.path["branch"]
-    for ref in call.pool().branches():
-        if ref.name == name:
-            return commit_response(ref.commit, call.warnings)
-    raise NotFound(f'"{name}": branch not found')
+    refs = {ref.name: ref for ref in call.pool().branches()}
+    if name not in refs:
+        raise NotFound(f'"{name}": branch not found{did_you_mean(name, refs)}')
+    return commit_response(refs[name].commit, call.warnings)
 
 
 _diff_objects = carry_out(DiffObjects)
