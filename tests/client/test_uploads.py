@@ -118,6 +118,8 @@ def test_every_read_option_reaches_the_service(empty_service: Served) -> None:
     """A new field of ReadOptions needs a value here, and travels by its declaration."""
     options = ReadOptions(
         csv_delimiter=";",
+        encoding="latin-1",
+        arrow_types="zed",
         json_array="value",
         zng_validate=False,
         max_value_size=1 << 20,

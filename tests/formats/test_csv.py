@@ -16,7 +16,7 @@ from shoal.formats.csv import column_reader as csv_column_reader
 from shoal.formats.csv import reader as csv_reader
 from shoal.formats.csv import writer as csv_writer
 from shoal.formats.go_floats import parse_go_float
-from shoal.formats.streams import WriteOptions
+from shoal.formats.streams import NAME_ENCODING, WriteOptions
 from shoal.model import types as t
 from shoal.model.literals import parse_ip, parse_net, parse_time
 from shoal.model.text import format_value
@@ -133,7 +133,7 @@ ERRORS = [
     ('a,b\n1,"x\n\n', "line 2: quote is not closed"),
     ('a\n"x\ny" "z\n', "line 2: quote is not closed"),
     ('"', "line 1: quote is not closed"),
-    (b"a\nok\nb\xffd\n", "line 3: invalid UTF-8 at byte 2"),
+    (b"a\nok\nb\xffd\n", f"line 3: invalid UTF-8 at byte 2 {NAME_ENCODING}"),
 ]
 
 

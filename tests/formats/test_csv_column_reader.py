@@ -18,6 +18,7 @@ from shoal.formats.columns.physical import arrow_type
 from shoal.formats.csv import column_reader as csv_column_reader
 from shoal.formats.csv import reader as csv_reader
 from shoal.formats.csv.cells import classify, parts
+from shoal.formats.streams import NAME_ENCODING
 from shoal.model import types as t
 from shoal.model.text import format_type, format_value
 from shoal.model.values import Value
@@ -211,7 +212,7 @@ def test_errors_name_the_line_and_come_after_the_rows_before_them(monkeypatch: p
     assert len(values) == 5000
     assert error == "line 10004: expected 2 fields, found 1"
     assert by_columns(data[:-2] + b'"1\n')[1] == "line 10004: quote is not closed"
-    assert by_columns(data[:-2] + b"\xff,1\n")[1] == "line 10004: invalid UTF-8 at byte 1"
+    assert by_columns(data[:-2] + b"\xff,1\n")[1] == f"line 10004: invalid UTF-8 at byte 1 {NAME_ENCODING}"
 
 
 def test_delimiters_that_arrow_does_not_take_go_through_the_rows() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import io
 
 import pytest
@@ -75,10 +76,13 @@ def test_a_value_longer_than_any_look_is_still_recognised() -> None:
         assert [len(v.data[0]) for v in read_source(source)] == [11_000_000, 1]
 
 
-@pytest.mark.parametrize("head, error", [("x".encode("utf-16"), "UTF-16"), (b"ARROW1\0\0", "Arrow file")])
-def test_what_is_none_of_our_formats_but_well_known_is_named(head: bytes, error: str) -> None:
-    with pytest.raises(InvalidInput, match=error):
-        detect(io.BytesIO(head))
+@pytest.mark.parametrize(
+    "name, head", [("tar", bytes(257) + b"ustar\0"), ("7z", b"7z\xbc\xaf\x27\x1c\0"), ("rar", b"Rar!\x1a\x07\0")]
+)
+def test_archives_that_are_not_read_are_named(name: str, head: bytes) -> None:
+    for source in (io.BytesIO(head), io.BytesIO(gzip.compress(head))):
+        with pytest.raises(InvalidInput, match=f"^a {name} archive \\(unpack it first; zip archives are read"):
+            read_source(source)
 
 
 def test_empty_input_has_no_values() -> None:

@@ -10,7 +10,7 @@ import pytest
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import line
-from shoal.formats.streams import WriteOptions
+from shoal.formats.streams import NAME_ENCODING, WriteOptions
 from shoal.model import types as t
 from shoal.model.values import NULL, Value, array, int64, record, string
 
@@ -39,7 +39,7 @@ def test_each_line_is_a_string(data: bytes, expected: list[str]) -> None:
 def test_bytes_that_are_no_text_are_reported_with_their_line() -> None:
     with pytest.raises(InvalidInput) as e:
         read(b"a\nb\xff\n")
-    assert str(e.value) == "line 2: invalid UTF-8 at byte 2"
+    assert str(e.value) == f"line 2: invalid UTF-8 at byte 2 {NAME_ENCODING}"
 
 
 def test_a_line_longer_than_the_limit_is_refused() -> None:

@@ -99,7 +99,6 @@ def test_a_new_entry_that_needs_a_file_is_put_on_disk_by_the_service(entries: di
     body: Any = Pipe(data)
     file: Any = plain(body, "", 1000, 500)
     assert file.seekable()
-    file.close()
     assert not plain(Pipe(b"{a:1}\n"), "", 1000, 500).seekable()  # type: ignore[arg-type]
 
 

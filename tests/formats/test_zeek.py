@@ -10,6 +10,7 @@ import pytest
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
+from shoal.formats.streams import NAME_ENCODING
 from shoal.formats.zeek import reader, writer
 from shoal.formats.zeek.cells import PORT, ZENUM
 from shoal.model import types as t
@@ -142,7 +143,7 @@ ERRORS = [
     (f"{PREAMBLE}#fields\tx\n#types\taddr\n1.2.3\n", "line 7: field 'x': invalid IP address: '1.2.3'"),
     (f"{PREAMBLE}#fields\tx\n#types\tsubnet\n1.2.3.4/33\n", "line 7: field 'x': invalid CIDR address: 1.2.3.4/33"),
     (f"{PREAMBLE}#fields\t{'a.' * 200}b\n#types\tint\n1\n", "line 7: type nests deeper than 128 levels"),
-    (b"#path \xff\n", "line 1: directive: invalid UTF-8 at byte 7"),
+    (b"#path \xff\n", f"line 1: directive: invalid UTF-8 at byte 7 {NAME_ENCODING}"),
 ]  # fmt: skip
 
 

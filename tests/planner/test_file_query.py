@@ -187,6 +187,13 @@ def test_the_format_and_the_delimiter_may_be_given() -> None:
     assert texts(b"1", format="line") == ['"1"']
 
 
+def test_the_encoding_of_text_may_be_given() -> None:
+    assert texts('{"a":"é"}'.encode("latin-1"), encoding="latin-1") == ['{a:"é"}']
+    assert texts('{"a":"é"}'.encode("utf-16")) == ['{a:"é"}']
+    with pytest.raises(InvalidInput, match="encoding: 'klingon' is not known"):
+        texts(b"1", encoding="klingon")
+
+
 def test_program_text_may_come_from_files(tmp_path: Path) -> None:
     library = tmp_path / "lib.zed"
     library.write_text("func double(x): (x*2)")

@@ -5,9 +5,11 @@ What is sent stands here as data; each is answered in time with an error of ours
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import re
 import socket
 import time
@@ -276,6 +278,14 @@ BODIES: list[SENT] = [
     ("zstd bomb", zstandard.compress(LONG, 3)),
     ("gzip in gzip", gzip.compress(gzip.compress(b'{"a":1}'))),
     ("gzip in zstd", zstandard.compress(gzip.compress(b'{"a":1}'))),
+    ("zip in gzip", gzip.compress(b"PK\x03\x04" + bytes(40))),
+    ("zip cut off", b"PK\x03\x04" + bytes(100)),
+    ("bzip2 cut off", bz2.compress(b'{"a":1}' * 1000)[:30]),
+    ("bzip2 bomb", bz2.compress(LONG)),
+    ("xz bomb", lzma.compress(LONG)),
+    ("xz of any size", lzma.compress(b'{"a":1}', filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 30}])),
+    ("lz4 cut off", b"\x04\x22\x4d\x18" + bytes(20)),
+    ("UTF-16 cut off", '{"a":1}'.encode("utf-16")[:-1]),
     ("gzip cut off", gzip.compress(b'{"a":1}' * 1000)[:50]),
     ("zstd of any size", b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 8 + bytes(20)),
     ("arrays without an end", b"[" * 100_000),

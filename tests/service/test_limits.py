@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import socket
 import time
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -130,6 +132,14 @@ def test_a_body_that_expands_too_much_is_refused(pack: Any, name: str, small: Ap
     assert status == 400
     assert text.removeprefix("a.json: ").startswith(f"{name}: expands more than 20 times")
     assert text.endswith("(raise -read.ratio, or -limit.ratio of a service)")
+
+
+def test_an_archive_that_expands_too_much_is_refused(small: Api) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.json", b'{"ts":1}\n' * 9_000_000)
+    status, _, text = refusal(load(small, out.getvalue()))
+    assert (status, "zip: a.json: deflate: expands more than 20 times" in text) == (400, True)
 
 
 def test_a_caller_may_ask_for_less_than_the_limit_and_not_for_more(small: Api) -> None:

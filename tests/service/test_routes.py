@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
 import json
+import lzma
 import threading
+import zipfile
+from collections.abc import Callable
 from typing import Any
 
+import lz4.frame
 import pytest
+import zstandard
 from tests.service.conftest import Api
 
 from shoal.formats.registry import by_name, formats
@@ -77,6 +84,40 @@ def test_a_compressed_body_is_unwrapped_once(api: Api, pool: str) -> None:
     assert api.query(f"from {pool} | count()") == [4]
     twice = api.call("POST", f"/pool/{pool}/branch/main", gzip.compress(gzip.compress(ROWS)))
     assert (twice.status, twice.headers["Shoal-Error"]) == (400, "invalid_input")
+
+
+@pytest.mark.parametrize("pack", [bz2.compress, lzma.compress, lz4.frame.compress, zstandard.compress])
+def test_a_body_may_have_any_compression_that_files_have(pack: Callable[[bytes], bytes], api: Api, pool: str) -> None:
+    load(api, pool, pack(ROWS))
+    assert api.query(f"from {pool} | count()") == [2]
+
+
+def test_the_members_of_an_archive_are_loaded(api: Api, pool: str) -> None:
+    load(api, pool, zipped({"a.json": ROWS, "b.json": ROWS}))
+    load(api, pool, zipped({"a.json": ROWS}), params={"format": "json"})
+    assert api.query(f"from {pool} | count()") == [6]
+    bad = api.call("POST", f"/pool/{pool}/branch/main", zipped({"a.json": b"oops"}), headers={"Shoal-Source": "in.zip"})
+    assert (bad.status, json.loads(bad.data)["error"].startswith("in.zip: zip: a.json: ")) == (400, True)
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def test_a_body_may_be_text_in_another_encoding(api: Api, pool: str) -> None:
+    rows = "id,name\n1,José\n"
+    load(api, pool, rows.encode("latin-1"), params={"encoding": "latin-1"})
+    load(api, pool, rows.encode("utf-16"), params={"format": "csv"})
+    assert api.query(f"from {pool} | cut name") == [{"name": "José"}] * 2
+    bad = api.call("POST", f"/pool/{pool}/branch/main", rows.encode("latin-1"), params={"encoding": "klingon"})
+    assert (bad.status, json.loads(bad.data)["error"]) == (
+        400,
+        "encoding: 'klingon' is not known (such as utf-8, utf-16, latin-1, cp1252, shift_jis)",
+    )
 
 
 def test_an_error_in_the_data_has_its_place_and_the_name_that_the_client_gave(api: Api, pool: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -20,11 +21,16 @@ MAX_RATIO = 1000
 _ANY = 1 << 62
 _ARRAYS = ("records", "value")
 _ARROW_TYPES = ("plain", "zed")
+_ODD_CODECS = frozenset(("idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"))
+"""Codecs of Python that are not encodings of files."""
 
 
-def _option(default: Any, param: str, about: str, *, at_most: int = 0, choices: tuple[str, ...] = ()) -> Any:
-    """A field of ReadOptions that is sent over HTTP as a query parameter."""
-    return field(default=default, metadata={"param": param, "about": about, "at_most": at_most, "choices": choices})
+def _option(
+    default: Any, param: str, about: str, *, at_most: int = 0, choices: tuple[str, ...] = (), longest: int = 1
+) -> Any:
+    """A field of ReadOptions that is sent over HTTP as a query parameter. Text has at most `longest` characters."""
+    facts = {"param": param, "about": about, "at_most": at_most, "choices": choices, "longest": longest}
+    return field(default=default, metadata=facts)
 
 
 @frozen
@@ -41,6 +47,8 @@ class ReadOptions:
         None, "arrow.types", "plain or zed: whether Arrow and Parquet types keep names as in Zed", choices=_ARROW_TYPES
     )
     """None: plain, so that a timestamp in microseconds is a time. `shoal zq` asks for the types of Zed."""
+    encoding: str | None = _option(None, "encoding", "encoding of text, such as latin-1 or utf-16", longest=40)
+    """None: UTF-8, or what a byte order mark says. Formats that are not text ignore it."""
     zng_validate: bool = _option(True, "zng.validate", "F to trust ZNG input")
     max_value_size: int = _option(
         MAX_VALUE_SIZE, "zng.readmax", "size limit of a value in bytes", at_most=MAX_VALUE_SIZE
@@ -55,6 +63,18 @@ class ReadOptions:
             value, choices = getattr(self, f.name), f.metadata["choices"]
             if choices and value is not None and value not in choices:
                 raise InvalidInput(f"{f.metadata['param']}: {value!r} is not one of {', '.join(choices)}")
+        if self.encoding is not None:
+            _check_encoding(self.encoding)
+
+
+def _check_encoding(name: str) -> None:
+    try:
+        "a".encode(name)  # fails for codecs that are not for text, such as base64
+        is_known = codecs.lookup(name).name.replace("-", "_") not in _ODD_CODECS
+    except (LookupError, ValueError):
+        is_known = False
+    if not is_known:
+        raise InvalidInput(f"encoding: {name!r} is not known (such as utf-8, utf-16, latin-1, cp1252, shift_jis)")
 
 
 DEFAULT_READ = ReadOptions()
@@ -91,22 +111,27 @@ def decode_read_options(params: Mapping[str, str]) -> ReadOptions:
     return ReadOptions(**{f.name: _decode(params[f.metadata["param"]], f.default, **f.metadata) for f in given})
 
 
-def _decode(text: str, default: Any, param: str, about: str, at_most: int, choices: tuple[str, ...]) -> Any:
+def _decode(
+    text: str, default: Any, param: str, about: str, at_most: int, choices: tuple[str, ...], longest: int
+) -> Any:
     kind = _type(default)
     if kind is bool and text.upper() in ("T", "F"):
         return text.upper() == "T"
     if kind is int and text.isdecimal() and int(text) > 0:
         return min(int(text), at_most)
-    if kind is str and (choices or len(text) == 1):
+    if kind is str and (choices or 0 < len(text) <= longest):
         return text
-    raise InvalidInput(f"invalid value {text!r} for parameter {param} ({_EXPECTED[kind]})")
+    raise InvalidInput(f"invalid value {text!r} for parameter {param} ({_expected(kind, longest)})")
 
 
 def _type(default: Any) -> type:
     return str if default is None else type(default)
 
 
-_EXPECTED: dict[type, str] = {bool: "T or F", int: "a number", str: "one character"}
+def _expected(kind: type, longest: int) -> str:
+    if kind is str:
+        return "one character" if longest == 1 else f"at most {longest} characters"
+    return "T or F" if kind is bool else "a number"
 
 
 @frozen

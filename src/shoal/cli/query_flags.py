@@ -19,6 +19,13 @@ from shoal.sources.reading import open_input
 INPUT_FLAGS = (
     Flag("i", ("auto", *registry.readable()), "auto", f"format of the input: {', '.join(registry.readable())}", "FMT"),
     Flag("csv.delim", "character", None, "CSV field delimiter", "C"),
+    Flag(
+        "encoding",
+        str,
+        None,
+        "encoding of text, such as latin-1 (default: UTF-8, or UTF-16 by its mark)",
+        "NAME",
+    ),
     Flag("zng.validate", bool, True, "validate ZNG input (always done; accepted for scripts)"),
     Flag("zng.threads", int, 0, "accepted for scripts"),
     Flag("zng.readmax", "size", MAX_VALUE_SIZE, "largest value or frame to read"),
@@ -46,6 +53,7 @@ def read_options(args: Parsed) -> ReadOptions:
     """Read options from the flags."""
     return ReadOptions(
         csv_delimiter=args["csv.delim"],
+        encoding=args["encoding"],
         max_value_size=args["zng.readmax"],
         max_memory=args["read.memory"],
         max_ratio=args["read.ratio"],

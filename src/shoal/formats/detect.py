@@ -7,41 +7,44 @@ values wins over ZSON. `line` is never detected, because it accepts everything.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import registry
-from shoal.formats.compression import Peekable, unwrap
-from shoal.formats.limits import LimitExceeded
+from shoal.formats.compression import beginning, is_zip, unwrap
+from shoal.formats.encodings import as_utf8
+from shoal.formats.limits import LimitExceeded, at
 from shoal.formats.metering import Meter
 from shoal.formats.registry import Format, Trial
-from shoal.formats.streams import Source
+from shoal.formats.streams import OnDisk, Pieces, Source, peekable
+from shoal.lazy import lazy
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
+    from shoal.formats import archives
     from shoal.formats.columns.batches import Piece
+else:
+    archives = lazy("shoal.formats.archives")
 
+_P = TypeVar("_P", bound="Piece")
+_ReadPlain = Callable[[Format, Source, ReadOptions], Iterator[_P]]
 _FIRST_LOOK = 1 << 16
 _LONGEST_LOOK = 10 << 20
+_ARCHIVES = {"tar": (257, b"ustar"), "7z": (0, b"7z\xbc\xaf\x27\x1c"), "rar": (0, b"Rar!\x1a\x07")}
+"""Archives that are not read: where their magic bytes are."""
 
 
 def read_source(source: Source, format_name: str = "auto", options: ReadOptions = ReadOptions()) -> Iterator[Value]:
-    """The values in a source, compressed or not."""
-    entry, plain = open_source(source, format_name, options)
-    return read_values(entry, plain, options)
+    """The values in a source, compressed or not; in all members, if it is an archive."""
+    return _read(source, format_name, options, read_values)
 
 
 def read_pieces(source: Source, format_name: str = "auto", options: ReadOptions = ReadOptions()) -> Iterator[Piece]:
     """The values in a source, in columns where the format has a reader for them."""
-    entry, plain = open_source(source, format_name, options)
-    read_columns = entry.load_columns()
-    meter = Meter(plain, options, entry.growth)
-    if read_columns is None:
-        return meter.single_pieces(entry.load_reader()(meter, options))
-    return meter.pieces(read_columns(meter, options))
+    return _read(source, format_name, options, _read_columns)
 
 
 def read_values(entry: Format, plain: Source, options: ReadOptions) -> Iterator[Value]:
@@ -50,62 +53,96 @@ def read_values(entry: Format, plain: Source, options: ReadOptions) -> Iterator[
     return meter.values(entry.load_reader()(meter, options))
 
 
+def _read_columns(entry: Format, plain: Source, options: ReadOptions) -> Iterator[Piece]:
+    read_columns = entry.load_columns()
+    meter = Meter(plain, options, entry.growth)
+    if read_columns is None:
+        return meter.single_pieces(entry.load_reader()(meter, options))
+    return meter.pieces(read_columns(meter, options))
+
+
+def _read(source: Source, format_name: str, options: ReadOptions, read: _ReadPlain[_P]) -> Iterator[_P]:
+    packed = peekable(source)
+    if is_zip(beginning(packed)):
+        return _read_members(archives.Archive(packed, options), format_name, options, read)
+    entry, plain = open_source(packed, format_name, options)
+    return read(entry, plain, options)
+
+
+def _read_members(
+    archive: archives.Archive, format_name: str, options: ReadOptions, read: _ReadPlain[_P]
+) -> Iterator[_P]:
+    """The values of all members of an archive, which have to be of one format."""
+    first_name, first = "", None
+    for name, member in archive.members():
+        try:
+            head = member.peek(_FIRST_LOOK)
+            if len(head) < _FIRST_LOOK and not head.strip():
+                continue  # without values it is of any format
+            entry, plain = open_plain(member, format_name, options)
+            if first is not None and entry is not first:
+                raise InvalidInput(f"is {entry.name}, but {first_name} is {first.name} (unpack the archive)")
+            first_name, first = name, entry
+            yield from read(entry, plain, options)
+        except InvalidInput as e:
+            raise at(f"zip: {name}", e) from None
+
+
 def open_source(
     source: Source, format_name: str = "auto", options: ReadOptions = ReadOptions()
 ) -> tuple[Format, Source]:
-    """The format of a source, named or detected, and its bytes without compression."""
-    plain = unwrap(source, options.max_ratio)
-    return detect(plain, options) if format_name == "auto" else (registry.by_name(format_name), plain)
+    """The format of a source, named or detected, and its bytes without compression; text in UTF-8."""
+    return open_plain(unwrap(source, options.max_ratio), format_name, options)
+
+
+def open_plain(source: Source, format_name: str, options: ReadOptions) -> tuple[Format, Source]:
+    """The format of a source without compression, named or detected, and what to read it from."""
+    if format_name == "auto":
+        return detect(source, options)
+    entry = registry.by_name(format_name)
+    return entry, _as_needed(entry, source) if entry.is_binary else as_utf8(peekable(source), options.encoding)
+
+
+def _as_needed(entry: Format, source: Source) -> Source:
+    """A source that a reader of this format can read: what was unpacked cannot seek unless it is put on disk."""
+    return OnDisk(source) if entry.needs_seek and isinstance(source, Pieces) else source
 
 
 def detect(source: Source, options: ReadOptions = ReadOptions()) -> tuple[Format, Source]:
     """The format of `source`, and a source to read it from the start."""
-    peekable = _Seekable(source) if source.seekable() else source if isinstance(source, Peekable) else Peekable(source)
+    raw = peekable(source)
+    head = raw.peek(_FIRST_LOOK)
+    _refuse_archives(head)
+    entry = _by_magic(head, source)
+    if entry is not None:
+        return entry, _as_needed(entry, raw)
+    text = as_utf8(raw, options.encoding)
+    tried = [each for each in registry.formats() if not each.is_binary or text is raw]
     size = _FIRST_LOOK
     while True:
-        head = peekable.peek(size)
+        head = text.peek(size)
         is_complete = len(head) < size
         is_longest = is_complete or size >= _LONGEST_LOOK
-        _refuse_other_formats(head)
-        entry = _by_magic(head, source.seekable())
-        if entry is None and head.isspace():
+        if head.isspace():
             entry = registry.FALLBACK if is_longest else None
-        elif entry is None:
-            entry = _by_trial(head, is_complete, is_longest, options)
+        else:
+            entry = _by_trial(tried, head, is_complete, is_longest, options)
         if entry is not None:
-            return entry, peekable
+            return entry, text
         size = min(8 * size, _LONGEST_LOOK)
 
 
-def _refuse_other_formats(head: bytes) -> None:
-    """Name formats that cannot be read but are easily recognised."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InvalidInput("looks like UTF-16 text (convert it first: iconv -f UTF-16 -t UTF-8)")
-    if head.startswith(b"ARROW1"):
-        raise InvalidInput("an Arrow file; only Arrow streams and Parquet are read (convert it to one of these)")
+def _refuse_archives(head: bytes) -> None:
+    """Name archives that cannot be read but are easily recognised."""
+    name = next((name for name, (start, magic) in _ARCHIVES.items() if head.startswith(magic, start)), None)
+    if name is not None:
+        raise InvalidInput(f"a {name} archive (unpack it first; zip archives are read as they are)")
 
 
-class _Seekable:
-    """A file whose next bytes can be peeked."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.read, self.seek, self.tell, self.seekable = source.read, source.seek, source.tell, source.seekable
-
-    def peek(self, size: int) -> bytes:
-        """The next bytes, without moving."""
-        start = self._source.tell()
-        parts = []
-        while size > 0 and (part := self._source.read(size)):
-            parts.append(part)
-            size -= len(part)
-        self._source.seek(start)
-        return b"".join(parts)
-
-
-def _by_magic(head: bytes, is_seekable: bool) -> Format | None:
+def _by_magic(head: bytes, source: Source) -> Format | None:
     entry = registry.by_magic(head)
-    return entry if entry is not None and (is_seekable or not entry.needs_seek) else None
+    can_seek = source.seekable() or isinstance(source, Pieces)
+    return entry if entry is not None and (can_seek or not entry.needs_seek) else None
 
 
 class _CutOff(Exception):
@@ -125,10 +162,12 @@ class _Head(io.BytesIO):
         return False
 
 
-def _by_trial(head: bytes, is_complete: bool, is_longest: bool, options: ReadOptions) -> Format | None:
+def _by_trial(
+    tried: list[Format], head: bytes, is_complete: bool, is_longest: bool, options: ReadOptions
+) -> Format | None:
     """The first format whose reader accepts the head; None if a longer head is needed to decide."""
     refusals: dict[str, str] = {}
-    for entry in registry.formats():
+    for entry in tried:
         if entry.trial is None:
             continue
         try:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from shoal.api.options import ReadOptions
 from shoal.formats import registry
-from shoal.formats.compression import unwrap
-from shoal.formats.detect import detect, read_pieces
+from shoal.formats.compression import beginning, is_compressed
+from shoal.formats.detect import open_plain, read_pieces
 from shoal.formats.metering import Meter
 from shoal.formats.registry import Groups
-from shoal.formats.streams import Source
+from shoal.formats.streams import Source, peekable
 from shoal.model.node import frozen
 
 if TYPE_CHECKING:
@@ -52,10 +52,11 @@ def split(source: Source, format_name: str, options: ReadOptions, size: int) -> 
     source.seek(0)
     if length <= size:
         return [Split(format_name)]
-    plain = unwrap(source, options.max_ratio)
-    if not plain.seekable():
-        return [Split(format_name)]  # compressed
-    entry = registry.by_name(format_name) if format_name != "auto" else detect(plain, options)[0]
+    if is_compressed(beginning(peekable(source))):
+        return [Split(format_name)]
+    entry, text = open_plain(source, format_name, options)
+    if not text.seekable():
+        return [Split(format_name)]  # text in another encoding
     source.seek(0)
     if isinstance(entry.splits, Groups):
         return _group_splits(entry.name, entry.splits.sizes(source), size)

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.limits import LIGHT, NO_PARTS, Costs, check_text
+from shoal.lazy import lazy
 from shoal.model.node import frozen
 from shoal.model.values import Value
+
+if TYPE_CHECKING:
+    import tempfile
+else:
+    tempfile = lazy("tempfile")
 
 CHUNK = 1 << 18
 """How much is read at a time where the format does not say."""
@@ -151,12 +157,137 @@ class Joined(io.RawIOBase):
         return False
 
 
+class Peeks(Source, Protocol):
+    """A source whose next bytes can be looked at."""
+
+    def peek(self, size: int) -> bytes:
+        """Up to `size` of the next bytes, short only at the end; they stay to be read."""
+        ...
+
+
+def peekable(source: Source) -> Peeks:
+    """A source to read from instead, whose next bytes can be looked at."""
+    if isinstance(source, (Peekable, PeekableFile)):
+        return source
+    return PeekableFile(source) if source.seekable() else Peekable(source)
+
+
+class PeekableFile:
+    """A source that can seek, so that its next bytes can be looked at."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.read, self.seek, self.tell, self.seekable = source.read, source.seek, source.tell, source.seekable
+
+    def peek(self, size: int) -> bytes:
+        """The next bytes, without moving."""
+        start = self._source.tell()
+        head = read_exactly(self._source, size)
+        self._source.seek(start)
+        return head
+
+
+class Peekable:
+    """A source that cannot seek, of which the first bytes can be looked at."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._head = b""
+        self._ended = False
+
+    def peek(self, size: int) -> bytes:
+        """Up to `size` of the next bytes, short only at the end; they stay to be read."""
+        while len(self._head) < size and not self._ended:
+            part = self._source.read(max(CHUNK, size - len(self._head)))
+            self._ended = not part
+            self._head += part
+        return self._head[:size]
+
+    def read(self, size: int = -1, /) -> bytes:
+        """What was peeked first, then the rest."""
+        if not self._head:
+            return self._source.read(size)
+        if size < 0:
+            out, self._head = self._head + self._source.read(), b""
+            return out
+        out, self._head = self._head[:size], self._head[size:]
+        return out
+
+    def seekable(self) -> bool:
+        """Never."""
+        return False
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Not possible."""
+        raise InvalidInput("input is not seekable")
+
+    def tell(self) -> int:
+        """Not possible."""
+        raise InvalidInput("input is not seekable")
+
+
+class Pieces(Peekable):
+    """Bytes that are made, piece by piece, as they are asked for."""
+
+    def __init__(self, source: Source, pieces: Iterator[bytes]) -> None:
+        super().__init__(source)
+        self._pieces = pieces
+        self._ready, self._at = b"", 0
+
+    def peek(self, size: int) -> bytes:
+        while len(self._ready) - self._at < size and (piece := next(self._pieces, b"")):
+            self._ready, self._at = self._ready[self._at :] + piece, 0
+        return self._ready[self._at : self._at + size]
+
+    def read(self, size: int = -1, /) -> bytes:
+        if size < 0:
+            return b"".join(iter(lambda: self.read(CHUNK), b""))
+        if self._at == len(self._ready):
+            self._ready, self._at = next(self._pieces, b""), 0
+        out = self._ready[self._at : self._at + size]
+        self._at += len(out)
+        return out
+
+
+class OnDisk:
+    """All of a source in a temporary file, for formats that are read from the end. It goes when nobody needs it."""
+
+    def __init__(self, source: Source) -> None:
+        self._file = tempfile.TemporaryFile(prefix="shoal-input-")
+        while chunk := source.read(CHUNK):
+            self._file.write(chunk)
+        self._file.seek(0)
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to `size` bytes; b"" at the end."""
+        return self._file.read(size)
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """As for files."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """As for files."""
+        return self._file.tell()
+
+
+NAME_ENCODING = "(if the text is in another encoding, name it: -encoding latin-1)"
+"""The way out of text that is not UTF-8."""
+
+
 def decode_utf8(data: bytes, where: str) -> str:
     """Text of UTF-8 bytes; `where` goes into the error."""
     try:
         return data.decode()
     except UnicodeDecodeError as e:
-        raise InvalidInput(f"{where}: invalid UTF-8 at byte {e.start + 1}") from None
+        raise InvalidInput(f"{where}: invalid UTF-8 at byte {e.start + 1} {NAME_ENCODING}") from None
 
 
 class NullWriter:

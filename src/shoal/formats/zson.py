@@ -15,7 +15,7 @@ from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.colors import paint_zson
 from shoal.formats.limits import check_text, check_types
-from shoal.formats.streams import CHUNK, Sink, Source, WriteOptions, read_at_least
+from shoal.formats.streams import CHUNK, NAME_ENCODING, Sink, Source, WriteOptions, read_at_least
 from shoal.model.parse import NeedMore, ParseError, Parser
 from shoal.model.text import Formatter
 from shoal.model.types import Type
@@ -83,7 +83,7 @@ class _Window:
         try:
             self.text += self._decoder.decode(data, final=self.final)
         except UnicodeDecodeError as e:
-            raise InvalidInput(f"invalid UTF-8 near byte {self._bytes + e.start + 1}") from None
+            raise InvalidInput(f"invalid UTF-8 near byte {self._bytes + e.start + 1} {NAME_ENCODING}") from None
         self._bytes += len(data)
         if self._bytes == len(data):
             self.text = self.text.removeprefix("\ufeff")

@@ -28,6 +28,7 @@ def query(
     includes: Sequence[str | os.PathLike[str]] = (),
     memory: Memory | None = None,
     csv_delimiter: str | None = None,
+    encoding: str | None = None,
     on_debug: Callable[[Value], None] | None = None,
     statistics: bool = False,
 ) -> Results:
@@ -36,15 +37,16 @@ def query(
     `inputs` may be a path or URL, bytes, a binary file, an Arrow table or a data frame of pandas or
     polars; an iterable of values or of plain Python objects; or a list of any of these, one after the
     other. A str is a path, never data. Without inputs the program has to begin with a source or a
-    `yield`. `format` is the format of files and bytes, found out unless given; `includes` are files
-    with program text to put in front; `on_debug` is called with what the operator `debug` sees;
-    with `statistics` it is counted how much is read and how much of it is kept.
+    `yield`. `format` is the format of files and bytes, found out unless given; `encoding` is that of
+    text, UTF-8 or what a byte order mark says unless given; `includes` are files with program text to
+    put in front; `on_debug` is called with what the operator `debug` sees; with `statistics` it is
+    counted how much is read and how much of it is kept.
     """
     source = Source([*map(read_part, includes), Part("", program)])
     compiled = compile_source(source, evaluate)
     if format != "auto":
         registry.by_name(format).load_reader()
-    options = ReadOptions(csv_delimiter=csv_delimiter)
+    options = ReadOptions(csv_delimiter=csv_delimiter, encoding=encoding)
     run = Run(memory=memory or Memory(), open_scan=scan_opener(options), emit=emitter(on_debug), measure=statistics)
     _check_inputs(compiled, inputs)
     values = iter((NULL,)) if inputs is None else read_inputs(inputs, Reading(format, options))

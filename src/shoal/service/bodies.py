@@ -6,17 +6,17 @@ One layer of compression is taken off, whether `Content-Encoding` names it or no
 from __future__ import annotations
 
 import hashlib
-import tempfile
-from typing import BinaryIO
 
 from anyio import current_time, fail_after, from_thread
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
+from shoal.api.options import DEFAULT_READ
 from shoal.errors import InvalidInput, TooLarge
 from shoal.formats import registry
-from shoal.formats.compression import Peekable, is_compressed, unwrap
-from shoal.formats.streams import CHUNK, Source
+from shoal.formats.archives import Archive
+from shoal.formats.compression import is_zip, unwrap
+from shoal.formats.streams import CHUNK, OnDisk, Peekable, Source
 
 _LEAST_RATE = 1024
 """Bytes a second that a body has to arrive with while it is waited for, on average."""
@@ -126,7 +126,7 @@ class _Counted(Peekable):
         out = super().read(size)
         self._given += len(out)
         if self._given > self._limit:
-            raise TooLarge(f"the body of the request holds more than {self._limit} bytes (load it in parts)")
+            raise _holds_too_much(self._limit)
         return out
 
 
@@ -139,15 +139,19 @@ def plain(body: Body, encoding: str, limit: int, ratio: int) -> Source:
         raise InvalidInput(f"unknown Content-Encoding {encoding!r} (gzip or zstd)")
     inner = _Counted(unwrap(body, ratio), limit)
     head = inner.peek(registry.MAGIC_SIZE)
-    if is_compressed(head):
-        raise InvalidInput("the body is compressed twice")
+    if is_zip(head):
+        return _archive(OnDisk(inner), limit)
     entry = registry.by_magic(head)
-    return _on_disk(inner) if entry is not None and entry.needs_seek else inner
+    return OnDisk(inner) if entry is not None and entry.needs_seek else inner
 
 
-def _on_disk(source: Source) -> BinaryIO:
-    file = tempfile.TemporaryFile(prefix="shoal-body-")  # noqa: SIM115 - closed when nobody needs it any more
-    while chunk := source.read(CHUNK):
-        file.write(chunk)
+def _archive(file: OnDisk, limit: int) -> Source:
+    """An archive whose members do not hold more than `limit` bytes."""
+    if Archive(file, DEFAULT_READ).size > limit:
+        raise _holds_too_much(limit)
     file.seek(0)
     return file
+
+
+def _holds_too_much(limit: int) -> TooLarge:
+    return TooLarge(f"the body of the request holds more than {limit} bytes (load it in parts)")

@@ -27,7 +27,7 @@ from shoal.formats.json import arrays
 from shoal.formats.json import reader as json_reader
 from shoal.formats.json.text_columns import OTHER, BadText, kinds_of
 from shoal.formats.limits import LIGHT, check_text, chunk_size
-from shoal.formats.streams import Source, read_at_least
+from shoal.formats.streams import NAME_ENCODING, Source, read_at_least
 from shoal.lazy import lazy
 from shoal.model.values import Value
 
@@ -101,7 +101,8 @@ class _Chunk:
             try:
                 line.decode()
             except UnicodeDecodeError as e:
-                raise InvalidInput(f"line {self.first_line + i}, column {e.start + 1}: invalid UTF-8") from None
+                where = f"line {self.first_line + i}, column {e.start + 1}"
+                raise InvalidInput(f"{where}: invalid UTF-8 {NAME_ENCODING}") from None
 
 
 def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Piece]:

@@ -21,7 +21,7 @@ import orjson
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.limits import UNLIMITED, LimitExceeded, at, check_text
-from shoal.formats.streams import CHUNK, Joined, Source, read_at_least
+from shoal.formats.streams import CHUNK, NAME_ENCODING, Joined, Source, read_at_least
 from shoal.model import types as t
 from shoal.model.values import Value
 from shoal.model.zcode import Data
@@ -75,7 +75,8 @@ def _read_freely(source: Source, line: int, options: ReadOptions) -> Iterator[Va
         try:
             text += decoder.decode(data, final)
         except UnicodeDecodeError as e:
-            raise InvalidInput(f"line {line + text.count(chr(10))}: invalid UTF-8 ({e.reason})") from None
+            where = f"line {line + text.count(chr(10))}"
+            raise InvalidInput(f"{where}: invalid UTF-8 ({e.reason}) {NAME_ENCODING}") from None
         if line == 1 and pos == 0:
             text = text.removeprefix("\ufeff")
         check_text(text, options, f"line {line}")

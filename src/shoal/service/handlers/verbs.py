@@ -72,8 +72,13 @@ _NAME_HEADER = "shoal-source"
 
 def pieces(call: Call) -> Iterator[Piece]:
     """The values in the body of a request; errors begin with the name that the client gave to it."""
+    name = unquote(call.headers.get(_NAME_HEADER, ""))
     reading = Reading(call.format_of_body(), for_load(call.read_options()), in_columns=True)
-    return read_named(unquote(call.headers.get(_NAME_HEADER, "")), call.source(), reading)
+    try:
+        source = call.source()
+    except InvalidInput as e:
+        raise InvalidInput(f"{name}: {e}") if name else e from e
+    return read_named(name, source, reading)
 
 
 def load(call: Call) -> Answer:
