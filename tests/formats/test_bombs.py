@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
-from shoal.formats import registry
-from shoal.testing.bombs import BOMBS, KINDS, MIB, OPTIONS
+from shoal.api.options import MIB
+from shoal.formats import compression, registry
+from shoal.testing.bomb import KINDS
+from shoal.testing.bombs import BOMBS, OPTIONS
+from shoal.testing.file_bombs import PACKED
 
 SPARE = 96 * MIB
 """What DuckDB and Arrow take for themselves."""
@@ -24,6 +27,10 @@ def test_every_format_that_can_be_read_has_a_bomb_of_every_kind() -> None:
     assert {name: set(KINDS) - set(BOMBS.get(name, ())) for name in registry.readable()} == {
         name: set() for name in registry.readable()
     }
+
+
+def test_every_compression_has_a_bomb() -> None:
+    assert set(PACKED) == {each.name for each in compression.COMPRESSIONS} | {"zip"}
 
 
 def outcomes(*flags: str) -> dict[str, Any]:
@@ -52,16 +59,23 @@ def test_a_bomb_takes_little_memory_and_time(name: str, kind: str, loaded: dict[
     check(loaded[f"{name}, {kind}, load"])
 
 
+@pytest.mark.parametrize("name", sorted(PACKED))
+def test_a_compressed_bomb_takes_little_memory_and_time(name: str, loaded: dict[str, Any]) -> None:
+    outcome = loaded[f"line, in {name}, load"]
+    check(outcome)
+    assert outcome["refusal"]
+
+
 def test_values_that_would_take_too_much_are_refused_with_the_way_out(loaded: dict[str, Any]) -> None:
     """Those formats are left out in which nothing repeats within a value."""
-    for name in sorted(set(BOMBS) - {"csv", "tsv", "line", "parquet"}):
+    for name in sorted(set(BOMBS) - {"csv", "tsv", "line", "parquet", "orc"}):
         assert "(raise -read.memory, or -limit.memory of a service)" in loaded[f"{name}, repeated, load"]["refusal"]
 
 
 @pytest.mark.long
 def test_all_bombs_take_little_memory_and_time_by_rows_and_by_columns() -> None:
     found = outcomes("-all")
-    assert len(found) == 2 * sum(map(len, BOMBS.values()))
+    assert len(found) == 2 * (sum(map(len, BOMBS.values())) + len(PACKED))
     bad = {}
     for case, outcome in found.items():
         try:

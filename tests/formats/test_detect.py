@@ -11,6 +11,7 @@ from shoal.formats.detect import detect, read_source
 from shoal.formats.streams import WriteOptions
 from shoal.model.parse import parse_value
 from shoal.model.text import format_value
+from shoal.testing.files import FILES
 
 RECORDS = [parse_value("{a:1,b:2}"), parse_value("{a:3,b:4}")]
 
@@ -20,7 +21,9 @@ class Pipe(io.BytesIO):
         return False
 
 
-@pytest.mark.parametrize("name", ["zson", "zng", "json", "zjson", "vng", "csv", "tsv", "zeek", "parquet", "arrows"])
+@pytest.mark.parametrize(
+    "name", ["zson", "zng", "json", "zjson", "vng", "csv", "tsv", "zeek", "parquet", "arrow", "arrows"]
+)
 def test_what_a_writer_wrote_is_recognised(name: str) -> None:
     out = io.BytesIO()
     writer = registry.by_name(name).load_writer()(out, WriteOptions())
@@ -30,8 +33,15 @@ def test_what_a_writer_wrote_is_recognised(name: str) -> None:
     found, source = detect(io.BytesIO(out.getvalue()))
     assert found.name == name
     assert source.read(4) == out.getvalue()[:4]
-    if name not in ("vng", "parquet"):
+    if name not in ("vng", "parquet", "arrow"):
         assert detect(Pipe(out.getvalue()))[0].name == name
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_other_programs_are_recognised(name: str) -> None:
+    assert detect(io.BytesIO(FILES[name]))[0].name == name
+    if not registry.by_name(name).needs_seek:
+        assert detect(Pipe(FILES[name]))[0].name == name
 
 
 @pytest.mark.parametrize(
@@ -44,6 +54,8 @@ def test_what_a_writer_wrote_is_recognised(name: str) -> None:
         (b'{"type":{"kind":"primitive","name":"int64"},"value":"1"}\n', "zjson"),
         (b"a,b\n1,2\n", "csv"),
         (b"a\tb\n1\t2\n", "tsv"),
+        (b"ORCID,name\n1,x\n", "csv"),
+        (b"FEA1,name\n1,x\n", "csv"),
         (b"#\tYear\n1\t2019\n", "tsv"),
         (b"#fields a\n#types int\n1\n", "zeek"),
         (b"[1,\n2,\n3]", "json"),
@@ -97,7 +109,7 @@ def test_what_is_no_format_names_what_each_reader_missed() -> None:
     assert "\n" not in line
     (details,) = details_of(caught.value)
     assert [line.partition(":")[0].strip() for line in details.splitlines()] == sorted(
-        ["arrows", "csv", "json", "line", "parquet", "tsv", "vng", "zeek", "zjson", "zng", "zson"]
+        [each for each in registry.readable() if each != "ndjson"]
     )
 
 

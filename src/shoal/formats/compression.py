@@ -75,6 +75,11 @@ def by_magic(head: bytes) -> Compression | None:
     return next((each for each in COMPRESSIONS if head.startswith(each.magic)), None)
 
 
+def by_name(name: str) -> Compression:
+    """The compression of this name."""
+    return next(each for each in COMPRESSIONS if each.name == name)
+
+
 def is_compressed(head: bytes) -> bool:
     """Whether bytes begin like compressed ones, or like an archive."""
     return is_zip(head) or by_magic(head) is not None

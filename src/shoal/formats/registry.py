@@ -18,8 +18,10 @@ from shoal.model.values import Value
 
 if TYPE_CHECKING:
     from shoal.formats import line, table, text, zson
-    from shoal.formats.arrow import parquet
+    from shoal.formats.arrow import apart, parquet
+    from shoal.formats.arrow import files as arrow_files
     from shoal.formats.arrow import stream as arrow_stream
+    from shoal.formats.avro import reader as avro_reader
     from shoal.formats.columns.batches import Batch, Piece
     from shoal.formats.csv import column_reader as csv_column_reader
     from shoal.formats.csv import reader as csv_reader
@@ -34,7 +36,10 @@ if TYPE_CHECKING:
     from shoal.formats.zjson import writer as zjson_writer
     from shoal.formats.zng import stream as zng_stream
 else:
+    apart = lazy("shoal.formats.arrow.apart")
+    arrow_files = lazy("shoal.formats.arrow.files")
     arrow_stream = lazy("shoal.formats.arrow.stream")
+    avro_reader = lazy("shoal.formats.avro.reader")
     csv_column_reader = lazy("shoal.formats.csv.column_reader")
     csv_reader = lazy("shoal.formats.csv.reader")
     csv_writer = lazy("shoal.formats.csv.writer")
@@ -180,10 +185,18 @@ def writable() -> list[str]:
     return sorted(entry.name for entry in formats() if entry.writer)
 
 
-MAGIC_SIZE = 8
+MAGIC_SIZE = 64
 """Bytes that decide about magic."""
+_CONTROLS = frozenset(range(0x20)) - frozenset(b"\t\n\f\r\x1b")
+"""Bytes that text does not have."""
 _ARROW_METADATA = 1 << 20
 """The schema of an Arrow stream is smaller."""
+
+
+def _is_binary(head: bytes) -> bool:
+    """Whether bytes that begin with letters are not the beginning of text."""
+    return not _CONTROLS.isdisjoint(head[:MAGIC_SIZE])
+
 
 for _entry in (
     Format(
@@ -284,6 +297,51 @@ for _entry in (
             lambda source: parquet.group_sizes(source),
             lambda source, options, groups: parquet.read_columns(source, options, groups),
         ),
+        growth=1,
+    ),
+    Format(
+        "arrow",
+        reader=lambda: arrow_files.read,
+        writer=lambda: arrow_files.Writer,
+        media_types=("application/vnd.apache.arrow.file",),
+        column_reader=lambda: arrow_files.read_columns,
+        is_binary=True,
+        magic=b"ARROW1",
+        needs_seek=True,
+        splits=Groups(
+            lambda source: arrow_files.block_sizes(source),
+            lambda source, options, blocks: arrow_files.read_columns(source, options, blocks),
+        ),
+        growth=1,
+    ),
+    Format(
+        "feather",
+        reader=lambda: apart.read_feather,
+        media_types=("application/x-feather",),
+        column_reader=lambda: apart.read_feather_columns,
+        is_binary=True,
+        magic=b"FEA1",
+        confirm=_is_binary,
+        needs_seek=True,
+        growth=1,
+    ),
+    Format(
+        "orc",
+        reader=lambda: apart.read_orc,
+        media_types=("application/x-orc",),
+        column_reader=lambda: apart.read_orc_columns,
+        is_binary=True,
+        magic=b"ORC",
+        confirm=_is_binary,
+        needs_seek=True,
+        growth=1,
+    ),
+    Format(
+        "avro",
+        reader=lambda: avro_reader.read,
+        media_types=("application/avro",),
+        is_binary=True,
+        magic=b"Obj\x01",
         growth=1,
     ),
     Format(

@@ -17,11 +17,9 @@ from itertools import chain, repeat
 from pathlib import Path
 
 import lz4.block
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import lz4.frame
 
-from shoal.api.options import ReadOptions
+from shoal.api.options import MIB, ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats import compression
 from shoal.formats.detect import read_pieces, read_source
@@ -41,48 +39,13 @@ from shoal.model import values as v
 from shoal.model.node import frozen
 from shoal.model.zcode import uvarint
 from shoal.storage.memory import MemoryStore
+from shoal.testing.bomb import KINDS, MANY, SHAPES, WIDE, Bomb
+from shoal.testing.file_bombs import FILE_BOMBS, PACKED
 
-MIB = 1 << 20
 OPTIONS = ReadOptions(max_memory=128 * MIB, threads=2)
 _SECONDS = 60
 _LOADED = (column_reader, shapes)
 """What a load would import; it does not count for the memory that a bomb takes."""
-
-KINDS = ("deep", "wide", "long", "repeated", "shapes")
-"""Nests deeply; has very many fields; one token; one value over and over; another shape in each value."""
-_MANY = 30_000_000
-_WIDE = 300_000
-_SHAPES = 3000
-
-
-@frozen
-class Bomb:
-    """An input: bytes, or text that is made while it is read."""
-
-    parts: Callable[[], Iterator[bytes]]
-    is_seekable: bool = False
-
-    def open(self) -> Source:
-        """The input as a source. What can seek is small."""
-        return io.BytesIO(b"".join(self.parts())) if self.is_seekable else _Flow(self.parts())
-
-
-class _Flow(io.RawIOBase):
-    """Parts, one after the other."""
-
-    def __init__(self, parts: Iterator[bytes]) -> None:
-        self._parts = parts
-        self._part, self._at = b"", 0
-
-    def read(self, size: int = -1, /) -> bytes:
-        if self._at >= len(self._part):
-            self._part, self._at = next(self._parts, b""), 0
-        out = self._part[self._at :] if size < 0 else self._part[self._at : self._at + size]
-        self._at += len(out)
-        return out
-
-    def seekable(self) -> bool:
-        return False
 
 
 def _text(*parts: bytes | tuple[bytes, int]) -> Bomb:
@@ -101,53 +64,53 @@ def _joined(form: str, count: int, between: str = ",") -> bytes:
     return between.join(form.format(i=i) for i in range(count)).encode()
 
 
-def _lines(form: str, count: int = _SHAPES) -> bytes:
+def _lines(form: str, count: int = SHAPES) -> bytes:
     return _joined(form, count, "\n") + b"\n"
 
 
 # ---- text
 
-_DEEP = ((b"[", _MANY), (b"]", _MANY))
+_DEEP = ((b"[", MANY), (b"]", MANY))
 _DEEP_LINE = b'{"a":' + b"[" * 50_000 + b"]" * 50_000 + b"}\n"
 _JSON = {
     "deep": _text(*_DEEP),
     "deep in lines": _text(b'{"a":1}\n' * 100, (_DEEP_LINE, 5 * MIB)),
-    "wide": _text(b"{" + _joined('"f{i}":1', _WIDE) + b"}\n"),
-    "long": _text((b"9", 3 * _MANY)),
-    "long string": _text(b'"', (b"x", 3 * _MANY), b'"'),
-    "repeated": _text(b"[", (b"1,", _MANY), b"1]\n"),
-    "repeated in lines": _text((b"[" + b"1," * 200_000 + b"1]\n", _MANY)),
-    "repeated over lines": _text(b"[", (b"{},\n", _MANY), b"1]\n"),
+    "wide": _text(b"{" + _joined('"f{i}":1', WIDE) + b"}\n"),
+    "long": _text((b"9", 3 * MANY)),
+    "long string": _text(b'"', (b"x", 3 * MANY), b'"'),
+    "repeated": _text(b"[", (b"1,", MANY), b"1]\n"),
+    "repeated in lines": _text((b"[" + b"1," * 200_000 + b"1]\n", MANY)),
+    "repeated over lines": _text(b"[", (b"{},\n", MANY), b"1]\n"),
     "shapes": _text(_lines('{{"k":{i},"f{i}":{i}}}')),
     "shapes inside": _text(_lines('{{"k":{i},"o":{{"f{i}":{i}}}}}')),
 }
 _ZSON = {
     "deep": _text(*_DEEP),
-    "wide": _text(b"{" + _joined("f{i}:1", _WIDE) + b"}\n"),
-    "long": _text((b"9", 3 * _MANY)),
-    "long time": _text((b"1.", 3 * _MANY)),
-    "long string": _text(b'"', (b"x", 3 * _MANY), b'"'),
-    "repeated": _text(b"[", (b"1,", _MANY), b"1]\n"),
-    "repeated in a set": _text(b"|[", (b"1,", _MANY), b"1]|\n"),
+    "wide": _text(b"{" + _joined("f{i}:1", WIDE) + b"}\n"),
+    "long": _text((b"9", 3 * MANY)),
+    "long time": _text((b"1.", 3 * MANY)),
+    "long string": _text(b'"', (b"x", 3 * MANY), b'"'),
+    "repeated": _text(b"[", (b"1,", MANY), b"1]\n"),
+    "repeated in a set": _text(b"|[", (b"1,", MANY), b"1]|\n"),
     "shapes": _text(_lines("{{k:{i},f{i}:{i}}}")),
     "names": _text(_lines("{i}(=n{i})", 100_000)),
 }
 _INT = '{"kind":"primitive","name":"int64"}'
 _ZJSON = {
-    "deep": _text(b'{"type":', (b'{"kind":"array","id":30,"type":', _MANY)),
+    "deep": _text(b'{"type":', (b'{"kind":"array","id":30,"type":', MANY)),
     "wide": _text(
         b'{"type":{"kind":"record","id":30,"fields":['
-        + _joined('{{"name":"f{i}","type":' + _INT.replace("{", "{{").replace("}", "}}") + "}}", _WIDE)
+        + _joined('{{"name":"f{i}","type":' + _INT.replace("{", "{{").replace("}", "}}") + "}}", WIDE)
         + b']},"value":null}\n'
     ),
-    "long": _text(f'{{"type":{_INT},"value":"'.encode(), (b"9", 3 * _MANY), b'"}\n'),
+    "long": _text(f'{{"type":{_INT},"value":"'.encode(), (b"9", 3 * MANY), b'"}\n'),
     "repeated": _text(
-        f'{{"type":{{"kind":"array","id":30,"type":{_INT}}},"value":['.encode(), (b'"1",', _MANY), b'"1"]}\n'
+        f'{{"type":{{"kind":"array","id":30,"type":{_INT}}},"value":['.encode(), (b'"1",', MANY), b'"1"]}\n'
     ),
     "shapes": _text(
         "".join(
             f'{{"type":{{"kind":"record","id":{30 + i},"fields":[{{"name":"f{i}","type":{_INT}}}]}},"value":["1"]}}\n'
-            for i in range(_SHAPES)
+            for i in range(SHAPES)
         ).encode()
     ),
 }
@@ -156,15 +119,15 @@ _ZJSON = {
 def _table(delimiter: bytes) -> dict[str, Bomb]:
     header = b"k" + delimiter + b"a\n"
     sparse = b"\n".join(
-        delimiter.join(b"1" if i >> j & 1 else b"" for j in range(12)) + delimiter + b"x" for i in range(_SHAPES)
+        delimiter.join(b"1" if i >> j & 1 else b"" for j in range(12)) + delimiter + b"x" for i in range(SHAPES)
     )
     return {
         "deep": _text(header, *_DEEP),
-        "wide": _text((b"a" + delimiter, _MANY), b"a\n"),
-        "wide row": _text(header, (b"1" + delimiter, _MANY), b"1\n"),
-        "long": _text(header, b"1" + delimiter, (b"9", 3 * _MANY), b"\n"),
-        "long quoted": _text(header, b"1" + delimiter + b'"', (b"9\n", 3 * _MANY), b'"\n'),
-        "repeated": _text(header, (b"1" + delimiter + b"x" * 250_000 + b"\n", _MANY)),
+        "wide": _text((b"a" + delimiter, MANY), b"a\n"),
+        "wide row": _text(header, (b"1" + delimiter, MANY), b"1\n"),
+        "long": _text(header, b"1" + delimiter, (b"9", 3 * MANY), b"\n"),
+        "long quoted": _text(header, b"1" + delimiter + b'"', (b"9\n", 3 * MANY), b'"\n'),
+        "repeated": _text(header, (b"1" + delimiter + b"x" * 250_000 + b"\n", MANY)),
         "shapes": _text(delimiter.join(b"c%d" % i for i in range(13)) + b"\n" + sparse),
     }
 
@@ -172,18 +135,18 @@ def _table(delimiter: bytes) -> dict[str, Bomb]:
 _TABS = b"#separator \\x09\n"
 _ZEEK = {
     "deep": _text(_TABS + b"#fields\ta", (b".a", MIB), b"\n#types\tint\n1\n"),
-    "wide": _text(_TABS + b"#fields", (b"\ta", _MANY), b"\n#types", (b"\tint", _MANY), b"\n1\n"),
-    "wide row": _text(_TABS + b"#fields\ta\n#types\tint\n", (b"1\t", _MANY), b"1\n"),
-    "long": _text(_TABS + b"#fields\ta\n#types\tint\n", (b"9", 3 * _MANY), b"\n"),
+    "wide": _text(_TABS + b"#fields", (b"\ta", MANY), b"\n#types", (b"\tint", MANY), b"\n1\n"),
+    "wide row": _text(_TABS + b"#fields\ta\n#types\tint\n", (b"1\t", MANY), b"1\n"),
+    "long": _text(_TABS + b"#fields\ta\n#types\tint\n", (b"9", 3 * MANY), b"\n"),
     "long number": _text(_TABS + b"#fields\ta\n#types\tint\n", (b"9", 8 * MIB), b"\n"),
-    "repeated": _text(_TABS + b"#fields\ta\n#types\tset[string]\n", (b"ab,", _MANY), b"ab\n"),
-    "shapes": _text(_TABS + "".join(f"#fields\tf{i}\n#types\tint\n{i}\n" for i in range(_SHAPES)).encode()),
+    "repeated": _text(_TABS + b"#fields\ta\n#types\tset[string]\n", (b"ab,", MANY), b"ab\n"),
+    "shapes": _text(_TABS + "".join(f"#fields\tf{i}\n#types\tint\n{i}\n" for i in range(SHAPES)).encode()),
 }
 _LINE = {
     "deep": _text(*_DEEP),
-    "wide": _text((b",", _MANY)),
-    "long": _text((b"9", 3 * _MANY)),
-    "repeated": _text((b"x" * 100_000 + b"\n", 3 * _MANY)),
+    "wide": _text((b",", MANY)),
+    "long": _text((b"9", 3 * MANY)),
+    "repeated": _text((b"x" * 100_000 + b"\n", 3 * MANY)),
     "shapes": _text((b"\n", MIB // 2)),
 }
 
@@ -214,7 +177,7 @@ def _name(text: str) -> bytes:
 _ARRAY_OF_NULLS = b"\1" + uvarint(t.NULL.id)
 _ZNG = {
     "deep": _stream(b"\1\11" + b"".join(b"\1" + uvarint(30 + i) for i in range(100_000))),
-    "wide": _stream(b"\0" + uvarint(_WIDE) + b"".join(_name(f"f{i}") + b"\11" for i in range(_WIDE))),
+    "wide": _stream(b"\0" + uvarint(WIDE) + b"".join(_name(f"f{i}") + b"\11" for i in range(WIDE))),
     "long": _stream(b"", b"\x19" + uvarint(60 * MIB) + bytes(60 * MIB - 1)),
     "repeated": _stream(_ARRAY_OF_NULLS, b"\x1e" + uvarint(60 * MIB) + bytes(60 * MIB - 1)),
     "repeated values": Bomb(
@@ -226,10 +189,10 @@ _ZNG = {
     ),
     "repeated nulls": Bomb(lambda: chain(repeat(_frame(zng.VALUES, b"\x1d\0" * (2 * MIB)), 400), (b"\xff",))),
     "shapes": _stream(
-        b"".join(b"\0\1" + _name(f"f{i}") + b"\11" for i in range(_SHAPES)),
-        b"".join(uvarint(30 + i) + b"\3\2\2" for i in range(_SHAPES)),
+        b"".join(b"\0\1" + _name(f"f{i}") + b"\11" for i in range(SHAPES)),
+        b"".join(uvarint(30 + i) + b"\3\2\2" for i in range(SHAPES)),
     ),
-    "types": _stream(b"".join(b"\0\1" + _name(f"f{i}") + b"\11" for i in range(_WIDE))),
+    "types": _stream(b"".join(b"\0\1" + _name(f"f{i}") + b"\11" for i in range(WIDE))),
 }
 
 
@@ -283,63 +246,11 @@ _VNG = {
     "deep": _written(lambda: [_nested(13)]),
     "wide": _written(lambda: [v.record((f"f{i}", v.int64(i)) for i in range(20_000))]),
     "long": _written(lambda: [v.string("x" * (25 * MIB)), v.string("y" * (25 * MIB))]),
-    "repeated": _lists([_MANY], _MANY),
+    "repeated": _lists([MANY], MANY),
     "repeated lists": _lists([400_000] * 4000, 400_000 * 4000),
     "repeated values": _vng_object(_const(v.int64(1), 2**31 - 1), b""),
-    "shapes": _written(lambda: [v.record([(f"f{i}", v.int64(i))]) for i in range(_SHAPES)]),
+    "shapes": _written(lambda: [v.record([(f"f{i}", v.int64(i))]) for i in range(SHAPES)]),
 }
-
-
-# ---- Arrow and Parquet
-
-
-def _deep_type(levels: int) -> pa.DataType:
-    typ = pa.int64()
-    for _ in range(levels):
-        typ = pa.struct([("a", typ)])
-    return typ
-
-
-def _tables(deepest: int) -> dict[str, Callable[[], pa.Table]]:
-    return {
-        "deep": lambda: pa.table({"a": pa.nulls(3, _deep_type(deepest))}),
-        "wide": lambda: pa.table({f"c{i}": [1] for i in range(5000)}),
-        "long": lambda: pa.table({"a": ["x" * (100 * MIB)]}),
-        "repeated": lambda: pa.table({f"c{i}": pa.array(np.zeros(2 * MIB, np.int64)) for i in range(8)}),
-        "repeated strings": lambda: pa.table(
-            {"a": pa.DictionaryArray.from_arrays(pa.array(np.zeros(MIB, np.int32)), ["x" * MIB])}
-        ),
-        "repeated late": lambda: pa.table(
-            {
-                "a": pa.DictionaryArray.from_arrays(
-                    pa.array(np.minimum(np.arange(200_000), 1000).astype(np.int32)),
-                    [*(str(i) for i in range(1000)), "x" * MIB],
-                )
-            }
-        ),
-        "shapes": lambda: pa.table({"a": [{"x": i} if i % 2 else None for i in range(_SHAPES)]}),
-    }
-
-
-def _parquet(table: Callable[[], pa.Table]) -> Bomb:
-    def parts() -> Iterator[bytes]:
-        out = io.BytesIO()
-        pq.write_table(
-            table(), out, compression="zstd", store_schema=False, row_group_size=1 << 30, data_page_size=1 << 30
-        )
-        yield out.getvalue()
-
-    return Bomb(parts, is_seekable=True)
-
-
-def _arrows(table: Callable[[], pa.Table]) -> Bomb:
-    def parts() -> Iterator[bytes]:
-        out, whole = io.BytesIO(), table()
-        with pa.ipc.new_stream(out, whole.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-            writer.write_table(whole)
-        yield out.getvalue()
-
-    return Bomb(parts, is_seekable=True)
 
 
 BOMBS: dict[str, dict[str, Bomb]] = {
@@ -353,8 +264,7 @@ BOMBS: dict[str, dict[str, Bomb]] = {
     "line": _LINE,
     "zng": _ZNG,
     "vng": _VNG,
-    "parquet": {kind: _parquet(table) for kind, table in _tables(200).items()},
-    "arrows": {kind: _arrows(table) for kind, table in _tables(60).items()},
+    **FILE_BOMBS,
 }
 """The bombs of each format. Names begin with the kind."""
 
@@ -436,13 +346,14 @@ def main() -> None:
     is_all = sys.argv[1:] == ["-all"]
     compression.FREE = 8 * MIB
     baseline = _in_child(lambda: "")[1]
+    cases = [(name, kind, bombs[kind]) for name, bombs in BOMBS.items() for kind in (bombs if is_all else KINDS)]
+    cases += [("line", f"in {name}", bomb) for name, bomb in PACKED.items()]
     with tempfile.TemporaryDirectory() as folder:
-        for name, bombs in BOMBS.items():
-            for kind in bombs if is_all else KINDS:
-                for how in (load, read_rows) if is_all else (load,):
-                    outcome = explode(bombs[kind], name, how, baseline, Path(folder) / "bomb")
-                    case = {"case": f"{name}, {kind}, {how.__name__}", "refusal": outcome.refusal}
-                    print(json.dumps({**case, "memory": outcome.memory, "seconds": outcome.seconds}), flush=True)
+        for name, kind, bomb in cases:
+            for how in (load, read_rows) if is_all else (load,):
+                outcome = explode(bomb, name, how, baseline, Path(folder) / "bomb")
+                case = {"case": f"{name}, {kind}, {how.__name__}", "refusal": outcome.refusal}
+                print(json.dumps({**case, "memory": outcome.memory, "seconds": outcome.seconds}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
-"""The messages of an Arrow stream, as far as they say how large they are, before Arrow takes memory for them.
+"""The messages of Arrow streams and files, as far as they say how large they are, before Arrow takes memory for them.
 
 Each buffer of a compressed batch begins with the size that it claims to have without compression, which Arrow believes.
-A message is described by a flatbuffer, whose structure Arrow has verified when it comes here.
+A message is described by a flatbuffer, whose structure Arrow has verified when it comes here. The index of a file is
+a flatbuffer that nobody has verified.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -22,18 +23,57 @@ _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 _DICTIONARY_DATA = 1
 _BUFFERS, _COMPRESSION = 2, 3
 """Fields of messages, of batches of dictionaries and of records."""
+_INDEX_DICTIONARIES, _INDEX_BATCHES = 2, 3
+"""Fields of the index of a file."""
+_BLOCK = struct.Struct("<qi4xq")
 
 
-def check_message(message: Any, options: ReadOptions) -> None:
-    """Refuse a message that would take too much memory. Malformed ones raise pa.ArrowInvalid."""
+class Block(NamedTuple):
+    """Where a message is in a file."""
+
+    offset: int
+    metadata_size: int
+    body_size: int
+
+    @property
+    def size(self) -> int:
+        """The bytes of the message."""
+        return self.metadata_size + self.body_size
+
+
+class Index(NamedTuple):
+    """The blocks of a file, in the order that they have in it."""
+
+    dictionaries: tuple[Block, ...]
+    batches: tuple[Block, ...]
+
+
+def index_of(data: bytes) -> Index:
+    """The index of an Arrow file. One that is malformed raises pa.ArrowInvalid."""
+    buf = memoryview(data)
+    try:
+        index = _Table(buf, _number("<I", buf, 0))
+        return Index(
+            *(
+                tuple(Block(*fields) for fields in _BLOCK.iter_unpack(index.structs(field, _BLOCK.size)))
+                for field in (_INDEX_DICTIONARIES, _INDEX_BATCHES)
+            )
+        )
+    except (struct.error, IndexError) as e:
+        raise pa.ArrowInvalid(f"malformed index ({e})") from None
+
+
+def check_message(message: Any, options: ReadOptions, name: str = "arrows") -> int:
+    """The bytes that a message claims to unpack to. Refuses too many; a malformed one raises pa.ArrowInvalid."""
     if message.type == "schema" and message.metadata.size * _SCHEMA_GROWTH > value_memory(options):
-        raise too_much(f"arrows: a schema of {message.metadata.size} bytes", options)
+        raise too_much(f"{name}: a schema of {message.metadata.size} bytes", options)
     try:
         size = sum(_unpacked_sizes(memoryview(message.metadata), message.body))
     except (struct.error, IndexError) as e:
         raise pa.ArrowInvalid(f"malformed message ({e})") from None
     if size > value_memory(options):
-        raise too_much(f"arrows: a batch that claims {size} bytes", options)
+        raise too_much(f"{name}: a batch that claims {size} bytes", options)
+    return size
 
 
 def _unpacked_sizes(metadata: memoryview, body: Any) -> Iterator[int]:
@@ -47,7 +87,7 @@ def _unpacked_sizes(metadata: memoryview, body: Any) -> Iterator[int]:
         batch = batch.table(_DICTIONARY_DATA)
     if batch is None or batch.table(_COMPRESSION) is None:
         return
-    for offset, length in batch.pairs(_BUFFERS):
+    for offset, length in struct.iter_unpack("<qq", batch.structs(_BUFFERS, 16)):
         if length >= 8 and body is not None:
             yield max(length, _number("<q", memoryview(body), offset))
 
@@ -78,14 +118,14 @@ class _Table:
         at = self._field(number)
         return _Table(self._buf, at + _number("<I", self._buf, at)) if at else None
 
-    def pairs(self, number: int) -> Iterator[tuple[int, int]]:
-        """A field that is a vector of pairs of numbers."""
+    def structs(self, number: int, size: int) -> memoryview:
+        """A field that is a vector of structs of this size; empty if it is absent."""
         at = self._field(number)
-        if at:
-            start = at + _number("<I", self._buf, at)
-            count = _number("<I", self._buf, start)
-            first = start + 4  # aligned by the verifier
-            yield from struct.iter_unpack("<qq", self._buf[first : first + 16 * count])
+        if not at:
+            return memoryview(b"")
+        start = at + _number("<I", self._buf, at)
+        count = _number("<I", self._buf, start)
+        return self._buf[start + 4 : start + 4 + size * count]
 
 
 def _number(form: str, buf: memoryview, pos: int) -> int:
