@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
+import zipfile
 from pathlib import Path
 
 import pytest
 
 import shoal
 from shoal.api.lake import Lake
+from shoal.api.options import ReadOptions
 from shoal.api.pool import Pool
 from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from shoal.ids import new, to_text
+from shoal.testing.files import FILES
 
 
 @pytest.fixture
@@ -94,6 +98,28 @@ def test_anything_that_a_query_reads_can_be_loaded(lake: Lake, pool: Pool, tmp_p
     pool.load([{"ts": 3}, shoal.query("yield {ts:4}").one()])
     pool.load(shoal.query("yield {ts:5}").to_arrow())
     assert zson(lake, "from logs | cut ts | sum(ts), count()") == ["{sum:16.,count:6(uint64)}"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_other_programs_are_loaded(name: str, lake: Lake, pool: Pool, tmp_path: Path) -> None:
+    path = tmp_path / f"in.{name}"
+    path.write_bytes(FILES[name])
+    pool.load([path])
+    pool.load(bz2.compress(FILES[name]))
+    pool.load(FILES[name], format=name)
+    assert zson(lake, "from logs | yield b | sort this") == ['"x"'] * 3 + ['"é"'] * 3
+
+
+def test_text_of_another_encoding_and_archives_are_loaded(lake: Lake, pool: Pool, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "in.zip", "w") as archive:
+        archive.writestr("a.csv", "ts,s\n1,é\n".encode("latin-1"))
+        archive.writestr("b.csv", "ts,s\n2,è\n".encode("latin-1"))
+    pool.load(tmp_path / "in.zip", options=ReadOptions(encoding="latin-1"))
+    pool.load("ts,s\n3,ê\n".encode("utf-16"))
+    assert zson(lake, "from logs | yield s") == ['"é"', '"è"', '"ê"']
+    with pytest.raises(InvalidInput, match=r"a\.zip: zip: File is not a zip file"):
+        (tmp_path / "a.zip").write_bytes(b"PK\x03\x04 no zip")
+        pool.load(tmp_path / "a.zip")
 
 
 def test_what_is_said_of_a_commit_is_in_the_log(pool: Pool) -> None:

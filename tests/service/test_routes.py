@@ -18,6 +18,7 @@ import zstandard
 from tests.service.conftest import Api
 
 from shoal.formats.registry import by_name, formats
+from shoal.testing.files import FILES
 from shoal.testing.services import Served
 
 ROWS = b'{"id":1,"name":"a"}\n{"id":2,"name":"b"}\n'
@@ -90,6 +91,14 @@ def test_a_compressed_body_is_unwrapped_once(api: Api, pool: str) -> None:
 def test_a_body_may_have_any_compression_that_files_have(pack: Callable[[bytes], bytes], api: Api, pool: str) -> None:
     load(api, pool, pack(ROWS))
     assert api.query(f"from {pool} | count()") == [2]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_other_programs_are_loaded(name: str, api: Api, pool: str) -> None:
+    load(api, pool, FILES[name])
+    load(api, pool, FILES[name], headers={"Content-Type": by_name(name).media_types[0]})
+    load(api, pool, gzip.compress(FILES[name]))
+    assert sorted(each["b"] for each in api.query(f"from {pool}")) == ["x"] * 3 + ["é"] * 3
 
 
 def test_the_members_of_an_archive_are_loaded(api: Api, pool: str) -> None:
