@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from shoal.access.view import Pools
+from shoal.access.view import Pools, policy_of
 from shoal.api.commitish import parse_head
 from shoal.api.options import Statistics
 from shoal.engines.stopping import NEVER, Stop, results_stopped_by, stopped_by
@@ -85,8 +85,10 @@ def _answer(
     tables = [scan_units.PoolTable(read.pool, read.commit, style) for read in reads]
     sources = [table.sources(read.pruned, warn) for table, read in zip(tables, reads, strict=True)]
     _count(statistics, sources)
-    run_statement = spark_dataframes.run_statement if engine == "spark" else sandbox.run_statement
-    return answers.batches_of(run_statement(statement, [(t.form, s) for t, s in zip(tables, sources, strict=True)]))
+    read = [(table.form, rows) for table, rows in zip(tables, sources, strict=True)]
+    if engine == "spark":
+        return answers.batches_of(spark_dataframes.run_statement(statement, read))
+    return answers.batches_of(sandbox.run_statement(statement, read, is_trusted=policy_of(lake) is None))
 
 
 def _count(statistics: Statistics, tables: list[list[Source]]) -> None:

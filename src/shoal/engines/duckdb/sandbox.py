@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from shoal.engines.duckdb.child_processes import SERVER
 from shoal.engines.duckdb.queries import memory_settings, out_of_memory
-from shoal.engines.duckdb.statement_job import ENGINE_ERRORS, Database, EngineFailure, Execution
+from shoal.engines.duckdb.statement_job import ENGINE_ERRORS, Database, EngineFailure, Execution, OwnDatabase
 from shoal.engines.duckdb.views import Views
 from shoal.engines.file_damage import damage_to, require_unchanged, unless_changed, without_paths
 from shoal.engines.physical import Source
@@ -34,22 +34,28 @@ _OF_THE_STATEMENT = (
 
 
 def run_statement(
-    statement: Statement, tables: Sequence[tuple[TableForm, Sequence[Source]]]
+    statement: Statement, tables: Sequence[tuple[TableForm, Sequence[Source]]], is_trusted: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a statement over the tables of its uses. An invalid statement fails here, not at the first row."""
+    """The rows of a statement over the tables of its uses. An invalid statement fails here, not at the first row.
+
+    A trusted one comes from the user of this process, who may read any file.
+    """
     try:
-        return _started(statement, tables, statement.columns)
+        return _started(statement, tables, statement.columns, is_trusted)
     except InvalidInput as e:
         reason = next((why for form, _ in tables if (why := form.why_text(statement.names))), "")
         if reason and _BINDER in str(e):
             raise InvalidInput(str(e).replace("sql: ", f"sql: {reason}", 1)) from None
         if statement.columns is None:
             raise
-        return _started(statement, tables, None)  # an unknown column: let the message list all of them
+        return _started(statement, tables, None, is_trusted)  # an unknown column: let the message list all of them
 
 
 def _started(
-    statement: Statement, tables: Sequence[tuple[TableForm, Sequence[Source]]], columns: frozenset[str] | None
+    statement: Statement,
+    tables: Sequence[tuple[TableForm, Sequence[Source]]],
+    columns: frozenset[str] | None,
+    is_trusted: bool,
 ) -> Iterator[pa.RecordBatch]:
     views = Views()
     forms = [form.for_statement(columns, statement.companions) for form, _ in tables]
@@ -57,7 +63,7 @@ def _started(
         names = [views.add(form, sources) for form, (_, sources) in zip(forms, tables, strict=True)]
         text = statement.sql(DIALECT, names, [form.hidden for form in forms])
         job = views.job(text, memory_settings(current().memory))
-        execution: Execution = Database() if current().memory is None else SERVER.child()
+        execution: Execution = _execution(is_trusted)
     try:
         with _errors(views.files), current().cancelling(execution.interrupt):
             execution.start(job)
@@ -65,6 +71,12 @@ def _started(
         execution.close()
         raise
     return _batches(execution, views.files)
+
+
+def _execution(is_trusted: bool) -> Execution:
+    if current().memory is not None:
+        return SERVER.child()
+    return OwnDatabase() if is_trusted else Database()
 
 
 def _batches(execution: Execution, files: Sequence[VerifiedFile]) -> Iterator[pa.RecordBatch]:

@@ -6,6 +6,8 @@ nothing but what is imported here.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -93,11 +95,14 @@ class Database:
     """An execution in this process, on a database which reads the files of a job and nothing else."""
 
     def __init__(self) -> None:
-        self._con = duckdb.connect(":memory:", config=_CONFIG)
+        self._con = self._connect()
         self._failures: list[str] = []
         self._conversions: list[str] = []
         self._reader: pa.RecordBatchReader | None = None
         self.interrupt = self._con.interrupt
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        return duckdb.connect(":memory:", config=_CONFIG)
 
     @property
     def threads(self) -> int:
@@ -128,15 +133,18 @@ class Database:
             con.execute(setting)
         for name, value in job.settings.items():
             con.execute(f"SET {name} = ?", [value])
-        for conversion in job.conversions:
-            self._create(conversion)
-        for name, table in job.tables:
-            con.register(name, table)
-        for view in job.views:
-            con.execute(view)
+        self._make_views(job)
         con.execute("SET allowed_paths = ?", [list(job.paths)])
         for lock in _LOCKS:
             con.execute(lock)
+
+    def _make_views(self, job: Job) -> None:
+        for conversion in job.conversions:
+            self._create(conversion)
+        for name, table in job.tables:
+            self._con.register(name, table)
+        for view in job.views:
+            self._con.execute(view)
 
     def _create(self, conversion: Conversion) -> None:
         typ, common, style = conversion.type, conversion.common, conversion.style
@@ -162,6 +170,28 @@ class Database:
             yield
         except ENGINE_ERRORS as e:
             raise EngineFailure(str(e), self._failures[0] if self._failures else None) from None
+
+
+class OwnDatabase(Database):
+    """An execution of a statement of this process's own user, who may read any file, on the database of this thread.
+
+    To open a database takes longer than to run a small statement.
+    """
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        process = os.getpid()  # a fork must not use the database of its parent
+        if getattr(_databases, "process", None) != process:
+            _databases.process, _databases.database = process, super()._connect()
+        database: duckdb.DuckDBPyConnection = _databases.database
+        return database.cursor()
+
+    def _prepare(self, job: Job) -> None:
+        for setting in _SETTINGS:
+            self._con.execute(setting)
+        self._make_views(job)
+
+
+_databases = threading.local()
 
 
 def _exact(values: pa.Array, typ: t.Type) -> pa.Array:
