@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import FrozenInstanceError, field, replace
+from inspect import signature
 
 import pytest
 
@@ -87,3 +88,62 @@ def test_methods_that_a_class_defines_stay() -> None:
     assert repr(Shown("a")) == "<a>"
     assert Shown("a") == Shown("b")
     assert hash(Shown("a")) == 7
+
+
+@frozen
+class Counted:
+    """A class whose names are those that an `__init__` might use itself."""
+
+    set: int
+    items: list[int] = field(default_factory=list)
+    total: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", len(self.items))
+
+
+@node(kw_only=True)
+class Named:
+    """A node whose fields are named by its caller."""
+
+    size: int
+    name: str = ""
+
+
+def test_defaults_are_made_anew_for_each_object() -> None:
+    one, other = Counted(1), Counted(1)
+    assert one.items is not other.items
+    assert Counted(1, [4, 5]).total == 2
+
+
+def test_arguments_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"Point.__init__\(\) missing 1 required positional argument: 'x'"):
+        Point()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
+        Point(1, z=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+        Named(1)  # type: ignore[call-arg]
+    assert Named(size=1) == Named(name="", size=1)
+
+
+def test_a_signature_is_known_before_the_first_object() -> None:
+    @frozen
+    class Fresh:
+        x: int
+        y: str = "a"
+
+    assert str(signature(Fresh)) == "(x: 'int', y: 'str' = 'a') -> None"
+    assert Fresh.__match_args__ == ("x", "y")
+
+
+def test_a_subclass_has_the_fields_of_its_base() -> None:
+    class Plain(Leaf):
+        """Not a data class itself."""
+
+    @node()
+    class Wider(Leaf):
+        width: int
+
+    assert Plain("a").name == "a"
+    assert Wider("a", 2) == Wider(name="a", width=2)
+    assert Leaf("a") == Leaf("a")

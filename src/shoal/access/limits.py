@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from threading import Timer
 
 from shoal.api.results import Results
 from shoal.engines.stopping import REMEDY, Stop
 from shoal.errors import Stopped
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """Limits of one query; None for no limit."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from shoal.client.uploads import Unreadable, Upload
 from shoal.errors import InvalidInput, OutcomeUnknown, StorageFailure, TooMany
 from shoal.formats.zng import stream as zng
 from shoal.ids import new, parse, to_text
+from shoal.model.node import frozen
 from shoal.model.values import Value
 from shoal.storage.backoff import backoff
 
@@ -33,7 +34,7 @@ _UNDECIDED = (StorageFailure, TooMany)
 """Errors of a repeated request that do not say whether the first one was carried out."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """An operation of the service."""
 

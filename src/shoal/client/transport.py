@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,6 +31,7 @@ from urllib3.response import BaseHTTPResponse
 from shoal.client.failures import HEADER, error_of
 from shoal.errors import InvalidInput, ShoalError, StorageFailure
 from shoal.formats.streams import read_exactly
+from shoal.model.node import frozen
 from shoal.version import VERSION
 
 CA_VARIABLE = "SHOAL_CA_FILE"
@@ -44,7 +45,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _PROBES = (("SO_KEEPALIVE", 1), ("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Access:
     """A service and what it takes to be let in; a handle that is pickled takes it along."""
 
@@ -52,7 +53,7 @@ class Access:
     token: str | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """What to ask for."""
 

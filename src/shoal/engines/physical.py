@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from shoal.engines.interp.environment import Run
 from shoal.formats.columns.layouts import Layout, layout_of
 from shoal.lang import plan
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shoal.storage.verified_files import VerifiedFile
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """A data object."""
 
@@ -54,7 +54,7 @@ class Source:
         return tuple(index for index, count in enumerate(self.counts) if count)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scan:
     """The data objects that a query has to read, in the order of the pool."""
 

@@ -8,24 +8,24 @@ define it, add it to `Action`, and complete the functions here that end in `asse
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, assert_never
 
 from shoal.errors import CorruptData
 from shoal.ids import Id, to_text
 from shoal.lake.objects import DATA, DataObject, format_object, parse_object, show_object
 from shoal.model.fields import get, id_value, name_of, named
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Add:
     """A data object comes."""
 
     object: DataObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delete:
     """A data object goes. Its bytes stay for older commits."""
 
@@ -148,7 +148,7 @@ class State(Protocol):
     def has(self, entry: Entry, /) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Patch:
     """Actions that are done together. Each changes another entry."""
 

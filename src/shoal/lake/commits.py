@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from shoal.errors import CorruptData, NotFound, OutcomeUnknown
 from shoal.ids import Id, to_text
@@ -17,6 +16,7 @@ from shoal.lake.actions import Action, added, deleted, format_action, parse_acti
 from shoal.lake.claims import Patience, claim, unknown
 from shoal.lake.objects import DataObject
 from shoal.lake.sealed import seal, unseal
+from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.fields import (
     NO_ID,
@@ -32,8 +32,14 @@ from shoal.model.fields import (
     time_value,
     uint64,
 )
+from shoal.model.node import frozen
 from shoal.model.values import NULL, Value, string
 from shoal.storage.store import Listed, ObjectStore, dropping_damage
+
+if TYPE_CHECKING:
+    from concurrent import futures
+else:
+    futures = lazy("concurrent.futures")
 
 _FEW, _SLOW, _AT_ONCE = 2, 0.003, 16
 
@@ -46,7 +52,7 @@ class MissingCommit(CorruptData):
     """A commit that is gone, and that a branch, a tag or another commit refers to."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Note:
     """What the author of a commit writes about it."""
 
@@ -55,7 +61,7 @@ class Note:
     meta: Value = NULL
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Commit:
     """One commit."""
 
@@ -185,7 +191,7 @@ class Commits:
         if uncached:
             self.read(uncached[0])
         if len(uncached) > _FEW and time.monotonic() - began > _SLOW:
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
+            with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
                 return list(pool.map(self.read, idents))
         return [self.read(ident) for ident in idents]
 

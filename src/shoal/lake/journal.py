@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shoal.errors import CorruptData, NotFound, OutcomeUnknown, ShoalError
 from shoal.ids import Id, new, to_text
@@ -21,6 +21,7 @@ from shoal.lake.sealed import seal, unseal
 from shoal.lake.timelines import CLOCK, Timeline, format_timeline, timeline_of
 from shoal.model import types as t
 from shoal.model.fields import get_data, get_id, get_or, id_value, named, time_value, uint64
+from shoal.model.node import frozen
 from shoal.model.values import NULL, Value, record, string
 from shoal.storage.backoff import backoff
 from shoal.storage.store import ObjectStore, dropping_damage, turn
@@ -34,7 +35,7 @@ Plan = Callable[["State"], "Changes | Group"]
 Meet = Callable[["Entry"], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class State:
     """The map after a number of entries."""
 
@@ -44,7 +45,7 @@ class State:
     entries: Mapping[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """Changes that several operations make together, by one entry."""
 
@@ -53,7 +54,7 @@ class Group:
     """The commit of each operation."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One entry: which operation, when, and what it changed."""
 
@@ -69,7 +70,7 @@ class Entry:
         return self.op == op or op in self.group
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """A time in the past of a journal."""
 

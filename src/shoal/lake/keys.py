@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any, Literal
 
 from shoal.errors import InvalidInput
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.order import compare_values
 from shoal.model.values import NULL, Value, string
 
@@ -26,7 +26,7 @@ _PLAIN = frozenset((
 """Types whose data Python orders as Zed does."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SortKey:
     """The key of a pool: paths, the first of which bounds the objects, and one direction for all of them."""
 
@@ -154,7 +154,7 @@ def _plain_keys(keys: list[Key]) -> list[Any] | None:
 # ---- ranges
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bound:
     """One end of a range."""
 
@@ -162,7 +162,7 @@ class Bound:
     inclusive: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeyRange:
     """Keys that may matter, of the kind of values that the bounds are: others are not in the range."""
 

@@ -5,7 +5,7 @@ An object is immutable, and sorted by the pool key. It has one of two forms: `co
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from functools import lru_cache
 
@@ -14,6 +14,7 @@ from shoal.ids import SIZE, Id, to_text
 from shoal.lake.keys import KeyRange, SortKey, sorted_indices
 from shoal.model import types as t
 from shoal.model.fields import KSUID, get, get_data, get_id
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 LARGEST_RUN = 256 << 20
@@ -41,7 +42,7 @@ class Form(Enum):
     ROWS = "zng"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DataObject:
     """What a commit says of a data object."""
 

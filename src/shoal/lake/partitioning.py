@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from shoal.lake.pools import Pool
 from shoal.lake.scans import unless_purged
 from shoal.lake.slices import Slice, SliceInput, Slicing, slice_objects
 from shoal.lake.workers import Workers, grouped_by_size
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 PARTITION_SIZE = LARGEST_RUN // 2
@@ -35,7 +35,7 @@ _GOLDEN_RATIO = 0.6180339887
 """The phase of samples moves by this from one object to the next, so that they are spread over the keys."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeyPartition:
     """Those values of some objects whose keys are in an interval."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +13,7 @@ from shoal.lake.key_columns import kept_rows
 from shoal.lake.objects import DataObject
 from shoal.lake.partitioning import object_batches
 from shoal.lake.pools import Pool
+from shoal.model.node import frozen
 
 
 class Matches(Protocol):
@@ -26,7 +26,7 @@ class Matches(Protocol):
         """Those of an object, by their numbers in its order."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObjectGroup:
     """Objects of which some rows are to go."""
 

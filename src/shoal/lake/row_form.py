@@ -11,7 +11,6 @@ import zlib
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from shoal.errors import CorruptData, InvalidInput, NotFound
 from shoal.formats.zng import stream as zng
@@ -21,6 +20,7 @@ from shoal.lake.objects import DataObject, Form, Purged, data_key, key_of
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.fields import get, get_data, uint64
+from shoal.model.node import frozen
 from shoal.model.values import NULL, Value, record
 from shoal.model.zcode import read_uvarint
 from shoal.storage.store import ObjectStore, dropping_damage
@@ -104,7 +104,7 @@ def value_size(body: bytes | None) -> int:
 # ---- reading
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Segment:
     """A part of an object that can be read alone, with the keys between which it is."""
 

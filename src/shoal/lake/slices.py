@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ from shoal.lake.keys import SortKey, compare_in
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.scans import unless_purged
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 BUFFER_SIZE = 64 << 20
@@ -36,7 +36,7 @@ class SliceInput(NamedTuple):
     object: DataObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slicing:
     """Objects to slice at the same keys."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from heapq import merge
 from typing import TypeAlias
@@ -15,6 +15,7 @@ from shoal.lake.checkpoints import Checkpoints, Item, PageRef
 from shoal.lake.commits import Commit, Commits, Hints
 from shoal.lake.keys import EVERYTHING, Bound, KeyRange, SortKey, comparer
 from shoal.lake.objects import DataObject, in_order
+from shoal.model.node import frozen
 
 CHECKPOINT_EVERY = 16
 
@@ -23,7 +24,7 @@ Reopen: TypeAlias = "Callable[[CorruptData], Snapshot]"
 """Reads a state from other objects, after a page of it turned out to be damaged or gone. Raises that if it cannot."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """All objects at a commit."""
 

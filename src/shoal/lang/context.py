@@ -14,10 +14,11 @@ from shoal.lang.source import ProgramError, Source
 from shoal.lang.walk import nodes
 from shoal.model import types as t
 from shoal.model import values
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FuncRef:
     """A function of the program by its index in `Program.funcs`."""
 
@@ -25,7 +26,7 @@ class FuncRef:
     params: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpRef:
     """An operator of the program, and the scope that its body sees."""
 

@@ -6,14 +6,13 @@ one argument are aggregates, with more they are the functions here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from shoal.errors import InvalidInput
 from shoal.lang.aggregates import AGGREGATES
+from shoal.model.node import frozen
 from shoal.suggestions import did_you_mean
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signature:
     """What the compiler has to know of a function."""
 

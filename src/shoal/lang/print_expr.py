@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import assert_never
 
@@ -15,6 +15,7 @@ from shoal.lang.parse_literals import Literals
 from shoal.lang.parser import parse_search
 from shoal.lang.scanner import KEYWORD_CHARS, Scanner
 from shoal.model.literals import quote
+from shoal.model.node import frozen
 
 
 class Level(IntEnum):
@@ -61,7 +62,7 @@ def level_of(expr: ast.Expr) -> Level:
             return Level.POSTFIX
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExprPrinter:
     """Writes expressions; `seq` writes the operators of a subquery, whose lines begin at a margin."""
 

@@ -6,13 +6,13 @@ A compaction does not choose the objects that an earlier one wrote, so that an i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from shoal.api.lake import Lake
 from shoal.api.pool import Pool
 from shoal.errors import InvalidInput, ShoalError
 from shoal.model.literals import parse_duration
+from shoal.model.node import frozen
 
 DEFAULT_INTERVAL = 60.0
 """Seconds between rounds."""
@@ -20,7 +20,7 @@ _MAIN = "main"
 Level = Literal["debug", "info", "warn", "error"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PoolPolicy:
     """A pool to manage, by name or id, and the branch."""
 
@@ -28,7 +28,7 @@ class PoolPolicy:
     branch: str = _MAIN
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Policy:
     """What to manage. Without pools, it is the branch main of every pool."""
 

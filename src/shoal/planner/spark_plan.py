@@ -11,7 +11,7 @@ import base64
 import pickle
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -32,6 +32,7 @@ from shoal.lake.names import Warn
 from shoal.lang import plan
 from shoal.lang.walk import nodes
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.planner.execute import Question, run_compiled
 from shoal.planner.prune import prune
 from shoal.planner.scan_sources import commit_of
@@ -41,7 +42,7 @@ from shoal.sources.policy import SourcePolicy
 _BROUGHT_TOGETHER = (plan.Agg, plan.Subquery)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SparkPlan:
     """A table, and the tasks that compute it."""
 
@@ -143,7 +144,7 @@ def _found_form(lake: Pools, question: Question, program: plan.Program, style: S
     return TableForm(tuple(shapes), style)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunProgram:
     """A whole program, over the same commits wherever it runs."""
 

@@ -16,7 +16,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -26,6 +26,7 @@ from urllib3.exceptions import TimeoutError as HTTPTimeout
 from urllib3.response import BaseHTTPResponse
 
 from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure, Unsupported
+from shoal.model.node import frozen
 from shoal.sources.inputs import Forward, Input, Ranged, read_fully
 from shoal.storage.locations import public_name
 from shoal.version import VERSION
@@ -47,7 +48,7 @@ Resolve = Callable[[str], str]
 """Returns the address to connect to for a URL; raises if the URL may not be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """An HTTP request."""
 
@@ -104,7 +105,7 @@ def fetch(url: str, seconds: float, largest: int) -> bytes:
 # ---- requests
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Exchange:
     """A request, its response, and the pool that further requests to this host go through."""
 

@@ -9,13 +9,13 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from shoal.errors import InvalidInput, NotFound, StorageFailure, Unsupported
+from shoal.model.node import frozen
 
 if TYPE_CHECKING:  # the library has these for type checkers only
     from obstore.store import ClientConfig, RetryConfig, S3Config
@@ -40,7 +40,7 @@ _CAUSES = (
 """Causes of errors, which the library reports only in a long text."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Service:
     """The environment variables of one cloud."""
 

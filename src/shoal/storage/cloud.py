@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,6 +16,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 
 from shoal.errors import InvalidInput, NotFound, StorageFailure
+from shoal.model.node import frozen
 from shoal.storage.backoff import backoff
 from shoal.storage.buckets import check_process, is_cut_off, naming, open_bucket, status_of
 from shoal.storage.locations import parse_location
@@ -34,7 +34,7 @@ _PARTS_AT_ONCE = 4
 _PAGE = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Timeouts:
     """Timeouts in seconds.
 

@@ -11,11 +11,11 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
 
 from shoal.errors import StorageFailure
+from shoal.model.node import frozen
 
 CAPACITY = 1 << 15
 """Files that are remembered, at about 600 bytes each; beyond that, the least recently used ones are checked again."""
@@ -97,7 +97,7 @@ class VerifiedFiles:
             return True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VerifiedFile:
     """A file whose checksums matched in the state of the signature."""
 

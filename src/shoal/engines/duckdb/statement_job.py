@@ -10,7 +10,6 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol
 
 import duckdb
@@ -20,6 +19,7 @@ from shoal.engines.tables.plain import Style, plain_type, to_common
 from shoal.errors import InvalidInput
 from shoal.formats.columns.physical import arrow_type
 from shoal.model import types as t
+from shoal.model.node import frozen
 
 ENGINE_ERRORS = (duckdb.Error, pa.ArrowException, OSError)
 """What a query in DuckDB fails with; while results are fetched, Arrow raises it instead."""
@@ -33,7 +33,7 @@ _SETTINGS = (
 _LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conversion:
     """A function of DuckDB that brings columns of a type into a common type, which are plain.
 
@@ -51,7 +51,7 @@ class Conversion:
     """Types by their names in DuckDB."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Job:
     """A statement, and what it reads."""
 

@@ -39,6 +39,7 @@ from shoal.engines.sql.relations import Case, Flat, Relation, any_of, flatten, p
 from shoal.engines.sql.types import physical
 from shoal.lang import plan
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import MISSING, NULL, QUIET, Value
 
 MOST_COMBINATIONS = 256
@@ -47,7 +48,7 @@ ONLY_SHAPE = -1
 """Stands for the shape of a source that has just one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     """How one aggregate comes out of a combination: columns of SQL, and the partial result that they make."""
 
@@ -60,7 +61,7 @@ class Result:
     """The column that counts what was fed to it; "" if all rows of the group were."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Combination:
     """Rows with keys and arguments of the same types."""
 
@@ -69,7 +70,7 @@ class Combination:
     results: tuple[Result, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """A query for groups, and what its columns mean."""
 
@@ -353,7 +354,7 @@ class _Maker:
         return query.group_by(*groups, copy=False) if groups else query
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Argument:
     """What an aggregate is fed in one combination."""
 

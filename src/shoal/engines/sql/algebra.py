@@ -9,7 +9,6 @@ Groups   partial results of an aggregation
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
@@ -17,6 +16,7 @@ from shoal.engines.sql.aggregation import Summary
 from shoal.engines.sql.kept_rows import Reduction
 from shoal.engines.sql.relations import Flat, Relation
 from shoal.lang import plan
+from shoal.model.node import frozen
 
 
 class RowOrder(Enum):
@@ -27,7 +27,7 @@ class RowOrder(Enum):
     SORTED = "any other, by the order items of the relations"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rows:
     """Rows of relations."""
 
@@ -37,7 +37,7 @@ class Rows:
     """Whether they are the groups of an aggregation, so that they are few."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limit:
     """The first rows."""
 
@@ -47,7 +47,7 @@ class Limit:
     """By how many keys they were sorted; 0 if they are the first of the pool."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Last:
     """The last rows. The relations give them from the last one on."""
 
@@ -55,7 +55,7 @@ class Last:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fuse:
     """Rows in the type that all of them fuse to, with the queries for the types that they have."""
 
@@ -63,7 +63,7 @@ class Fuse:
     types: tuple[Reduction, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Groups:
     """Partial results of an aggregation, for each relation."""
 
@@ -86,7 +86,7 @@ class Groups:
 Output: TypeAlias = Rows | Limit | Last | Fuse | Groups
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fragment:
     """The SQL of the first operators of a sequence."""
 

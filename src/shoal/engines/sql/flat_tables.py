@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -18,6 +18,7 @@ from shoal.engines.sql.nodes import Const, Leaf, Node, NotColumnar, Rec, is_vali
 from shoal.engines.sql.relations import Case, Flat, Order, Relation, flatten, ordered_by, shapes_of, source_case
 from shoal.formats.columns.layouts import SHAPE, Form, RecordForm
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 MOST_UNITED = 32
@@ -26,7 +27,7 @@ Columns: TypeAlias = Sequence[tuple[str, Sql]]
 """Columns of a query by their names."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """Rows of several relations in flat columns of one layout, each of which is NULL in rows that do not have it."""
 

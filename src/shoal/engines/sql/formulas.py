@@ -7,7 +7,6 @@ a query inside, so that it is computed once for a row, however often its value i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from sqlglot import exp
@@ -21,13 +20,14 @@ from shoal.lang import plan
 from shoal.lang.recursion import deep_frames
 from shoal.lang.rules.project_fields import paths_in
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 CODE = "code"
 """The part of a result that says which of several it is; the others are named by their indexes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """A value that is an argument of a formula, in its physical form."""
 
@@ -35,7 +35,7 @@ class Column:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Record:
     """A record whose fields are arguments."""
 
@@ -50,7 +50,7 @@ Result: TypeAlias = t.Type | Value
 """What may come out of a formula: anything of a type, or one known value."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Formula:
     """An expression, how the current value is put together from arguments, and what may come out."""
 

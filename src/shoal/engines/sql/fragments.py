@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from shoal.engines.aggregates import Kept, rows_kept
@@ -20,6 +20,7 @@ from shoal.engines.sql.sort_keys import key_order, sort_order
 from shoal.lang import plan
 from shoal.lang.rules.project_fields import used_fields
 from shoal.lang.walk import calls_itself, has_aggregate, legs_of, nodes, rewrite
+from shoal.model.node import frozen
 
 MOST_PARTS = 500
 """How large an expression may become."""
@@ -45,7 +46,7 @@ _NOT_PLAIN = (plan.Agg, plan.MapCall, plan.Subquery, plan.This, plan.UserCall)
 """What sees another current value, or keeps something between calls."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Rows:
     """Rows between two operators."""
 
@@ -59,7 +60,7 @@ class _Rows:
         return replace(self, relations=tuple(relations), order=order)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScanRows:
     """The rows of a scan."""
 
@@ -69,7 +70,7 @@ class ScanRows:
     """What rows have to be merged by, if they have to."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Program:
     """What operators may refer to."""
 

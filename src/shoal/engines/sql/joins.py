@@ -6,7 +6,7 @@ Rows with equal keys stay in the order of the left side, then in that of the rig
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -25,6 +25,7 @@ from shoal.lang import plan
 from shoal.lang.rules.project_fields import joined as joined_paths
 from shoal.lang.rules.project_fields import paths_in
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import NULL, Value
 
 _LEFT, _RIGHT = "l", "r"
@@ -32,14 +33,14 @@ _LEFT, _RIGHT = "l", "r"
 _NOTHING = Value(t.record(()), ())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Side:
     key: plan.Expr
     relations: Sequence[Relation]
     order: plan.Order | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Keyed:
     """Rows that have a key, and what it may be."""
 

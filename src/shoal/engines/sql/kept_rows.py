@@ -8,7 +8,6 @@ the first that is not null. `collect` and `collect_map` take them all, in order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 from sqlglot import exp
@@ -34,10 +33,11 @@ from shoal.engines.sql.operators import changed, filtered
 from shoal.engines.sql.relations import Flat, Order, Relation, flatten, merged_column, ordered_by
 from shoal.lang import plan
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import MISSING, QUIET, Value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reduction:
     """The rows of one relation that matter to one aggregate."""
 

@@ -7,11 +7,11 @@ it divides by zero. Its outcomes are all of these, each with the condition on wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from shoal.engines.sql.build import Cond, Sql, binary, both, text
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import Value
 from shoal.model.values import is_error as is_error_value
 
@@ -30,7 +30,7 @@ def refuse_exact(*types: t.Type) -> None:
             refuse_exact(*under.types)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaf:
     """A value in the physical form of its type; NULL is its null."""
 
@@ -38,7 +38,7 @@ class Leaf:
     sql: Sql
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rec:
     """A record whose fields are values of their own."""
 
@@ -48,7 +48,7 @@ class Rec:
     """Whether it is not null; None if it never is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Const:
     """A value that is known."""
 
@@ -63,7 +63,7 @@ class Const:
 Node: TypeAlias = Leaf | Rec | Const
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """A value, and the condition on which it is the one."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from shoal.engines.sql.build import Cond, both, either, negated
@@ -27,6 +27,7 @@ from shoal.engines.sql.nodes import (
 from shoal.engines.sql.relations import Case, Relation, passing
 from shoal.lang import plan
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import QUIET, Value
 
 MOST_CASES = 512
@@ -110,7 +111,7 @@ def _with_quiet(
     return bounded(outcomes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Way:
     """What a field is on a condition; without outcomes it is quiet."""
 

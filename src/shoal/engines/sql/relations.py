@@ -8,7 +8,7 @@ of that SQL are flat: `$shape`, `c0`, `c1`, ... for the leaves of the layout, an
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -21,12 +21,13 @@ from shoal.engines.sql.types import literal
 from shoal.formats.columns import layouts
 from shoal.formats.columns.layouts import SHAPE, Form, Layout, RecordForm
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 MOST_SHAPES = 512
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Case:
     """The rows on a condition, and what they are."""
 
@@ -36,7 +37,7 @@ class Case:
     """The columns of the source that these rows have; all others are NULL."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Item:
     """One of the columns that rows are ordered by. It has no nulls, but where an item before it says so."""
 
@@ -47,7 +48,7 @@ class Item:
 Order: TypeAlias = tuple[Item, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Relation:
     """Rows of a source."""
 
@@ -196,7 +197,7 @@ def shape_of(when: Cond) -> int | None:
 # ---- flat columns
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flat:
     """Columns of SQL for rows in a layout."""
 

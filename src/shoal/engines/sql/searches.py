@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import re2
 from sqlglot import exp
@@ -20,10 +19,11 @@ from shoal.formats.columns.layouts import physical_names
 from shoal.lang import plan
 from shoal.lang.regexps import compile_regexp
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import Value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Find:
     """What is looked for, and how it is found."""
 

@@ -7,7 +7,6 @@ types in their order; nulls are equal, and at one end. The other columns have th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -20,6 +19,7 @@ from shoal.engines.sql.relations import Case, Item, Order, Relation, merged_colu
 from shoal.engines.sql.types import physical
 from shoal.lang import plan
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import MISSING, NULL
 
 _KIND = "kind"
@@ -31,7 +31,7 @@ _PLAIN: dict[t.Type, str] = {
 _WHOLE = "HUGEINT"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowKey:
     """A key of the rows of a case, on a condition."""
 
@@ -40,7 +40,7 @@ class RowKey:
     key: Node
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Keys:
     """What columns keys have."""
 

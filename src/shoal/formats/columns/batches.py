@@ -7,7 +7,6 @@ rows, and their offsets in the run, so a batch is exactly the sequence of values
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 from shoal.errors import InvalidInput
 from shoal.formats.columns.physical import from_arrow, to_arrow
 from shoal.formats.streams import Columnar
+from shoal.model.node import frozen
 from shoal.model.types import Type
 from shoal.model.values import Value
 from shoal.model.zcode import Data
@@ -26,7 +26,7 @@ BATCH_ROWS = 50_000
 """Rows of a batch where they are read one by one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """The rows of one shape."""
 
@@ -37,7 +37,7 @@ class Part:
     """Offsets in the batch, ascending."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batch(Columnar):
     """A run of rows, grouped by shape."""
 

@@ -23,13 +23,14 @@ from typing import TypeAlias
 
 from shoal.errors import CorruptData
 from shoal.model import types as t
+from shoal.model.node import frozen
 
 SHAPE = "$shape"
 VALUE = "$value"
 Path: TypeAlias = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaf:
     """A column of values of one type."""
 
@@ -66,7 +67,7 @@ class Slot:
     leaves: dict[t.Type, Leaf] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordForm:
     """Where a record of some shape has its fields."""
 

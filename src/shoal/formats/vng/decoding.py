@@ -8,7 +8,6 @@ limited in how many cells it may gather from such columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice, repeat
 
 from shoal.api.options import DEFAULT_READ, ReadOptions
@@ -17,13 +16,14 @@ from shoal.formats.limits import check_bytes, check_cells
 from shoal.formats.vng.metadata import MAX_COUNT, Meta
 from shoal.formats.vng.segments import SegmentReader
 from shoal.model import types as t
+from shoal.model.node import frozen
 from shoal.model.values import Value
 from shoal.model.zcode import Data, bodies, decode_int, decoder, normal_map, normal_set, read_uvarint
 
 _END = object()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Column:
     type: t.Type
     length: int

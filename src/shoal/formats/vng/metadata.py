@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from shoal.errors import InvalidInput
 from shoal.formats.vng.segments import SegmentReader
 from shoal.model import types as t
 from shoal.model import values as v
+from shoal.model.node import frozen
 from shoal.model.values import Value
 from shoal.model.zcode import Data
 
@@ -28,7 +27,7 @@ def count(n: int) -> Value:
     return Value(t.UINT32, n)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Meta:
     """Metadata as read: its kind and its fields, none of which is believed to be there."""
 
