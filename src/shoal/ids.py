@@ -5,9 +5,9 @@ Nothing may rely on that order, because clocks differ.
 
 from __future__ import annotations
 
-import secrets
 import time
 from functools import lru_cache
+from os import urandom
 from typing import NewType
 
 from shoal.errors import InvalidInput
@@ -24,7 +24,7 @@ _VALUES = {c: i for i, c in enumerate(_DIGITS)}
 def new(now: float | None = None) -> Id:
     """A new identifier: four bytes of seconds and sixteen random bytes."""
     seconds = int(time.time() if now is None else now) - _EPOCH
-    return Id((seconds % 2**32).to_bytes(4, "big") + secrets.token_bytes(16))
+    return Id((seconds % 2**32).to_bytes(4, "big") + urandom(16))
 
 
 def created_at(ident: bytes) -> int:

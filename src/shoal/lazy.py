@@ -1,4 +1,4 @@
-"""Lazy imports: modules that are imported on first use, so that a command loads only what it needs.
+"""What is done on first use, so that a command does only what it needs: imports, and patterns that are compiled.
 
 A lazy import is an import: it is in the `else` of the import that the type checker and the layer rules read.
 
@@ -12,6 +12,7 @@ Nothing else in the package may import by name; `tests/test_imports.py` checks t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import iter_modules
@@ -46,6 +47,26 @@ def load(*modules: ModuleType) -> None:
     """Import lazy modules now, so that nobody waits for them later."""
     for module in modules:
         import_module(module.__name__)
+
+
+class _LazyPattern:
+    """A regular expression; reading an attribute compiles it. The attribute is bound, so the next one to read it is as
+    fast as with a compiled expression."""
+
+    def __init__(self, text: str, flags: re.RegexFlag) -> None:
+        self._text = text
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        bound = getattr(re.compile(self._text, self._flags), name)
+        setattr(self, name, bound)
+        return bound
+
+
+def lazy_pattern(text: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+    """The regular expression of this text, compiled when it is first used."""
+    pattern: Any = _LazyPattern(text, flags)
+    return pattern  # type: ignore[no-any-return]
 
 
 def exported(homes: Mapping[str, str], name: str) -> Any:

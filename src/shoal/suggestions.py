@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from itertools import islice
 
 _SHORTEST, _LONGEST = 4, 64
@@ -22,6 +21,8 @@ def closest(word: str, names: Iterable[str]) -> str | None:
     """The name that a word was most likely meant to be."""
     if not _SHORTEST <= len(word) <= _LONGEST:
         return None
+    from difflib import get_close_matches  # noqa: PLC0415 - most words are right
+
     folded = {name.lower(): name for name in islice(names, _MOST_NAMES) if len(name) <= _LONGEST and name != word}
     close = get_close_matches(word.lower(), folded, 1, _CLOSENESS)
     return folded[close[0]] if close else None

@@ -6,27 +6,36 @@ A token is `shoal_<id>_<secret>`. The id finds its record; only a digest of the 
 
 from __future__ import annotations
 
-import getpass
-import hmac
 import os
 import re
-import secrets
-import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from shoal.api.access import VERBS, Grant, NewToken, Token, Verb
 from shoal.errors import CorruptData, InvalidInput, Unsupported
 from shoal.ids import TEXT_SIZE, new, to_text
 from shoal.lake.pool_config import ALL_POOLS, PoolConfig
+from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.fields import get, get_data, time_value
 from shoal.model.node import frozen
 from shoal.model.plain_names import require_plain_name
 from shoal.model.values import Value, record, string
+
+if TYPE_CHECKING:
+    import getpass
+    import hashlib
+    import hmac
+    import secrets
+    import socket
+else:
+    getpass = lazy("getpass")
+    hashlib = lazy("hashlib")
+    hmac = lazy("hmac")
+    secrets = lazy("secrets")
+    socket = lazy("socket")
 
 ACCESS = ".access"
 """The pool of grants and tokens. Pools whose names begin with a dot are reserved for Shoal; lists leave them out."""
@@ -269,7 +278,7 @@ def has_digest(text: str, stored: bytes | None) -> bool:
 
 
 def _digest(text: str) -> bytes:
-    return sha256(text.encode()).digest()
+    return hashlib.sha256(text.encode()).digest()
 
 
 # ---- authors

@@ -6,7 +6,7 @@ The view offers what `Pools` lists and nothing else: a new method of the lake is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from shoal.access.records import default_author
 from shoal.errors import NotFound
@@ -14,10 +14,15 @@ from shoal.ids import Id, to_text
 from shoal.lake.lake import Lake, LakeInfo, unknown_pool
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
-from shoal.lang import plan
-from shoal.lang.walk import nodes
+from shoal.lazy import lazy
 from shoal.sources.policy import NO_SOURCES, SourcePolicy
 from shoal.storage.store import Listed, ObjectStore
+
+if TYPE_CHECKING:
+    from shoal.lang import plan, walk
+else:  # a load has no plan
+    plan = lazy("shoal.lang.plan")
+    walk = lazy("shoal.lang.walk")
 
 
 class Pools(Protocol):
@@ -67,14 +72,14 @@ def check_plan(lake: Pools, program: plan.Program, policy: SourcePolicy | None =
             allowed.require(source)
     if isinstance(lake, Lake):
         return
-    for node in nodes(program):
+    for node in walk.nodes(program):
         if isinstance(node, plan.Load):
             pool_to_load(lake, node.pool)
 
 
 def external_sources(program: plan.Program) -> Iterator[str]:
     """The paths and URLs that a program reads."""
-    for node in nodes(program):
+    for node in walk.nodes(program):
         match node:
             case plan.FileScan(path):
                 yield path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -13,8 +12,11 @@ from shoal.errors import InvalidInput, NotFound, ShoalError
 from shoal.lazy import lazy
 
 if TYPE_CHECKING:
+    import socket
+
     from shoal.sources import http
 else:
+    socket = lazy("socket")
     http = lazy("shoal.sources.http")
 
 _SOON = 0.5

@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
-import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shoal.lazy import lazy
+
+if TYPE_CHECKING:
+    import shutil
+    import tempfile
+else:
+    shutil = lazy("shutil")
+    tempfile = lazy("tempfile")
 
 _PREFIX = "shoal-spill-"
 _UNFINISHED = "shoal-new-"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from shoal.lazy import lazy_pattern
 
 _RESET = "\x1b[0m"
 _BLUE, _GREEN, _GREY, _RED = "\x1b[34m", "\x1b[32m", "\x1b[90m", "\x1b[31m"
-_PIECES = re.compile(
+_PIECES = lazy_pattern(
     r'(?P<name>"(?:[^"\\]|\\.)*"(?=:)|[^\W\d][\w$]*(?=:))'
     r'|(?P<string>"(?:[^"\\]|\\.)*")'
     r"|(?P<error>error(?=\())"
@@ -20,7 +20,7 @@ def paint_zson(text: str) -> str:
     return _PIECES.sub(lambda m: f"{_STYLES[m.lastgroup or 'type']}{m.group()}{_RESET}", text)
 
 
-_JSON_PIECES = re.compile(r'(?P<name>"(?:[^"\\]|\\.)*"(?=:))|(?P<string>"(?:[^"\\]|\\.)*")')
+_JSON_PIECES = lazy_pattern(r'(?P<name>"(?:[^"\\]|\\.)*"(?=:))|(?P<string>"(?:[^"\\]|\\.)*")')
 
 
 def paint_json(text: str) -> str:

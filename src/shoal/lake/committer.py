@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from shoal.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ShoalError, StorageFailure
 from shoal.ids import Id, created_at, new, to_text
@@ -27,8 +27,14 @@ from shoal.lake.commits import Commit, Hints, Note
 from shoal.lake.history import History, knows
 from shoal.lake.journal import Entry, Group, Journal, State
 from shoal.lake.names import Names
+from shoal.lazy import lazy
 from shoal.model.node import frozen
 from shoal.storage.store import ObjectStore
+
+if TYPE_CHECKING:
+    from concurrent import futures
+else:
+    futures = lazy("concurrent.futures")
 
 MOST = 64
 """How many commits a group has at most: each lists those before it, up to the last checkpoint."""
@@ -272,7 +278,7 @@ class _Chain:
         if len(drafts) < 2 or AT_ONCE < 2:
             stored = [self._store_one(*draft) for draft in drafts]
         else:
-            with ThreadPoolExecutor(min(AT_ONCE, len(drafts))) as threads:
+            with futures.ThreadPoolExecutor(min(AT_ONCE, len(drafts))) as threads:
                 stored = list(threads.map(lambda draft: self._store_one(*draft), drafts))
         return all(stored)
 

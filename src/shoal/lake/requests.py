@@ -6,17 +6,23 @@ seen, and the record under the name of caller and key keeps it for later request
 
 from __future__ import annotations
 
-from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from shoal.errors import Conflict, CorruptData, NotFound
 from shoal.ids import Id, new
 from shoal.lake.claims import Patience, claim
 from shoal.lake.sealed import seal, unseal
+from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.fields import get_data, get_id, id_value, named
 from shoal.model.node import frozen
 from shoal.model.values import Value
 from shoal.storage.store import ObjectStore, dropping_damage
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = lazy("hashlib")
 
 REQUESTS = "requests"
 """The folder, in the root of a lake. A vacuum takes what is older than its grace period."""
@@ -65,7 +71,7 @@ def find_request(store: ObjectStore, caller: str, key: str, digest: bytes) -> Id
 
 
 def _path(caller: str, key: str) -> str:
-    name = sha256(b"%d %b %b" % (len(caller.encode()), caller.encode(), key.encode())).hexdigest()
+    name = hashlib.sha256(b"%d %b %b" % (len(caller.encode()), caller.encode(), key.encode())).hexdigest()
     return f"{REQUESTS}/{name}.zng"
 
 

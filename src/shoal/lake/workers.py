@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from tempfile import TemporaryFile
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 
 from shoal.errors import StorageFailure
+from shoal.lazy import lazy
 from shoal.model.node import frozen
+
+if TYPE_CHECKING:
+    import pickle
+    import tempfile
+else:
+    pickle = lazy("pickle")
+    tempfile = lazy("tempfile")
 
 P = TypeVar("P")
 Q = TypeVar("Q")
@@ -78,7 +84,7 @@ def _shuffle_here(
     join: Callable[[Q, Iterator[M]], Iterable[R]],
     buckets: Sequence[Q],
 ) -> Generator[R, None, None]:
-    with TemporaryFile() as file:
+    with tempfile.TemporaryFile() as file:
         offsets: list[list[int]] = [[] for _ in buckets]
         for number, item in _run_here(part, payloads):
             offsets[number].append(_append(file, item))
@@ -99,7 +105,7 @@ def _append(file: IO[bytes], item: Any) -> int:
 def _read_back(file: IO[bytes], offsets: list[int]) -> Iterator[Any]:
     for offset in offsets:
         file.seek(offset)
-        yield pickle.load(file)  # noqa: S301 - from this process
+        yield pickle.load(file)
 
 
 HERE = Workers(_run_here, _shuffle_here)

@@ -6,13 +6,14 @@ import re
 
 from shoal.lang import ast
 from shoal.lang.scanner import IDENTIFIER_REST, IP4, IP6, KEYWORD_CHARS, Scanner, memoized
+from shoal.lazy import lazy_pattern
 
 _PRIMITIVES = (
     "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
     "bool", "string", "duration", "time", "bytes", "ip", "net", "type", "null",
 )  # fmt: skip
 _LITERALS = tuple(
-    (name, re.compile(pattern))
+    (name, lazy_pattern(pattern))
     for name, pattern in (
         ("net", rf"{IP6}/\d+(?!{IDENTIFIER_REST})|{IP4}/\d+"),
         ("ip", rf"{IP6}(?!{IDENTIFIER_REST})|{IP4}"),
@@ -25,13 +26,13 @@ _LITERALS = tuple(
         ("null", rf"null(?!{IDENTIFIER_REST})"),
     )
 )
-_DECIMAL = re.compile(r"decimal\s*\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
-_REGEXP = re.compile(rf"/((?:[^/\\]|\\.)+)/(?!{KEYWORD_CHARS}|\\)", re.DOTALL)
-_GLOB_CHARS = re.compile(rf"(?:{KEYWORD_CHARS}|\d|\*)")
-_GLOB_START = re.compile(rf"(?:{KEYWORD_CHARS}|\\)|\*+(?:{KEYWORD_CHARS}|\\|\d)")
-_GLOB_STAR = re.compile(rf"(?:{KEYWORD_CHARS}|\d|\\.)*+\*", re.DOTALL)
-_KEYWORD_CHARS = re.compile(rf"(?:{KEYWORD_CHARS})")
-_WORD_CHARS = re.compile(rf"(?:{KEYWORD_CHARS}|\d)")
+_DECIMAL = lazy_pattern(r"decimal\s*\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
+_REGEXP = lazy_pattern(rf"/((?:[^/\\]|\\.)+)/(?!{KEYWORD_CHARS}|\\)", re.DOTALL)
+_GLOB_CHARS = lazy_pattern(rf"(?:{KEYWORD_CHARS}|\d|\*)")
+_GLOB_START = lazy_pattern(rf"(?:{KEYWORD_CHARS}|\\)|\*+(?:{KEYWORD_CHARS}|\\|\d)")
+_GLOB_STAR = lazy_pattern(rf"(?:{KEYWORD_CHARS}|\d|\\.)*+\*", re.DOTALL)
+_KEYWORD_CHARS = lazy_pattern(rf"(?:{KEYWORD_CHARS})")
+_WORD_CHARS = lazy_pattern(rf"(?:{KEYWORD_CHARS}|\d)")
 _KEYWORD_ESCAPES = "=*+-"
 
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache, wraps
-from typing import Any, TypeVar
-
-import re2
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shoal.errors import InvalidInput
+from shoal.lazy import lazy
 from shoal.model.extent import MAX_BYTES, MAX_TEXT, TOO_LONG, check_size
+
+if TYPE_CHECKING:
+    import re2
+else:
+    re2 = lazy("re2")
 
 _MAX_MEMORY = 8 << 20
 _CACHED = 512

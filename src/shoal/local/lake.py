@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from shoal.api.branch import Load
+from shoal.api.lake import Query
 from shoal.api.requests import R, Request
 from shoal.lake.lake import create_at, open_at
 from shoal.lazy import lazy, load
@@ -25,6 +27,8 @@ __all__ = ["IMPLEMENTATIONS", "LocalLake", "create_local", "open_local", "stored
 
 IMPLEMENTATIONS: tuple[ModuleType, ...] = (pools, history, queries, loads, commits, transactions, maintenance)
 """The modules that implement verbs, those that most commands need first."""
+_AT_ONCE: dict[type[Request[Any]], ModuleType] = {Load: loads, Query: queries}
+"""The modules of verbs that must start fast; those of others are looked for in the order above."""
 
 
 class LocalLake(StoreExecutor):
@@ -34,8 +38,9 @@ class LocalLake(StoreExecutor):
         return open_local, (self.uri,)
 
     def do(self, request: Request[R]) -> R:
-        for module in IMPLEMENTATIONS:
-            if is_implemented(type(request)):
+        kind = type(request)
+        for module in (_AT_ONCE[kind],) if kind in _AT_ONCE else IMPLEMENTATIONS:
+            if is_implemented(kind):
                 break
             load(module)
         return super().do(request)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from shoal.errors import InvalidInput
+from shoal.lazy import lazy_pattern
 from shoal.model import types as t
 from shoal.model.decimals import format_decimal, of_number, parse_decimal
 from shoal.model.literals import (
@@ -82,11 +83,11 @@ def failed_cast(message: str, value: Value) -> Value:
 
 # ---- numbers
 
-_SIGNED_TEXT = re.compile(r"[+-]?[0-9]+")
-_UNSIGNED_TEXT = re.compile(r"[0-9]+")
-_DECIMAL_TEXT = re.compile(r"[+-]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9][0-9_]*)?")
-_HEX_TEXT = re.compile(r"[+-]?0[xX](?=\.?[0-9a-fA-F])[0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?[0-9]+")
-_SPECIAL_TEXT = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
+_SIGNED_TEXT = lazy_pattern(r"[+-]?[0-9]+")
+_UNSIGNED_TEXT = lazy_pattern(r"[0-9]+")
+_DECIMAL_TEXT = lazy_pattern(r"[+-]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9][0-9_]*)?")
+_HEX_TEXT = lazy_pattern(r"[+-]?0[xX](?=\.?[0-9a-fA-F])[0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?[0-9]+")
+_SPECIAL_TEXT = lazy_pattern(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
 
 
 def _number(value: Value) -> int | float | Decimal:
@@ -220,7 +221,7 @@ _ZONE = (
 )
 _TAIL = rf"(?:(?:t|,? +(?:at )?){_CLOCK})?{_ZONE}"
 _LAYOUTS = [
-    re.compile(layout, re.IGNORECASE | re.ASCII)
+    lazy_pattern(layout, re.IGNORECASE | re.ASCII)
     for layout in (
         rf"(?P<y>\d{{4}})(?P<sep>[-/.:])(?P<mo>\d{{1,2}})(?P=sep){_DAY}{_TAIL}",
         r"(?P<y>\d{4})[-.](?P<mo>\d{1,2})",

@@ -13,7 +13,6 @@ not through a proxy, which would resolve the name itself. Each redirect is check
 from __future__ import annotations
 
 import os
-import socket
 import stat
 import time
 from collections.abc import Iterator, Sequence
@@ -28,8 +27,11 @@ from shoal.sources.inputs import STDIN, Input
 from shoal.storage.locations import needing_obstore, public_name
 
 if TYPE_CHECKING:
+    import socket
+
     from shoal.sources import http, s3
 else:
+    socket = lazy("socket")
     http = lazy("shoal.sources.http")
     s3 = lazy("shoal.sources.s3")
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 
 from shoal.errors import InvalidInput, NotFound, StorageFailure
 from shoal.storage.backoff import backoff
@@ -141,7 +140,7 @@ class LocalStore:
 
     def _write_temporary(self, path: Path, data: bytes) -> Path:
         """Write data to a synced temporary file in the directory of an object."""
-        temporary = path.parent / f"{_TEMPORARY}{os.getpid()}-{token_hex(8)}"
+        temporary = path.parent / f"{_TEMPORARY}{os.getpid()}-{os.urandom(8).hex()}"
         if self._broken is not None:
             raise StorageFailure(f"{self._broken} (an earlier sync failed: check the disk and start again)")
         try:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from enum import Enum
-from secrets import token_hex
+from os import urandom
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from shoal.errors import CorruptData, InvalidInput, NotFound, StorageFailure, Unsupported
@@ -159,7 +159,7 @@ def check_creates(store: ObjectStore) -> float | None:
     may land later and leave a few bytes under `probe/`. There must be no cache between this check and the store.
     """
     for _ in range(_ATTEMPTS):
-        key = f"probe/{token_hex(16)}"
+        key = f"probe/{urandom(16).hex()}"
         try:
             if _first_lands(store, key) and _second_loses(store, key):
                 return _modified(store, key)
@@ -171,7 +171,7 @@ def check_creates(store: ObjectStore) -> float | None:
 
 def read_clock(store: ObjectStore) -> float | None:
     """The time by the store's clock; None if the store does not take an object, or does not say when it wrote it."""
-    key = f"probe/{token_hex(16)}"
+    key = f"probe/{urandom(16).hex()}"
     try:
         with suppress(StorageFailure):
             store.put(key, _FIRST)

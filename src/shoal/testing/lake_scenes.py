@@ -119,14 +119,10 @@ class Stage:
         """The time in seconds."""
         return self.time_ns() / 1e9
 
-    def token_bytes(self, size: int) -> bytes:
+    def urandom(self, size: int) -> bytes:
         """What stands in for chance."""
         self.tokens += 1
         return sha256(b"%d" % self.tokens).digest()[:size]
-
-    def token_hex(self, size: int) -> str:
-        """Bytes of an id as text."""
-        return self.token_bytes(size).hex()
 
 
 def in_miniature(monkeypatch: pytest.MonkeyPatch, patience: Patience | None = None) -> Stage:
@@ -153,8 +149,8 @@ def in_miniature(monkeypatch: pytest.MonkeyPatch, patience: Patience | None = No
         vacuum,
     ):
         monkeypatch.setattr(module, "time", stage, raising=False)
-    monkeypatch.setattr(ids, "secrets", stage)
-    monkeypatch.setattr(stores, "token_hex", stage.token_hex)
+    monkeypatch.setattr(ids, "urandom", stage.urandom)
+    monkeypatch.setattr(stores, "urandom", stage.urandom)
     if patience is not None:
         with_patience(monkeypatch, patience)
     return stage

@@ -8,15 +8,14 @@ also that of ids, clocks and pauses: a seed is a schedule, and it can be run aga
 from __future__ import annotations
 
 import math
+import os
 import random
-import secrets
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from threading import Lock, Thread
-from types import ModuleType
 
 import pytest
 
@@ -121,7 +120,7 @@ class Clock:
 
 
 class Chance:
-    """Stands for the modules `random` and `secrets`."""
+    """Stands for the module `random` and the function `os.urandom`."""
 
     def __init__(self) -> None:
         self.random = Random()
@@ -129,7 +128,7 @@ class Chance:
     def uniform(self, low: float, high: float) -> float:
         return self.random.uniform(low, high)
 
-    def token_bytes(self, size: int) -> bytes:
+    def urandom(self, size: int) -> bytes:
         return self.random.randbytes(size)
 
 
@@ -167,10 +166,10 @@ class Scheduler:
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Take clocks and chance away from the lake."""
-        stands: dict[str, tuple[ModuleType, object]] = {
+        stands: dict[str, tuple[object, object]] = {
             "time": (time, self._clock),
             "random": (random, self._chance),
-            "secrets": (secrets, self._chance),
+            "urandom": (os.urandom, self._chance.urandom),
         }
         for name, module in list(sys.modules.items()):
             if name in ("shoal.ids", "shoal.storage.backoff") or name.startswith("shoal.lake."):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from shoal.cli.command import Verb, optional_word
 from shoal.cli.flags import Parsed
@@ -22,9 +23,14 @@ from shoal.cli.query_flags import (
 )
 from shoal.cli.terminal import print_text
 from shoal.lang.parser import parse_source
-from shoal.lang.printer import print_program
 from shoal.lang.source import Part, Source
+from shoal.lazy import lazy
 from shoal.planner.files import read_part
+
+if TYPE_CHECKING:
+    from shoal.lang import printer
+else:
+    printer = lazy("shoal.lang.printer")
 
 VERB = Verb(
     "query [flags] [QUERY]",
@@ -42,7 +48,7 @@ def run(args: Parsed) -> None:
         print_text(VERB.help())
     elif args["C"]:
         parts = [*map(read_part, args["I"]), Part("", program or "")]
-        print_text(print_program(parse_source(Source(parts))))
+        print_text(printer.print_program(parse_source(Source(parts))))
     else:
         _run_query(args, program or "")
 

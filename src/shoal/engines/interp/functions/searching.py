@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-
-import re2
+from typing import TYPE_CHECKING
 
 from shoal.engines.interp.functions.arguments import failure, first_non_string
 from shoal.engines.interp.functions.strings import STRINGS
@@ -13,9 +12,15 @@ from shoal.engines.interp.reshape import parts
 from shoal.engines.stopping import NEVER, Stop
 from shoal.errors import InvalidInput
 from shoal.lang.regexps import Regexp, cached_if_short, compile_regexp
+from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.extent import MAX_BYTES, TooLarge
 from shoal.model.values import FALSE, NULL, TRUE, Value, string, text_error
+
+if TYPE_CHECKING:
+    import re2
+else:
+    re2 = lazy("re2")
 
 _MAX_TERMS = 4096
 _VERDICTS: t.MemoKey[dict[str, bool]] = t.MemoKey("whether names contain a term")
