@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shoal.errors import CorruptData, NotFound, StorageFailure
+from shoal.formats.columns import kernels
 from shoal.formats.columns.batches import Batch
 from shoal.formats.columns.fusion import TableColumns, numbered_schema, to_batch
 from shoal.formats.columns.layouts import Layout, Leaf, layout_of
@@ -31,11 +31,17 @@ from shoal.lake.keys import EVERYTHING, KeyRange, SortKey
 from shoal.lake.objects import DataObject, Purged, key_of, missing
 from shoal.lake.pool_config import DEFAULT_SEEK_STRIDE
 from shoal.lake.zones import LONGEST_BOUND, ORDERED, Extent, pack
+from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.text import format_type
 from shoal.model.values import Value
 from shoal.storage.store import ObjectStore, dropping_damage, local_file
 from shoal.storage.verified_files import VerifiedFile, VerifiedFiles
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy("pyarrow.compute")
 
 _FEWEST_STRIDES, _MOST_STRIDES = 10, 128
 """Seek strides in a row group: the most at the default stride and above."""
@@ -109,9 +115,7 @@ def _with_statistics(table: pa.Table) -> bool | list[str]:
     A NaN does not count for these, and engines that take it for a number would think that there is none.
     """
     columns = [leaf for name in table.column_names for leaf in _parquet_leaves(name, table.column(name))]
-    with_nan = {
-        path for path, column in columns if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py()
-    }
+    with_nan = {path for path, column in columns if kernels.has_nan(column)}
     return sorted({path for path, _ in columns} - with_nan) if with_nan else True
 
 
@@ -120,9 +124,9 @@ def _parquet_leaves(path: str, column: pa.ChunkedArray) -> Iterator[tuple[str, p
     typ = column.type
     if pa.types.is_struct(typ):
         for i in range(typ.num_fields):
-            yield from _parquet_leaves(f"{path}.{typ.field(i).name}", pc.struct_field(column, [i]))
+            yield from _parquet_leaves(f"{path}.{typ.field(i).name}", kernels.field(column, [i]))
     elif pa.types.is_list(typ):
-        yield from _parquet_leaves(f"{path}.list.element", pc.list_flatten(column))
+        yield from _parquet_leaves(f"{path}.list.element", kernels.items(column))
     else:
         yield path, column
 
@@ -160,17 +164,14 @@ def key_leaf(layout: Layout, key: SortKey) -> Leaf | None:
 
 def _leaf_column(table: pa.Table, leaf: Leaf) -> pa.ChunkedArray:
     column = table.column(leaf.column[0])
-    return column if len(leaf.column) == 1 else pc.struct_field(column, list(leaf.column[1:]))
+    return kernels.field(column, leaf.column[1:])
 
 
 def _extent(leaf: Leaf, column: pa.ChunkedArray) -> Extent | None:
     """The least and greatest value; None for types without order."""
     if leaf.type not in ORDERED:
         return None
-    if pa.types.is_floating(column.type):
-        column = column.filter(pc.invert(pc.is_nan(column)))
-    extent = pc.min_max(_beginnings(leaf.type, column))
-    ends = pa.array([extent["min"].as_py(), extent["max"].as_py()], column.type)
+    ends = pa.array(kernels.extremes(_beginnings(leaf.type, column)), column.type)
     return Extent(*from_arrow(leaf.type, ends))
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from shoal.formats.columns import kernels
 from shoal.formats.columns.batches import Batch, Part, Rows
 from shoal.formats.columns.physical import from_arrow, to_arrow
 from shoal.lake.keys import Order, Path, SortKey, compare_in, getter
 from shoal.lake.zones import ORDERED
+from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.values import NULL, Value
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy("pyarrow.compute")
 
 SOMEWHERE: Final = object()
 
@@ -74,7 +80,7 @@ def kept_rows(batch: Batch, masks: list[Any]) -> Batch:
 
 
 def _taken(part: Part, rows: Rows, kept: Rows) -> Part:
-    return Part(part.shape, part.column.take(pa.array(rows)), np.searchsorted(kept, part.rows[rows]))
+    return Part(part.shape, kernels.take(part.column, rows), np.searchsorted(kept, part.rows[rows]))
 
 
 def _is_between(part: Part, key: SortKey, interval: KeyInterval) -> Any:
@@ -83,8 +89,8 @@ def _is_between(part: Part, key: SortKey, interval: KeyInterval) -> Any:
         return np.full(len(part.rows), interval.holds(key.order, NULL))
     ends = [end for end in interval if end is not None]
     if place is not SOMEWHERE and _is_plain(place[1], ends):
-        column = pc.struct_field(part.column, place[0]) if place[0] else part.column
-        if not (pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py()):
+        column = kernels.field(part.column, place[0])
+        if not kernels.has_nan(column):
             return _compared(column, place[1], key.order, interval)
     get = getter(key.paths[0])
     values = (Value(part.shape, data) for data in from_arrow(part.shape, part.column))

@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from shoal.api.options import MAX_MEMORY
 from shoal.errors import ShoalError
+from shoal.formats.columns import kernels
 from shoal.formats.columns.batches import Batch, Part, Piece, Rows, sift, suits_columns
 from shoal.formats.columns.physical import from_arrow
 from shoal.ids import new
@@ -30,10 +31,16 @@ from shoal.lake.objects import LARGE, LARGEST_RUN, DataObject, Form, data_key, k
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.row_form import Packer, value_size
 from shoal.lake.sorted_runs import EncodedRow, EncodedRows, ShapeColumns, SortedRun
+from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.values import Value
 from shoal.model.zcode import encode
 from shoal.storage.store import ObjectStore
+
+if TYPE_CHECKING:
+    from concurrent import futures
+else:
+    futures = lazy("concurrent.futures")
 
 # Sorted columns are gathered into fresh memory over and over. jemalloc keeps what was freed at hand, where the usual
 # allocator of Arrow gives it back: a load of a million records takes a third less time to write.
@@ -147,7 +154,7 @@ class ObjectWriter:
         for which, run in self._runs.items():
             rows = np.flatnonzero(has_key == which)
             if len(rows):
-                run.add(Part(part.shape, part.column.take(pa.array(rows)), part.rows[rows]))
+                run.add(Part(part.shape, kernels.take(part.column, rows), part.rows[rows]))
 
     def close(self) -> list[DataObject]:
         """Write what is left; all objects written."""
@@ -192,8 +199,8 @@ class _Run:
         self._measured = 0
         """What the values count for: bytes in memory, or as ZNG where they come one by one and objects are small."""
         self._made: list[DataObject] = []
-        self._threads: ThreadPoolExecutor | None = None
-        self._waiting: list[Future[list[DataObject]]] = []
+        self._threads: futures.ThreadPoolExecutor | None = None
+        self._waiting: list[futures.Future[list[DataObject]]] = []
 
     def add(self, part: Part) -> None:
         """Take the rows of one shape."""
@@ -271,7 +278,7 @@ class _Run:
                 self._made.extend(writer.write(run, rows))
             return
         self._wait()
-        self._threads = ThreadPoolExecutor(_WRITERS)
+        self._threads = futures.ThreadPoolExecutor(_WRITERS)
         # The columns are put together before the threads part.
         run.prepare()
         self._waiting = [self._threads.submit(writer.write, run, rows) for rows in np.array_split(run.order, shares)]

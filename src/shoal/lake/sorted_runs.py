@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from shoal.formats.columns import kernels
 from shoal.formats.columns.batches import Rows
 from shoal.formats.columns.fusion import Fuser
 from shoal.formats.columns.layouts import Layout, choose_shapes, layout_of, named_layout
@@ -23,10 +23,16 @@ from shoal.lake.column_registry import ColumnRegistry
 from shoal.lake.key_columns import SOMEWHERE, find_place
 from shoal.lake.keys import Key, SortKey, is_ranged, key_getter, sorted_indices
 from shoal.lake.zones import ORDERED
+from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.text import format_type
 from shoal.model.values import Value
 from shoal.model.zcode import encode
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy("pyarrow.compute")
 
 
 class EncodedRow(NamedTuple):
@@ -102,11 +108,12 @@ class SortedRun:
     # ---- the order of the keys
 
     def _sorted(self, arrived: Rows) -> Rows:
-        columns = [self._key_column(index) for index in range(len(self._key.paths))]
-        if any(column is None for column in columns):
+        is_few = len(arrived) <= kernels.FEW
+        columns = [] if is_few else [self._key_column(index) for index in range(len(self._key.paths))]
+        if is_few or any(column is None for column in columns):
             keys = self.keys(arrived)
             return arrived[np.array(sorted_indices(keys, self._key.order), np.int64)]
-        taken = [column.take(pa.array(arrived)) for column in columns if column is not None]
+        taken = [kernels.take(column, arrived) for column in columns if column is not None]
         if len(taken) == 1 and _is_sorted(taken[0], self._key.order):
             return arrived
         direction = "ascending" if self._key.order == "asc" else "descending"
@@ -128,7 +135,7 @@ class SortedRun:
             if place is None or place[1].under is t.NULL:
                 fields.append(None)
                 continue
-            fields.append(pc.struct_field(column, place[0]) if place[0] else column)
+            fields.append(kernels.field(column, place[0]))
             types.add(place[1].under)
         types.update({row.key[index].type.under for row in self._encoded} - {t.NULL})
         if len(types) != 1 or not types <= ORDERED:
@@ -140,7 +147,7 @@ class SortedRun:
         pairs = zip(fields, self.columns, strict=True)
         chunks = [[pa.nulls(len(whole), arrow_type(typ))] if c is None else c.chunks for c, whole in pairs]
         joined = pa.concat_arrays([*(chunk for each in chunks for chunk in each), to_arrow(typ, encoded)])
-        return None if typ in t.FLOATS and pc.any(pc.is_nan(joined)).as_py() else joined
+        return None if kernels.has_nan(joined) else joined
 
     # ---- some of the rows
 
@@ -153,7 +160,7 @@ class SortedRun:
                 for place, offset in zip(places.tolist(), offsets.tolist(), strict=True):
                     out[place] = self._encoded[offset]
                 continue
-            data = from_arrow(self.shapes[shape], self.columns[shape].take(pa.array(offsets)))
+            data = from_arrow(self.shapes[shape], kernels.take(self.columns[shape], offsets))
             for place, item in zip(places.tolist(), data, strict=True):
                 out[place] = Value(self.shapes[shape], item)
         return out
@@ -180,7 +187,7 @@ class SortedRun:
         in_columns = rows < edge
         for i in nulls:
             start = int(self.ends[i]) - len(self.columns[i])
-            places = np.flatnonzero(self.columns[i].is_null().to_numpy(zero_copy_only=False)) + start
+            places = np.flatnonzero(~kernels.valid_rows(kernels.whole(self.columns[i]))) + start
             in_columns &= ~np.isin(rows, places)
         return rows[in_columns], rows[~in_columns]
 

@@ -12,16 +12,17 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from shoal.formats.columns import kernels
 from shoal.formats.columns.batches import Batch, Part, Rows
 from shoal.formats.columns.layouts import SHAPE, Form, Layout, Leaf, RecordForm, Slot, Struct
 from shoal.formats.columns.parts import rows_by_code
 from shoal.formats.columns.physical import arrow_type
 from shoal.model import types as t
 
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Mask = kernels.Mask
 Codes = np.ndarray[Any, np.dtype[np.int32]]
+Places = Codes | Rows
 SHAPE_TYPE = pa.int32()
 
 
@@ -122,7 +123,7 @@ class Fuser:
         if isinstance(form, Leaf):
             self.leaves[form.index].append((shape, column))
         elif isinstance(form, RecordForm):
-            valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else len(column)
+            valid = kernels.valid_rows(column) if column.null_count else len(column)
             self.structs[form.struct.index].append((shape, valid))
             if isinstance(column, pa.StructArray):
                 for inner, child in zip(form.fields, column.flatten(), strict=True):
@@ -144,13 +145,13 @@ class _Gatherer:
         self._lengths, self._layout = fuser.lengths, fuser.layout
         self._leaves, self._structs, self._joined = fuser.leaves, fuser.structs, fuser.joined
         # Places of rows are kept for each set of shapes: half as many bytes are read in less time, too.
-        self._rows = rows.astype(np.int32) if int(self._lengths.sum()) < 1 << 31 else rows
+        self._rows: Places = rows.astype(np.int32) if int(self._lengths.sum()) < 1 << 31 else rows
         ends = np.cumsum(self._lengths)
         self._starts = ends - self._lengths
         self._shapes: Codes = np.zeros(len(rows), np.int32)
         if len(self._lengths) > 1:
             self._shapes = np.searchsorted(ends, rows, side="right").astype(np.int32)
-        self._picked: dict[tuple[int, ...], tuple[pa.Array, Mask | None]] = {}
+        self._picked: dict[tuple[int, ...], tuple[Places, Mask | None]] = {}
 
     def table(self) -> pa.Table:
         shapes, root = self._shapes, self._layout.root
@@ -163,7 +164,7 @@ class _Gatherer:
     def _codes(self, shapes: Codes) -> pa.Array:
         nulls = [] if self._layout.root.struct is None else self._structs[self._layout.root.struct.index]
         if all(isinstance(valid, int) for _, valid in nulls):
-            return pa.array(shapes, SHAPE_TYPE)
+            return kernels.integers(shapes, SHAPE_TYPE)
         is_null = np.zeros(int(self._lengths.sum()), bool)
         starts = dict(enumerate(self._starts.tolist()))
         for shape, valid in nulls:
@@ -171,7 +172,7 @@ class _Gatherer:
             if not isinstance(valid, int):
                 is_null[starts[shape] : starts[shape] + size] = ~valid
             starts[shape] += size
-        return pa.array(np.where(is_null[self._rows], null_code(shapes), shapes), SHAPE_TYPE)
+        return kernels.integers(np.where(is_null[self._rows], null_code(shapes), shapes), SHAPE_TYPE)
 
     def _struct_columns(self, struct: Struct) -> list[pa.Array]:
         return [column for slot in struct.fields.values() for column in self._slot(slot)]
@@ -186,30 +187,30 @@ class _Gatherer:
         valid = None if absent is None else ~absent
         if not all(isinstance(own, int) for _, own in parts):
             whole = np.concatenate([np.ones(own, bool) if isinstance(own, int) else own for _, own in parts])
-            inside = whole[picked.fill_null(0).to_numpy()] if len(whole) else np.zeros(len(self._rows), bool)
+            picked = picked if absent is None else np.where(absent, 0, picked)
+            inside = whole[picked] if len(whole) else np.zeros(len(self._rows), bool)
             valid = inside if valid is None else inside & valid
         if struct.is_bare:
             return pa.array(np.ones(len(self._rows), bool), mask=None if valid is None else ~valid)
-        mask = None if valid is None else pa.array(~valid)
-        return pa.StructArray.from_arrays(self._struct_columns(struct), fields=list(struct_type(struct)), mask=mask)
+        nulls = None if valid is None else ~valid
+        return kernels.structs(struct_type(struct), self._struct_columns(struct), nulls, len(self._rows))
 
     def _leaf(self, leaf: Leaf) -> pa.Array:
         joined = self._joined[leaf.index]
-        picked, _ = self._pick(self._leaves[leaf.index])
         assert joined is not None
-        return joined.take(picked)
+        return kernels.take(joined, *self._pick(self._leaves[leaf.index]))
 
-    def _pick(self, parts: Sequence[tuple[int, Any]]) -> tuple[pa.Array, Mask | None]:
-        """Where the rows are among those of some shapes, laid end to end; null for rows of other shapes."""
+    def _pick(self, parts: Sequence[tuple[int, Any]]) -> tuple[Places, Mask | None]:
+        """Where the rows are among those of some shapes, laid end to end, and which are of other shapes."""
         shapes = tuple(dict.fromkeys(shape for shape, _ in parts))
         picked = self._picked.get(shapes)
         if picked is None:
             picked = self._picked[shapes] = self._find(shapes)
         return picked
 
-    def _find(self, shapes: tuple[int, ...]) -> tuple[pa.Array, Mask | None]:
+    def _find(self, shapes: tuple[int, ...]) -> tuple[Places, Mask | None]:
         if len(shapes) == len(self._lengths):
-            return pa.array(self._rows), None
+            return self._rows, None
         moves = np.zeros(len(self._lengths), self._rows.dtype)
         absent = np.ones(len(self._lengths), bool)
         start = 0
@@ -217,7 +218,7 @@ class _Gatherer:
             moves[shape], absent[shape] = start - self._starts[shape], False
             start += self._lengths[shape]
         mask = absent[self._shapes]
-        return pa.array(self._rows + moves[self._shapes], mask=mask), mask
+        return self._rows + moves[self._shapes], mask
 
 
 # ---- tables to parts
@@ -240,7 +241,7 @@ class TableColumns:
     """The columns of a table in the layout."""
 
     def __init__(self, table: pa.Table) -> None:
-        self._columns = {name: _whole(table.column(name)) for name in table.column_names}
+        self._columns = {name: kernels.whole(table.column(name)) for name in table.column_names}
 
     def shapes(self) -> pa.Array:
         return self._columns[SHAPE]
@@ -250,15 +251,11 @@ class TableColumns:
 
     def nulls(self, struct: Struct) -> pa.Array | None:
         column = self._find(struct.column)
-        return column.is_null() if column.null_count else None
+        return kernels.booleans(~kernels.valid_rows(column)) if column.null_count else None
 
     def _find(self, names: tuple[str, ...]) -> pa.Array:
         column = self._columns[names[0]]
-        return column if len(names) == 1 else pc.struct_field(column, list(names[1:]))
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return kernels.field(column, names[1:])
 
 
 def to_batch(layout: Layout, columns: Columns) -> Batch:
@@ -268,7 +265,7 @@ def to_batch(layout: Layout, columns: Columns) -> Batch:
     nulls = codes < 0
     shapes = np.where(nulls, null_code(codes), codes) if nulls.any() else codes
     for shape, rows in rows_by_code(shapes):
-        picked = None if len(rows) == len(codes) else pa.array(rows)
+        picked = None if len(rows) == len(codes) else rows
         is_null = nulls[rows] if shapes is not codes else None
         column = _Unfuser(columns, picked, len(rows), is_null).column(layout.shapes[shape], layout.forms[shape])
         parts.append(Part(layout.shapes[shape], column, rows))
@@ -283,7 +280,7 @@ def column_of_shape(columns: Columns, rows: Rows, shape: t.Type, form: Form) -> 
 class _Unfuser:
     """Makes the column of one shape."""
 
-    def __init__(self, columns: Columns, rows: pa.Array | None, length: int, nulls: Mask | None) -> None:
+    def __init__(self, columns: Columns, rows: Rows | None, length: int, nulls: Mask | None) -> None:
         self._columns = columns
         self._rows = rows
         self._length = length
@@ -301,8 +298,7 @@ class _Unfuser:
         if not under.fields:
             return pa.array(np.ones(self._length, bool), mask=mask)
         columns = [self.column(f.type, inner) for f, inner in zip(under.fields, form.fields, strict=True)]
-        mask = None if mask is None else pa.array(mask)
-        return pa.StructArray.from_arrays(columns, fields=list(arrow_type(shape)), mask=mask)
+        return kernels.structs(arrow_type(shape), columns, mask, self._length)
 
     def _mask(self, struct: Struct) -> Mask | None:
         if not struct.column:
@@ -311,4 +307,4 @@ class _Unfuser:
         return None if nulls is None else self._picked(nulls).to_numpy(zero_copy_only=False)
 
     def _picked(self, column: pa.Array) -> pa.Array:
-        return column if self._rows is None else column.take(self._rows)
+        return column if self._rows is None else kernels.take(column, self._rows)

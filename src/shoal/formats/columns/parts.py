@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from shoal.formats.columns import kernels
 from shoal.formats.columns.batches import MANY_SHAPES, Part, Rows
 from shoal.formats.columns.physical import arrow_type, list_array
 from shoal.model import types as t
@@ -38,7 +39,7 @@ def all_rows(column: pa.Array) -> Rows:
 
 def selected(column: pa.Array, rows: Rows) -> pa.Array:
     """The items at these places; the column itself if that is all of them."""
-    return column if len(rows) == len(column) else column.take(pa.array(rows))
+    return column if len(rows) == len(column) else kernels.take(column, rows)
 
 
 def groups(column: pa.Array, spelling: tuple[str, str] = ("", "")) -> list[tuple[str, Rows]]:
@@ -61,12 +62,12 @@ def groups(column: pa.Array, spelling: tuple[str, str] = ("", "")) -> list[tuple
 
 def rows_by_code(codes: np.ndarray[Any, Any]) -> list[tuple[int, Rows]]:
     """Each number that occurs, ascending, and the rows that have it, ascending."""
-    numbers = np.unique(codes)
+    numbers = kernels.distinct(codes)
     if len(numbers) <= _FEW_CODES:
-        return [(number, np.flatnonzero(codes == number)) for number in numbers.tolist()]
+        return [(number, np.flatnonzero(codes == number)) for number in numbers]
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], numbers[1:])
-    return list(zip(numbers.tolist(), np.split(order, starts), strict=True))
+    return list(zip(numbers, np.split(order, starts), strict=True))
 
 
 _FEW_CODES = 16
@@ -196,8 +197,7 @@ def _elements(elements: list[Part], members: list[int], codes: Rows, within: Row
     tags = pa.array(tag_of[codes], pa.int16(), mask=null)
     by_tag = {union.tags[elements[i].shape]: i for i in members}
     columns = [_taken(elements[by_tag[tag]].column, within, codes == by_tag[tag]) for tag in range(len(union.types))]
-    fields = list(arrow_type(union))
-    return t.array(union), pa.StructArray.from_arrays([tags, *columns], fields=fields, mask=pa.array(null))
+    return t.array(union), kernels.structs(arrow_type(union), [tags, *columns], null, len(codes))
 
 
 def _taken(column: pa.Array, places: Rows, wanted: np.ndarray[Any, Any]) -> pa.Array:

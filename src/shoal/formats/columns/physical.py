@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from shoal.formats.columns.kernels import Mask, lists, structs, valid_rows
 from shoal.formats.columns.layouts import physical_names
 from shoal.model import types as t
 from shoal.model.zcode import Data, decode_type, encode_type
@@ -110,9 +111,9 @@ _PACK: dict[t.Type, Callable[[Sequence[Data]], list[Any]]] = {
 }
 
 
-def _null_mask(data: Sequence[Data]) -> pa.Array | None:
-    mask = [d is None for d in data]
-    return pa.array(mask, pa.bool_()) if any(mask) else None
+def _nulls(data: Sequence[Data]) -> Mask | None:
+    nulls = [d is None for d in data]
+    return np.array(nulls, bool) if any(nulls) else None
 
 
 def _records_to_arrow(typ: t.Record, data: Sequence[Data]) -> pa.Array:
@@ -121,7 +122,7 @@ def _records_to_arrow(typ: t.Record, data: Sequence[Data]) -> pa.Array:
     absent = (None,) * len(typ.fields)
     columns = list(zip(*(absent if d is None else d for d in data), strict=True)) or [()] * len(typ.fields)
     arrays = [to_arrow(f.type, c) for f, c in zip(typ.fields, columns, strict=True)]
-    return pa.StructArray.from_arrays(arrays, fields=list(arrow_type(typ)), mask=_null_mask(data))
+    return structs(arrow_type(typ), arrays, _nulls(data), len(data))
 
 
 def _unions_to_arrow(typ: t.Union, data: Sequence[Data]) -> pa.Array:
@@ -129,19 +130,23 @@ def _unions_to_arrow(typ: t.Union, data: Sequence[Data]) -> pa.Array:
     members = [
         to_arrow(m, [d[1] if d is not None and d[0] == i else None for d in data]) for i, m in enumerate(typ.types)
     ]
-    return pa.StructArray.from_arrays([tags, *members], fields=list(arrow_type(typ)), mask=_null_mask(data))
+    return structs(arrow_type(typ), [tags, *members], _nulls(data), len(data))
 
 
 def _lists(typ: t.Type, data: Sequence[Data], values: pa.Array) -> pa.Array:
     sizes = np.fromiter((0 if d is None else len(d) for d in data), np.int32, len(data))
-    return list_array(arrow_type(typ), sizes, values, _null_mask(data))
+    return lists(arrow_type(typ), _offsets(sizes), values, _nulls(data))
 
 
 def list_array(typ: pa.DataType, sizes: np.ndarray[Any, Any], values: pa.Array, mask: pa.Array | None) -> pa.Array:
     """A list column of these lengths over the values laid end to end."""
+    return lists(typ, _offsets(sizes), values, None if mask is None else mask.to_numpy(zero_copy_only=False))
+
+
+def _offsets(sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     offsets = np.zeros(len(sizes) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, type=typ, mask=mask)
+    return offsets
 
 
 # ---- columns to data
@@ -181,7 +186,7 @@ _UNPACK: dict[t.Type, Callable[[list[Any]], list[Data]]] = {
 
 
 def _present(column: pa.Array) -> list[bool] | None:
-    return column.is_valid().to_pylist() if column.null_count else None
+    return valid_rows(column).tolist() if column.null_count else None
 
 
 def _records_from_arrow(typ: t.Record, column: pa.Array) -> list[Data]:

@@ -11,7 +11,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +32,11 @@ from shoal.lazy import lazy
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
+    from concurrent import futures
+
     from shoal.formats.json import shapes
 else:
+    futures = lazy("concurrent.futures")
     shapes = lazy("shoal.formats.json.shapes")
 
 _FEW = 32 * 1024
@@ -114,6 +117,8 @@ def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Piece
     return _read(source, options, _read_freely)
 
 
+Decoded = Callable[[], Batch]
+"""Waits for the values of a chunk."""
 Fallback = Callable[["_Chunk", int, Iterator["_Chunk"], ReadOptions], Iterator[Piece]]
 """Reads on from a line that is not one value."""
 
@@ -138,7 +143,7 @@ def _refuse(chunk: _Chunk, row: int, later: Iterator[_Chunk], options: ReadOptio
 def _read(source: Source, options: ReadOptions, fallback: Fallback) -> Iterator[Piece]:
     pool = _Pool(options.threads)
     chunks = _chunks(source, options)
-    waiting: deque[tuple[_Chunk, Future[Batch]]] = deque()
+    waiting: deque[tuple[_Chunk, Decoded]] = deque()
     error: InvalidInput | None = None
     try:
         while True:
@@ -161,26 +166,26 @@ def _read(source: Source, options: ReadOptions, fallback: Fallback) -> Iterator[
 
 
 def _finished(
-    waiting: deque[tuple[_Chunk, Future[Batch]]],
+    waiting: deque[tuple[_Chunk, Decoded]],
     chunks: Iterator[_Chunk],
     options: ReadOptions,
     pool: _Pool,
     fallback: Fallback,
 ) -> Iterator[Piece]:
     """The chunk that has waited longest, or all that follows if it does not keep to lines."""
-    chunk, result = waiting.popleft()
+    chunk, decoded = waiting.popleft()
     try:
-        yield from _pieces(chunk, result, pool)
+        yield from _pieces(chunk, decoded, pool)
     except BadText as e:
         later = chain([c for c, _ in waiting], chunks)
         waiting.clear()
         yield from fallback(chunk, e.row, later, options)
 
 
-def _pieces(chunk: _Chunk, result: Future[Batch], pool: _Pool) -> Iterator[Piece]:
+def _pieces(chunk: _Chunk, decoded: Decoded, pool: _Pool) -> Iterator[Piece]:
     """The values of a chunk, in columns if there are few shapes; up to a malformed line, which raises BadText."""
     try:
-        batch = result.result()
+        batch = decoded()
         if batch.length:
             yield batch
     except TooManyShapes:
@@ -196,13 +201,18 @@ class _Pool:
     """Threads with a shape reader each."""
 
     def __init__(self, threads: int) -> None:
-        self._threads = ThreadPoolExecutor(threads)
+        self._count = threads
+        self._threads: futures.ThreadPoolExecutor | None = None
         self._local = threading.local()
         self._readers: list[shapes.ShapeReader] = []
 
-    def submit(self, chunk: _Chunk) -> Future[Batch]:
+    def submit(self, chunk: _Chunk) -> Decoded:
         """Begin to decode a chunk. A few lines are read sooner than a thread starts."""
-        return _done(self.decode, chunk) if len(chunk.data) < _FEW else self._threads.submit(self.decode, chunk)
+        if len(chunk.data) < _FEW:
+            return partial(self.decode, chunk)
+        if self._threads is None:
+            self._threads = futures.ThreadPoolExecutor(self._count)
+        return self._threads.submit(self.decode, chunk).result
 
     def decode(self, chunk: _Chunk) -> Batch:
         """The batch of a chunk of lines. Few lines are read faster one by one."""
@@ -224,19 +234,10 @@ class _Pool:
 
     def close(self) -> None:
         """Stop the threads and let go of their readers."""
-        self._threads.shutdown(cancel_futures=True)
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
         for reader in self._readers:
             reader.close()
-
-
-def _done(decode: Callable[[_Chunk], Batch], chunk: _Chunk) -> Future[Batch]:
-    """What decoding came to, as if another thread had done it."""
-    future: Future[Batch] = Future()
-    try:
-        future.set_result(decode(chunk))
-    except (BadText, InvalidInput) as e:
-        future.set_exception(e)
-    return future
 
 
 def _line_by_line(chunk: _Chunk) -> Iterator[Value]:

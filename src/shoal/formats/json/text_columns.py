@@ -11,13 +11,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from shoal.errors import InvalidInput
 from shoal.formats.columns.batches import Part, Rows, batch_of
@@ -35,8 +33,16 @@ from shoal.formats.columns.parts import (
 )
 from shoal.formats.columns.physical import arrow_type
 from shoal.formats.json.reader import decode_line
+from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.values import Value
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow.compute as pc
+else:  # a few lines are read without them
+    duckdb = lazy("duckdb")
+    pc = lazy("pyarrow.compute")
 
 FEW = ROWS_PER_SHAPE
 """Groups of fewer rows are not worth a query."""
