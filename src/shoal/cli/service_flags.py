@@ -1,10 +1,11 @@
-"""Flags of long-running commands: how a service authenticates its callers, and what is logged where.
+"""What long-running commands share: how a service authenticates its callers, what is logged where, their memory.
 
 A log entry is one line of JSON.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import sys
@@ -40,6 +41,17 @@ def auth_settings(args: Parsed, host: str) -> AuthSettings:
     if enabled is None:
         enabled = not is_loopback(host) or any(texts.values())
     return checked(AuthSettings(enabled=enabled, **texts), host)
+
+
+# ---- memory
+
+_GARBAGE = 700
+"""Objects that Python creates before it looks for garbage among them, unless it is told otherwise."""
+
+
+def collect_garbage() -> None:
+    """Look for garbage as often as Python usually does. Other commands put it off, for they end soon."""
+    gc.set_threshold(_GARBAGE)
 
 
 # ---- logs

@@ -17,7 +17,7 @@ from shoal.cli.head import parse_head
 from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS
 from shoal.cli.query_flags import WORK_FLAGS
-from shoal.cli.service_flags import LOG_FLAGS, open_log
+from shoal.cli.service_flags import LOG_FLAGS, collect_garbage, open_log
 from shoal.errors import InvalidInput, NotFound, StorageFailure
 from shoal.local.manage import Policy, PoolPolicy, manage, monitor, parse_policy
 
@@ -49,6 +49,7 @@ def run(args: Parsed) -> None:
     """Run the command."""
     if args.words:
         raise UsageError("no arguments allowed (name a pool with -pool)")
+    collect_garbage()
     policy = _policy(args)
     lake = open_lake(args)
     with open_log(args) as log:

@@ -10,7 +10,7 @@ from shoal.access.limits import Limits
 from shoal.cli.command import Verb
 from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.lake_flags import LAKE_FLAGS, lake_location
-from shoal.cli.service_flags import AUTH_FLAGS, LOG_FLAGS, auth_settings, open_log
+from shoal.cli.service_flags import AUTH_FLAGS, LOG_FLAGS, auth_settings, collect_garbage, open_log
 from shoal.errors import InvalidInput, NotFound, StorageFailure
 from shoal.lazy import lazy
 from shoal.local.lake import LocalLake, create_local, open_local, whole
@@ -69,6 +69,7 @@ def run(args: Parsed) -> None:
     """Run the command."""
     if args.words:
         raise UsageError("no arguments allowed (name the lake with -lake)")
+    collect_garbage()
     host, port = parse_address(args["l"])
     auth = auth_settings(args, host)
     limits = state.QueryLimits(
