@@ -11,25 +11,26 @@ from shoal.planner.engine_choice import THRESHOLDS, choose_workers, for_scan, fo
 
 
 @pytest.mark.parametrize(
-    ("size", "first", "engine"),
+    ("size", "count", "first", "engine"),
     [
-        (0, None, "interp"),
-        (THRESHOLDS.small, None, "interp"),
-        (THRESHOLDS.small + 1, None, "duckdb"),
-        (THRESHOLDS.small + 1, THRESHOLDS.few, "interp"),
-        (THRESHOLDS.small + 1, THRESHOLDS.few + 1, "duckdb"),
-        (THRESHOLDS.large, None, "duckdb"),
-        (THRESHOLDS.large + 1, None, "spark"),
+        (0, 0, None, "interp"),
+        (THRESHOLDS.small, THRESHOLDS.short, None, "interp"),
+        (THRESHOLDS.small + 1, 1, None, "duckdb"),
+        (THRESHOLDS.small, THRESHOLDS.short + 1, None, "duckdb"),
+        (THRESHOLDS.small + 1, 1_000_000, THRESHOLDS.few, "interp"),
+        (THRESHOLDS.small + 1, 1_000_000, THRESHOLDS.few + 1, "duckdb"),
+        (THRESHOLDS.large, 1_000_000, None, "duckdb"),
+        (THRESHOLDS.large + 1, 1_000_000, None, "spark"),
     ],
 )
-def test_the_amount_of_data_chooses_the_engine_of_a_scan(size: int, first: int | None, engine: str) -> None:
-    assert for_scan("auto", size, first).engine == engine
+def test_the_amount_of_data_chooses_the_engine_of_a_scan(size: int, count: int, first: int | None, engine: str) -> None:
+    assert for_scan("auto", size, count, first).engine == engine
 
 
 @pytest.mark.parametrize("engine", ["interp", "duckdb", "spark"])
 def test_an_engine_that_is_named_is_taken(engine: engine_choice.Engine) -> None:
     for size in (0, THRESHOLDS.large + 1):
-        assert for_scan(engine, size, None) == (engine, "as asked")
+        assert for_scan(engine, size, size, None) == (engine, "as asked")
 
 
 def test_statements_and_changes_go_to_spark_above_the_same_threshold() -> None:

@@ -192,8 +192,9 @@ class _Dispatcher:
 
     def _compile(self, read: _Read, others: Sequence[_Read], ops: plan.Seq) -> tuple[PhysicalPlan | None, str]:
         """The physical plan, or None for the interpreter; and why."""
-        size = sum(each.pruned.size for each in (read, *others))
-        engine, why = for_scan(self._engine, size, _first_values(read.scan, ops))
+        scanned = [each.pruned for each in (read, *others)]
+        size, count = sum(pruned.size for pruned in scanned), sum(pruned.count for pruned in scanned)
+        engine, why = for_scan(self._engine, size, count, _first_values(read.scan, ops))
         if engine == "interp":
             return None, why
         scan = scan_units.make_scan(read.pool, read.pruned.objects, self._warn)

@@ -33,6 +33,8 @@ class Thresholds:
     """The interpreter reads up to this many first values of a pool before another engine would have started."""
     small: int = 1 << 20
     """The interpreter reads up to this many bytes of data objects before another engine would have started."""
+    short: int = 50_000
+    """And up to this many values: those of a few bytes each can be very many."""
     large: int = 8 << 30
     """Above this many bytes Spark is worth its start."""
 
@@ -56,14 +58,14 @@ def named_engine(name: str | None) -> Engine:
     raise InvalidInput(f"unknown engine {name!r} (one of {', '.join(ENGINES)})")
 
 
-def for_scan(engine: Engine, size: int, first: int | None) -> Choice:
-    """The engine of a scan of `size` bytes, of which only the `first` values are needed if that is given."""
+def for_scan(engine: Engine, size: int, count: int, first: int | None) -> Choice:
+    """The engine of a scan of `count` values in `size` bytes; only the `first` values are needed if that is given."""
     if engine != "auto":
         return Choice(engine, "as asked")
     if takes_few(first):
         return Choice("interp", f"no more than the first {THRESHOLDS.few} values")
-    if is_small(size):
-        return Choice("interp", f"no more than {THRESHOLDS.small >> 20} MiB to read")
+    if is_small(size, count):
+        return Choice("interp", f"no more than {THRESHOLDS.short} values in {THRESHOLDS.small >> 20} MiB to read")
     if is_large(size):
         return Choice("spark", f"more than {THRESHOLDS.large >> 30} GiB to read")
     return Choice("duckdb", f"no more than {THRESHOLDS.large >> 30} GiB to read")
@@ -84,9 +86,9 @@ def takes_few(first: int | None) -> bool:
     return first is not None and first <= THRESHOLDS.few
 
 
-def is_small(size: int) -> bool:
-    """Whether the interpreter reads `size` bytes before another engine would have started."""
-    return size <= THRESHOLDS.small
+def is_small(size: int, count: int) -> bool:
+    """Whether the interpreter reads `count` values in `size` bytes before another engine would have started."""
+    return size <= THRESHOLDS.small and count <= THRESHOLDS.short
 
 
 def is_large(size: int) -> bool:

@@ -48,7 +48,7 @@ class Predicate:
 
     def rows(self, pool: Pool, o: DataObject) -> Rows:
         """The numbers of the rows that the filter is true for; it is not for false, null and errors."""
-        if not is_small(o.size) and o.shapes is not None:
+        if not is_small(o.size, o.count) and o.shapes is not None:
             rows = queries.matching_rows(scan_units.make_source(pool, o), self.condition, self.program.funcs)
             if rows is not None:
                 return rows

@@ -55,6 +55,11 @@ class Pruned:
         """Bytes to read at most."""
         return sum(o.size for o in self.objects)
 
+    @property
+    def count(self) -> int:
+        """Values to read at most."""
+        return sum(o.count for o in self.objects)
+
 
 def prune(pool: Pool, commit: Id | None, condition: plan.Expr | None) -> Pruned:
     """Which objects may hold something that meets a condition."""
