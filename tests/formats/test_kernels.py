@@ -46,14 +46,13 @@ def shown(column: pa.Array) -> tuple[pa.DataType, str]:
     return column.type, str(column.to_pylist())
 
 
-@pytest.fixture(params=["few", "many"])
-def _amount(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether what a test works on counts as few rows."""
-    if request.param == "many":
-        monkeypatch.setattr(kernels, "FEW", -1)
+@pytest.fixture(params=[True, False], ids=["without", "with"])
+def _compute(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a test goes without `pyarrow.compute`, which it has loaded itself."""
+    monkeypatch.setattr(kernels, "goes_without", lambda rows: request.param)
 
 
-both = pytest.mark.usefixtures("_amount")
+both = pytest.mark.usefixtures("_compute")
 
 
 @given(columns())
@@ -66,19 +65,18 @@ def test_rows_are_taken_as_pyarrow_takes_them(column: pa.Array, data: st.DataObj
     places = st.lists(st.integers(0, len(column) - 1), max_size=30) if len(column) else st.just([])
     rows = np.array(data.draw(places), np.int64)
     absent = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), bool)
-    for source in (column, chunked(column)):
-        assert shown(kernels.take(source, rows)) == shown(column.take(pa.array(rows)))
-        assert shown(kernels.take(source, rows, absent)) == shown(column.take(pa.array(rows, mask=absent)))
+    with pytest.MonkeyPatch.context() as patch:
+        for goes_without in (True, False):
+            patch.setattr(kernels, "goes_without", lambda rows, answer=goes_without: answer)
+            for source in (column, chunked(column)):
+                taken = kernels.Selection(rows, absent).take(source)
+                assert shown(taken) == shown(column.take(pa.array(rows, mask=absent)))
+                assert shown(kernels.take(source, rows)) == shown(column.take(pa.array(rows)))
 
 
-def test_rows_beyond_a_few_are_taken_alike() -> None:
-    column = pa.array([None if i % 7 == 0 else str(i) for i in range(5000)])
-    rows = np.arange(4999, -1, -1)
-    absent = rows % 3 == 0
-    assert len(rows) > kernels.FEW
-    for source in (column, chunked(column)):
-        assert kernels.take(source, rows).equals(column.take(pa.array(rows)))
-        assert kernels.take(source, rows, absent).equals(column.take(pa.array(rows, mask=absent)))
+def test_one_selection_serves_many_columns() -> None:
+    selection = kernels.Selection(np.array([2, 0]), np.array([False, True]))
+    assert [selection.take(pa.array(items)).to_pylist() for items in ([1, 2, 3], "xyz")] == [[3, None], ["z", None]]
 
 
 @given(columns([TYPES[-1]]))
@@ -119,8 +117,9 @@ def test_extremes_leave_out_nulls_and_nan(items: list[Any], typ: pa.DataType, en
     assert kernels.extremes(column) == kernels.extremes(chunked(column)) == ends
 
 
-@both
-def test_numbers_that_occur_are_ascending() -> None:
+@pytest.mark.parametrize("few", [0, kernels.FEW])
+def test_numbers_that_occur_are_ascending(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "FEW", few)
     assert kernels.distinct(np.array([3, 1, 3, -2, 1])) == [-2, 1, 3]
     assert kernels.distinct(np.zeros(0, np.int64)) == []
 
@@ -164,7 +163,7 @@ def test_few_rows_need_no_heavy_module() -> None:
         "import numpy as np, pyarrow as pa; from shoal.formats.columns import kernels as k\n"
         "column = pa.chunked_array([pa.array([{'a': 1.5}, None, {'a': 2.5}])])\n"
         "assert k.extremes(k.field(column, ['a'])) == (1.5, 2.5) and not k.has_nan(k.field(column, [0]))\n"
-        "k.valid_rows(k.take(column, np.array([2, 0, 1]), np.array([False, True, False]))), k.distinct(np.array([1]))\n"
+        "k.valid_rows(k.take(column, np.array([2, 0, 1]))), k.distinct(np.array([1]))\n"
         "k.integers(np.array([1]), pa.int32())\n"
         "print([name for name in ('pyarrow.compute', 'numpy.ma') if name in sys.modules])"
     )

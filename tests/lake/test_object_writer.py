@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shoal.errors import StorageFailure
+from shoal.formats.columns import kernels
 from shoal.formats.columns.batches import batch_of
 from shoal.ids import new
 from shoal.lake.column_registry import ColumnRegistry
@@ -16,11 +20,14 @@ from shoal.lake.object_writer import ObjectWriter
 from shoal.lake.objects import DataObject, Form, key_of
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.scans import read_object
+from shoal.model import types as t
+from shoal.model.fields import NO_ID
 from shoal.model.text import format_value
-from shoal.model.values import NULL, Value
+from shoal.model.values import NULL, Value, record
 from shoal.storage.faults import Fault, FaultyStore
 from shoal.storage.memory import MemoryStore
 from shoal.storage.store import ObjectStore
+from shoal.testing import strategies
 from shoal.testing.queries import parse_values
 
 POOL = "p"
@@ -61,6 +68,22 @@ def test_values_and_batches_end_up_sorted_in_one_object(store: MemoryStore, orde
     assert (o.count, o.min.data, o.max.data) == (30, 0, 29)
     assert keys(store) == {key_of(POOL, o)}
     assert 0 < o.size < store.size(key_of(POOL, o))  # the footer does not count
+
+
+@given(st.lists(strategies.records() | strategies.values(), min_size=1, max_size=8), st.sampled_from(["asc", "desc"]))
+def test_objects_are_the_same_without_pyarrow_compute(values: list[Value], order: str) -> None:
+    ends = [record([("k", Value(t.INT64, number))]) for number in (5, 3, 4)]
+    written: list[tuple[list[DataObject], list[bytes]]] = []
+    pool, tops = config(f"k:{order}"), [*values, *ends]
+    for goes_without in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernels, "goes_without", lambda rows, answer=goes_without: answer)
+            store = MemoryStore()
+            objects = object_writer(store, pool).write_all(tops)
+            assert sorted(text for o in objects for text in texts(store, pool, o)) == sorted(map(format_value, tops))
+            data = [store.get(key_of(POOL, o)) for o in objects]
+            written.append(([replace(o, id=NO_ID) for o in objects], data))
+    assert written[0] == written[1]
 
 
 def test_objects_of_a_small_size_hold_every_value_once(store: MemoryStore) -> None:

@@ -108,7 +108,7 @@ class SortedRun:
     # ---- the order of the keys
 
     def _sorted(self, arrived: Rows) -> Rows:
-        is_few = len(arrived) <= kernels.FEW
+        is_few = kernels.goes_without(len(arrived))
         columns = [] if is_few else [self._key_column(index) for index in range(len(self._key.paths))]
         if is_few or any(column is None for column in columns):
             keys = self.keys(arrived)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -138,6 +138,15 @@ class Fuser:
         return self.table(np.arange(int(self.lengths.sum()), dtype=np.int64))
 
 
+class _Picked(NamedTuple):
+    """Where rows are among those of some shapes, laid end to end."""
+
+    places: Places
+    absent: Mask | None
+    """Which rows are of other shapes; None if there are none."""
+    selection: kernels.Selection
+
+
 class _Gatherer:
     """Gathers some rows of all columns."""
 
@@ -151,7 +160,7 @@ class _Gatherer:
         self._shapes: Codes = np.zeros(len(rows), np.int32)
         if len(self._lengths) > 1:
             self._shapes = np.searchsorted(ends, rows, side="right").astype(np.int32)
-        self._picked: dict[tuple[int, ...], tuple[Places, Mask | None]] = {}
+        self._picked: dict[tuple[int, ...], _Picked] = {}
 
     def table(self) -> pa.Table:
         shapes, root = self._shapes, self._layout.root
@@ -183,7 +192,7 @@ class _Gatherer:
 
     def _struct(self, struct: Struct) -> pa.Array:
         parts = self._structs[struct.index]
-        picked, absent = self._pick(parts)
+        picked, absent, _ = self._pick(parts)
         valid = None if absent is None else ~absent
         if not all(isinstance(own, int) for _, own in parts):
             whole = np.concatenate([np.ones(own, bool) if isinstance(own, int) else own for _, own in parts])
@@ -198,19 +207,19 @@ class _Gatherer:
     def _leaf(self, leaf: Leaf) -> pa.Array:
         joined = self._joined[leaf.index]
         assert joined is not None
-        return kernels.take(joined, *self._pick(self._leaves[leaf.index]))
+        return self._pick(self._leaves[leaf.index]).selection.take(joined)
 
-    def _pick(self, parts: Sequence[tuple[int, Any]]) -> tuple[Places, Mask | None]:
-        """Where the rows are among those of some shapes, laid end to end, and which are of other shapes."""
+    def _pick(self, parts: Sequence[tuple[int, Any]]) -> _Picked:
+        """Where the rows are among those of these parts."""
         shapes = tuple(dict.fromkeys(shape for shape, _ in parts))
         picked = self._picked.get(shapes)
         if picked is None:
             picked = self._picked[shapes] = self._find(shapes)
         return picked
 
-    def _find(self, shapes: tuple[int, ...]) -> tuple[Places, Mask | None]:
+    def _find(self, shapes: tuple[int, ...]) -> _Picked:
         if len(shapes) == len(self._lengths):
-            return self._rows, None
+            return _Picked(self._rows, None, kernels.Selection(self._rows))
         moves = np.zeros(len(self._lengths), self._rows.dtype)
         absent = np.ones(len(self._lengths), bool)
         start = 0
@@ -218,7 +227,8 @@ class _Gatherer:
             moves[shape], absent[shape] = start - self._starts[shape], False
             start += self._lengths[shape]
         mask = absent[self._shapes]
-        return self._rows + moves[self._shapes], mask
+        places = self._rows + moves[self._shapes]
+        return _Picked(places, mask, kernels.Selection(places, mask))
 
 
 # ---- tables to parts
@@ -265,7 +275,7 @@ def to_batch(layout: Layout, columns: Columns) -> Batch:
     nulls = codes < 0
     shapes = np.where(nulls, null_code(codes), codes) if nulls.any() else codes
     for shape, rows in rows_by_code(shapes):
-        picked = None if len(rows) == len(codes) else rows
+        picked = None if len(rows) == len(codes) else kernels.Selection(rows)
         is_null = nulls[rows] if shapes is not codes else None
         column = _Unfuser(columns, picked, len(rows), is_null).column(layout.shapes[shape], layout.forms[shape])
         parts.append(Part(layout.shapes[shape], column, rows))
@@ -280,7 +290,7 @@ def column_of_shape(columns: Columns, rows: Rows, shape: t.Type, form: Form) -> 
 class _Unfuser:
     """Makes the column of one shape."""
 
-    def __init__(self, columns: Columns, rows: Rows | None, length: int, nulls: Mask | None) -> None:
+    def __init__(self, columns: Columns, rows: kernels.Selection | None, length: int, nulls: Mask | None) -> None:
         self._columns = columns
         self._rows = rows
         self._length = length
@@ -307,4 +317,4 @@ class _Unfuser:
         return None if nulls is None else self._picked(nulls).to_numpy(zero_copy_only=False)
 
     def _picked(self, column: pa.Array) -> pa.Array:
-        return column if self._rows is None else kernels.take(column, self._rows)
+        return column if self._rows is None else self._rows.take(column)

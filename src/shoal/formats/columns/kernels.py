@@ -1,13 +1,14 @@
-"""Operations on columns that are done without `pyarrow.compute` for few rows.
+"""Operations on columns that are done without `pyarrow.compute` for few rows, unless it is there already.
 
-To import `pyarrow.compute` takes longer than a command needs to read or write a small object. So none of these
-functions imports it for up to FEW rows. Their results do not depend on that.
+To import `pyarrow.compute` takes longer than a command needs to read or write a small object. The results of these
+functions do not depend on it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,12 @@ else:
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 FEW = 2000
+"""Rows that are not worth the import."""
+
+
+def goes_without(rows: int) -> bool:
+    """Whether this number of rows is done without `pyarrow.compute`."""
+    return rows <= FEW and "pyarrow.compute" not in sys.modules
 
 
 def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -67,27 +74,48 @@ def _validity(nulls: Mask | None) -> pa.Buffer | None:
     return None if nulls is None or not nulls.any() else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
 
 
-def take(column: pa.Array | pa.ChunkedArray, rows: np.ndarray[Any, Any], absent: Mask | None = None) -> pa.Array:
-    """The items at these places; null where `absent` is true."""
-    if len(rows) > FEW:
-        return whole(pc.take(column, pa.array(rows, mask=absent)))
-    column, places = whole(column), rows.tolist()
-    if absent is not None:
-        places = [-1 if is_absent else row for row, is_absent in zip(places, absent.tolist(), strict=True)]
-    pieces: list[pa.Array] = []
-    start = 0
-    while start < len(places):
-        end, first = start + 1, places[start]
-        if first < 0:
-            while end < len(places) and places[end] < 0:
-                end += 1
-            pieces.append(pa.nulls(end - start, column.type))
-        else:
-            while end < len(places) and places[end] == first + end - start:
-                end += 1
-            pieces.append(column.slice(first, end - start))
-        start = end
-    return pa.concat_arrays(pieces) if pieces else column.slice(0, 0)
+class Selection:
+    """Places of items to take from columns."""
+
+    def __init__(self, rows: np.ndarray[Any, Any], absent: Mask | None = None) -> None:
+        """Where `absent` is true, no item is taken: the result is null."""
+        self._rows, self._absent = rows, absent
+        self._indices: pa.Array | None = None
+        self._ranges: list[tuple[int, int]] | None = None
+
+    def take(self, column: pa.Array | pa.ChunkedArray) -> pa.Array:
+        """The items of a column at these places."""
+        if not goes_without(len(self._rows)):
+            if self._indices is None:
+                self._indices = pa.array(self._rows, mask=self._absent)
+            return whole(column.take(self._indices))
+        if self._ranges is None:
+            self._ranges = list(self._find_ranges())
+        column = whole(column)
+        pieces = [
+            pa.nulls(length, column.type) if start < 0 else column.slice(start, length)
+            for start, length in self._ranges
+        ]
+        return pa.concat_arrays(pieces) if pieces else column.slice(0, 0)
+
+    def _find_ranges(self) -> Iterator[tuple[int, int]]:
+        """Starts and lengths of ranges in the column; a start of -1 stands for items that are absent."""
+        rows = self._rows if self._absent is None else np.where(self._absent, -1, self._rows)
+        first, length = 0, 0
+        for row in rows.tolist():
+            if length and row == (-1 if first < 0 else first + length):
+                length += 1
+                continue
+            if length:
+                yield first, length
+            first, length = row, 1
+        if length:
+            yield first, length
+
+
+def take(column: pa.Array | pa.ChunkedArray, rows: np.ndarray[Any, Any]) -> pa.Array:
+    """The items of a column at these places."""
+    return Selection(rows).take(column)
 
 
 def field(column: pa.Array | pa.ChunkedArray, path: Sequence[int | str]) -> Any:
@@ -114,14 +142,14 @@ def has_nan(column: pa.Array | pa.ChunkedArray) -> bool:
     """Whether some item of a column is a floating-point number that is not one."""
     if not pa.types.is_floating(column.type):
         return False
-    if len(column) > FEW:
+    if not goes_without(len(column)):
         return bool(pc.any(pc.is_nan(column)).as_py())
     return any(item is not None and math.isnan(item) for item in column.to_pylist())
 
 
 def extremes(column: pa.Array | pa.ChunkedArray) -> tuple[Any, Any]:
     """The least and the greatest item, but for nulls and NaN; None if there is none."""
-    if len(column) > FEW:
+    if not goes_without(len(column)):
         if pa.types.is_floating(column.type):
             column = column.filter(pc.invert(pc.is_nan(column)))
         ends = pc.min_max(column)
