@@ -123,8 +123,8 @@ def _parquet_leaves(path: str, column: pa.ChunkedArray) -> Iterator[tuple[str, p
     """The columns that Parquet makes of one, by their paths."""
     typ = column.type
     if pa.types.is_struct(typ):
-        for i in range(typ.num_fields):
-            yield from _parquet_leaves(f"{path}.{typ.field(i).name}", kernels.field(column, [i]))
+        for inner, values in zip(typ, column.flatten(), strict=True):
+            yield from _parquet_leaves(f"{path}.{inner.name}", values)
     elif pa.types.is_list(typ):
         yield from _parquet_leaves(f"{path}.list.element", kernels.items(column))
     else:

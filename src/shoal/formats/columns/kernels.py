@@ -120,6 +120,8 @@ def take(column: pa.Array | pa.ChunkedArray, rows: np.ndarray[Any, Any]) -> pa.A
 
 def field(column: pa.Array | pa.ChunkedArray, path: Sequence[int | str]) -> Any:
     """The field that a path through structs leads to, null where one of them is."""
+    if path and not goes_without(len(column)):
+        return pc.struct_field(column, list(path))
     if isinstance(column, pa.ChunkedArray):
         chunks = [field(chunk, path) for chunk in column.chunks]
         return pa.chunked_array(chunks or [field(pa.array([], column.type), path)])
