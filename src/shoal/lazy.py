@@ -19,17 +19,28 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-from shoal.errors import Unsupported
+from shoal import extras
 
 
 class _LazyModule(ModuleType):
     """A proxy for a module; reading an attribute imports it."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self.__name__), name)
+        return getattr(_imported(self.__name__), name)
 
     def __repr__(self) -> str:
         return f"<lazy module {self.__name__}>"
+
+
+def _imported(name: str) -> ModuleType:
+    """The module of this name. If a library is missing that an extra installs, the error says which extra."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as e:
+        error = extras.missing(e.name)
+        if error is None:
+            raise
+        raise error from None
 
 
 def lazy(name: str) -> Any:
@@ -46,7 +57,7 @@ def lazy_modules(package: str) -> dict[str, Any]:
 def load(*modules: ModuleType) -> None:
     """Import lazy modules now, so that nobody waits for them later."""
     for module in modules:
-        import_module(module.__name__)
+        _imported(module.__name__)
 
 
 class _LazyPattern:
@@ -77,8 +88,5 @@ def exported(homes: Mapping[str, str], name: str) -> Any:
 
 
 def optional_library(name: str) -> Any:
-    """An optional library, which an extra of the same name installs."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise Unsupported(f"{name} is not installed (install it with: pip install 'shoal[{name}]')") from None
+    """A library that an extra installs; Unsupported if it is not there."""
+    return _imported(name)

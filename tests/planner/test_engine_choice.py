@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from shoal.errors import InvalidInput
+from shoal.errors import InvalidInput, Unsupported
 from shoal.lake.workers import HERE
 from shoal.planner import engine_choice
 from shoal.planner.engine_choice import THRESHOLDS, choose_workers, for_scan, for_statement, named_engine, wants_spark
@@ -41,6 +43,14 @@ def test_statements_and_changes_go_to_spark_above_the_same_threshold() -> None:
     assert for_statement("spark", THRESHOLDS.large + 1, True) == "duckdb"
 
 
+def test_without_spark_duckdb_takes_what_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    size = THRESHOLDS.large + 1
+    assert for_scan("auto", size, 1, None) == ("duckdb", "Spark is not installed")
+    assert for_statement("auto", size, False) == "duckdb"
+    assert choose_workers("auto")(size) is HERE
+
+
 def test_unknown_engines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInput, match=r"unknown engine 'x' \(one of auto, interp, duckdb, spark\)"):
         named_engine("x")
@@ -49,10 +59,7 @@ def test_unknown_engines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_pyspark_the_message_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*modules: object) -> None:
-        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql")
-
-    monkeypatch.setattr(engine_choice, "load", fail)
-    with pytest.raises(InvalidInput) as raised:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(Unsupported) as raised:
         choose_workers("spark")(0)
-    assert str(raised.value) == "PySpark is not installed (pip install pyspark)"
+    assert str(raised.value) == "Spark is not installed (install it with: pip install 'shoal[spark]')"

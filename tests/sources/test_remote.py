@@ -571,9 +571,8 @@ def test_what_is_public_needs_no_credentials(bucket: S3Store, endpoint: str, mon
 
 
 def test_s3_without_the_library_says_what_to_install(bucket: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "shoal.sources.s3", raising=False)
     monkeypatch.setitem(sys.modules, "obstore", None)
-    message = "s3://bucket/x: needs the package obstore (pip install 'shoal[s3]')"
+    message = "s3://bucket/x: obstore is not installed (install it with: pip install 'shoal[s3]')"
     assert str(failure(lambda: open_url("s3://bucket/x"))) == message
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shoal.engines.spark.installation import find_java
 from tools import java
 
 COUNT = """
@@ -21,12 +22,9 @@ session.stop()
 
 @pytest.mark.long
 def test_spark_runs_on_the_java_that_is_found() -> None:
-    launcher = Path(sys.prefix) / "java" / "bin" / "java"
-    found = java.find() or (str(launcher) if launcher.exists() else None)
-    assert found is not None, "no Java 17 or newer (make setup installs one)"
-    assert java.java_version(found) >= 17
-    home = str(Path(found).resolve().parent.parent) if found != str(launcher) else str(launcher.parent.parent)
-    environment = {**os.environ, "JAVA_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1"}
+    launcher = Path(java.find() or find_java())
+    assert java.java_version(str(launcher)) >= 17
+    environment = {**os.environ, "JAVA_HOME": str(launcher.parent.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run([sys.executable, "-c", COUNT], env=environment, capture_output=True, text=True, timeout=240)
     assert "counted 1000" in done.stdout, done.stderr[-2000:]
 

@@ -10,8 +10,9 @@ import os
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from shoal.errors import InvalidInput
+from shoal.extras import is_installed
 from shoal.lake.workers import HERE, Choose, Workers
-from shoal.lazy import lazy, load
+from shoal.lazy import lazy
 from shoal.model.node import frozen
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ else:
 
 Engine = Literal["auto", "interp", "duckdb", "spark"]
 ENGINES: tuple[Engine, ...] = ("auto", "interp", "duckdb", "spark")
-_PYSPARK = ("pyspark", "py4j")
 
 
 @frozen
@@ -36,7 +36,7 @@ class Thresholds:
     short: int = 50_000
     """And up to this many values: those of a few bytes each can be very many."""
     large: int = 8 << 30
-    """Above this many bytes Spark is worth its start."""
+    """Above this many bytes Spark is worth its start, if it is installed."""
 
 
 THRESHOLDS = Thresholds()
@@ -68,6 +68,8 @@ def for_scan(engine: Engine, size: int, count: int, first: int | None) -> Choice
         return Choice("interp", f"no more than {THRESHOLDS.short} values in {THRESHOLDS.small >> 20} MiB to read")
     if is_large(size):
         return Choice("spark", f"more than {THRESHOLDS.large >> 30} GiB to read")
+    if size > THRESHOLDS.large:
+        return Choice("duckdb", "Spark is not installed")
     return Choice("duckdb", f"no more than {THRESHOLDS.large >> 30} GiB to read")
 
 
@@ -92,8 +94,8 @@ def is_small(size: int, count: int) -> bool:
 
 
 def is_large(size: int) -> bool:
-    """Whether Spark is worth its start for `size` bytes."""
-    return size > THRESHOLDS.large
+    """Whether Spark is worth its start for `size` bytes. Without Spark nothing is."""
+    return size > THRESHOLDS.large and is_installed("pyspark")
 
 
 # ---- changes
@@ -113,10 +115,4 @@ def choose_workers(name: str | None) -> Choose:
 
 def spark_workers() -> Workers:
     """Spark tasks, a few for each core."""
-    try:
-        load(jobs, shuffle)
-        return Workers(jobs.run_tasks, shuffle.regroup, jobs.task_count(), is_remote=True)
-    except ModuleNotFoundError as e:
-        if e.name is None or e.name.split(".")[0] not in _PYSPARK:
-            raise
-        raise InvalidInput("PySpark is not installed (pip install pyspark)") from None
+    return Workers(jobs.run_tasks, shuffle.regroup, jobs.task_count(), is_remote=True)

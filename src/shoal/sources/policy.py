@@ -24,7 +24,7 @@ from shoal.errors import Forbidden, NotFound, StorageFailure, TooLarge
 from shoal.lazy import lazy
 from shoal.model.node import frozen
 from shoal.sources.inputs import STDIN, Input
-from shoal.storage.locations import needing_obstore, public_name
+from shoal.storage.locations import public_name, require_obstore
 
 if TYPE_CHECKING:
     import socket
@@ -76,8 +76,8 @@ class SourcePolicy:
         return name, _Limited(name, http.open_request(url, method, headers, body, self.address_of), self)
 
     def _open_object(self, url: str) -> Input:
-        with needing_obstore(url):
-            return s3.open_url(url)
+        require_obstore(url)
+        return s3.open_url(url)
 
     def address_of(self, url: str) -> str:
         """The address to connect to for a URL; Forbidden if one of the host's addresses is not public."""

@@ -18,7 +18,7 @@ from shoal.lazy import lazy
 from shoal.model.values import Value
 from shoal.sources.inputs import STDIN, Forward, Input, is_url
 from shoal.sources.policy import SourcePolicy
-from shoal.storage.locations import needing_obstore, public_name
+from shoal.storage.locations import public_name, require_obstore
 
 if TYPE_CHECKING:
     from shoal.formats.columns.batches import Piece
@@ -56,8 +56,8 @@ def open_url(url: str) -> Input:
     """Open what an http, https or s3 URL names."""
     if not url.startswith("s3:"):
         return http.open_url(url)
-    with needing_obstore(url):
-        return s3.open_url(url)
+    require_obstore(url)
+    return s3.open_url(url)
 
 
 def _open_request(url: str, method: str, headers: tuple[tuple[str, str], ...], body: bytes) -> tuple[str, Input]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from shoal.errors import InvalidInput, Unsupported
+from shoal.extras import require
 from shoal.model.node import frozen
 
 CLOUDS = ("s3", "gs", "az")
@@ -64,12 +63,9 @@ def public_name(url: str) -> str:
     return url.replace(f"{user}{at}{host}", f"{name}:***@{host}", 1) if colon else url
 
 
-@contextmanager
-def needing_obstore(uri: str) -> Iterator[None]:
-    """Turn a missing cloud library into an error that names the package to install."""
+def require_obstore(uri: str) -> None:
+    """Unsupported if the library for clouds is not installed."""
     try:
-        yield
-    except ModuleNotFoundError as e:
-        if e.name != "obstore":
-            raise
-        raise Unsupported(f"{public_name(uri)}: needs the package obstore (pip install 'shoal[s3]')") from None
+        require("obstore")
+    except Unsupported as e:
+        raise Unsupported(f"{public_name(uri)}: {e}") from None

