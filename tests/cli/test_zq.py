@@ -150,8 +150,8 @@ def test_what_cannot_be_done_is_one_line_and_status_1(argv: list[str], error: st
     "argv, error",
     [
         (["-f", "tabel", "-"], "invalid value 'tabel' for flag -f (did you mean table?)\n"),
-        (["-f", "yaml", "-"], "invalid value 'yaml' for flag -f (one of: arrows, csv, "),
-        (["-i", "table", "-"], "invalid value 'table' for flag -i (one of: auto, arrows, csv, "),
+        (["-f", "yaml", "-"], "invalid value 'yaml' for flag -f (one of: arrow, arrows, csv, "),
+        (["-i", "table", "-"], "invalid value 'table' for flag -i (one of: auto, arrow, arrows, avro, csv, "),
         (["-nosuch", "-"], "flag provided but not defined: -nosuch (see -help)\n"),
         (["-prety", "0", "-"], "flag provided but not defined: -prety (did you mean -pretty?)\n"),
         (["-z", "-J", "-"], "cannot use -j or -J with -f, -z, or -Z\n"),
