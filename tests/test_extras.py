@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
 import venv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -164,31 +166,50 @@ for act in (results.to_polars, shoal.spark.session):
 SAID = f"polars is not installed (install it with: pip install 'shoal[polars]')\n{NO_SPARK}\n"
 
 
-def check_base(command: list[str], python: list[str], folder: Path, path: str) -> None:
-    """Use a lake with what has no extras: all that is in the base works, and what is not is named in one line."""
+Outcome = tuple[int, str, str]
+"""Exit status, output and errors of a command."""
+
+
+def check_base(run: Callable[[list[list[str]]], list[Outcome]]) -> None:
+    """Check what commands do without extras: the base works, and what is missing is named in one line."""
+    outcomes = run([argv for argv, _ in (*STEPS, *MISSING)])
+    assert [(status, out.strip(), err) for status, out, err in outcomes[: len(STEPS)]] == [(0, o, "") for _, o in STEPS]
+    assert outcomes[len(STEPS) :] == [(1, "", f"{message}\n") for _, message in MISSING]
+
+
+def prepare(folder: Path) -> dict[str, str]:
+    """Write the data to a folder; the environment of commands that have their lake there."""
     (folder / "log.ndjson").write_text('{"ts":1,"host":"a"}\n{"ts":2,"host":"b"}\n')
-    environment = {**os.environ, "SHOAL_LAKE": str(folder / "lake"), "HOME": str(folder), "PYTHONPATH": path}
-    environment |= {"PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
+    return {**os.environ, "SHOAL_LAKE": str(folder / "lake"), "HOME": str(folder), "SHOAL_HEAD_DIR": str(folder)}
 
-    def run(words: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, timeout=120)
 
-    for argv, out in STEPS:
-        done = run([*command, *argv])
-        assert (done.returncode, done.stdout.strip(), done.stderr) == (0, out, ""), argv
-    for argv, message in MISSING:
-        done = run([*command, *argv])
-        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{message}\n"), argv
-    done = run([*python, PYTHON])
-    assert (done.stdout, done.stderr) == (SAID, "")
+RUN = """
+import io, json
+from shoal.__main__ import NoPandas
+from shoal.cli.main import main
+
+sys.meta_path.insert(0, NoPandas)
+streams, outcomes = (sys.stdout, sys.stderr), []
+for argv in json.loads(sys.argv[1]):
+    sys.stdout, sys.stderr = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in streams)
+    status = main(argv)
+    outcomes.append((status, *(stream.buffer.getvalue().decode() for stream in (sys.stdout, sys.stderr))))
+sys.stdout, sys.stderr = streams
+print(json.dumps(outcomes))
+"""
 
 
 def test_the_base_works_where_no_extra_is_installed(tmp_path: Path) -> None:
-    # pyarrow wants pandas to be there or not; commands hide it themselves.
-    hidden = f"import sys; sys.modules.update(dict.fromkeys({sorted(LIBRARIES.keys() - {'pandas'})}))\n"
-    command = f"{hidden}from shoal.__main__ import run; sys.exit(run())"
-    run_code = f"{hidden}exec(sys.argv[1])"
-    check_base([sys.executable, "-c", command], [sys.executable, "-c", run_code], tmp_path, os.pathsep.join(sys.path))
+    environment = prepare(tmp_path)
+    # pyarrow takes no pandas that is None; commands hide it in their own way.
+    hidden = f"import sys; sys.modules.update(dict.fromkeys({sorted(LIBRARIES.keys() - {'pandas'})}))"
+
+    def python(code: str, *argv: str) -> str:
+        words = [sys.executable, "-c", f"{hidden}\n{code}", *argv]
+        return subprocess.run(words, env=environment, cwd=tmp_path, stdout=PIPE, text=True, check=True).stdout
+
+    check_base(lambda commands: [tuple(outcome) for outcome in json.loads(python(RUN, json.dumps(commands)))])
+    assert python(PYTHON) == SAID
 
 
 MOST_MEGABYTES = 450
@@ -213,4 +234,11 @@ def test_the_package_installs_into_an_empty_environment(tmp_path: Path) -> None:
     assert size < MOST_MEGABYTES << 20
     folder = tmp_path / "work"
     folder.mkdir()
-    check_base([str(programs / "shoal")], [str(programs / "python"), "-c"], folder, "")
+    environment = {**prepare(folder), "PYTHONPATH": ""}
+
+    def run(words: list[str]) -> Outcome:
+        done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout, done.stderr
+
+    check_base(lambda commands: [run([str(programs / "shoal"), *argv]) for argv in commands])
+    assert run([str(programs / "python"), "-c", PYTHON]) == (0, SAID, "")
