@@ -25,9 +25,31 @@ from typing import ClassVar
 
 from shoal.printable import printable
 
+__all__ = [
+    "AlreadyExists",
+    "Conflict",
+    "CorruptData",
+    "Forbidden",
+    "InvalidInput",
+    "NotFound",
+    "OutcomeUnknown",
+    "ReadOnly",
+    "ShoalError",
+    "Stopped",
+    "StorageFailure",
+    "TooLarge",
+    "TooMany",
+    "Unauthenticated",
+    "Unsupported",
+]
+
 _LONGEST_TEXT = 4000
 _HEAD, _TAIL = 2500, 1000
 """Characters of a longer text that are kept: the head names the thing, the tail the way out."""
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def shortened(text: str) -> str:

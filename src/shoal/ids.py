@@ -12,6 +12,8 @@ from typing import NewType
 
 from shoal.errors import InvalidInput
 
+__all__ = ["Id", "created_at", "new", "parse", "to_text"]
+
 Id = NewType("Id", bytes)
 
 SIZE = 20
@@ -19,6 +21,10 @@ TEXT_SIZE = 27
 _EPOCH = 1_400_000_000
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _VALUES = {c: i for i, c in enumerate(_DIGITS)}
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def new(now: float | None = None) -> Id:

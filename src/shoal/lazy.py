@@ -81,10 +81,11 @@ def lazy_pattern(text: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
 
 
 def exported(homes: Mapping[str, str], name: str) -> Any:
-    """A public name of a package from the module that defines it, for `__getattr__` of the package."""
+    """A public name of a package from the module that defines it, or that it is, for `__getattr__` of the package."""
     if name not in homes:
         raise AttributeError(f"module 'shoal' has no attribute {name!r}")
-    return getattr(import_module(homes[name]), name)
+    module = import_module(homes[name])
+    return module if homes[name] == f"shoal.{name}" else getattr(module, name)
 
 
 def optional_library(name: str) -> Any:

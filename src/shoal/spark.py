@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["register", "session", "views"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def session() -> SparkSession:
     """The active session, or a new one at SHOAL_SPARK_MASTER, with the source `shoal` registered."""
     return open_session()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shoal.api import branch, lake, pool, transaction
+from shoal.api import branch, lake, pool, queries, transaction
 from shoal.api.codecs import NOTHING
 from shoal.api.requests import VERBS, Http, Need, Request, body_of, names_of, params_of, require_names
 from shoal.client import remote_lake
@@ -20,7 +20,7 @@ from shoal.service.routes import ROUTES
 
 REQUESTS: list[type[Request[Any]]] = [
     kind
-    for module in (branch, lake, pool, transaction)
+    for module in (branch, lake, pool, queries, transaction)
     for kind in vars(module).values()
     if isinstance(kind, type)
     and issubclass(kind, Request)
@@ -80,5 +80,5 @@ def test_control_characters_in_names_are_refused(text: str) -> None:
     for request in (pool.CreateBranch("p", text), pool.CreateTag("p", text), lake.CreatePool(text)):
         with pytest.raises(InvalidInput, match="control characters are not allowed in names"):
             require_names(request)
-    require_names(lake.Query(text, head=text))
+    require_names(queries.Query(text, head=text))
     require_names(pool.DropBranch(text, text))

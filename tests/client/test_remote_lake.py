@@ -74,6 +74,19 @@ def test_what_is_no_service_is_told_in_a_line(url: str, error: str) -> None:
     assert "secret@" not in str(caught.value)
 
 
+def test_handles_are_queried_as_those_of_a_store(pool: Pool) -> None:
+    pool.load([{"ts": 1, "host": "a"}])
+    dev = pool.create_branch("dev")
+    dev.load([{"ts": 2}], author="grace", message="two")
+    pool.merge("dev")
+    assert pool.query("yield ts").to_list() == [1, 2]
+    assert dev.query("host == 'a' | count()").to_list() == [1]
+    assert dev.schema() == {"ts": "BIGINT", "host": "VARCHAR"}
+    (merge, _), listed = pool.log(brought=True), list(pool.log(ancestors=True, author="GRACE", limit=1))
+    assert [(each.author, each.message) for each in merge.brought] == [("grace", "two")]
+    assert listed == list(merge.brought)
+
+
 def test_handles_are_what_the_protocol_says(lake: Lake) -> None:
     remote = RemoteLake(Access(lake.uri))
     pool = remote.create("logs")

@@ -135,6 +135,8 @@ def test_python_uses_a_zed_service_like_any_lake(zed_url: str, tmp_path: Path) -
     pool.create_branch("dev", commit).load([{"k": 4}], message="three", author="grace")
     assert [each.message for each in pool.log(all=True)] == ["three", "two", "one"]
     assert [each.message for each in pool.log(all=True, author="GR", limit=1)] == ["three"]
+    assert pool.query("has(s) | yield k").to_list() == [1.0]
+    assert pool.branch("dev").query("count()").to_list() == [2]
     assert pool.resolve(commit) == commit
     assert lake.query(f"from python@{commit} | count()").to_list() == [1]
     results = lake.query("from python | has(s)", statistics=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import shoal
-from shoal.api.lake import Query
 from shoal.api.options import ReadOptions
 from shoal.api.pool import Pool as PoolHandle
+from shoal.api.queries import Query
 from shoal.errors import InvalidInput
 from shoal.lake import changes
 from shoal.lake.commits import Note

@@ -12,12 +12,16 @@ from itertools import islice
 from typing import Any, Unpack
 
 from shoal.api.codecs import COMMIT, COMMITS, COMPACTIONS, DONE, OBJECTS, OPTIONAL_COMMIT, REPORT, RUNS
+from shoal.api.handles import public_names
 from shoal.api.infos import CommitInfo, CommitReport, Compaction, ObjectInfo, PoolInfo
-from shoal.api.options import DEFAULT_READ, ReadOptions, Watch
+from shoal.api.options import DEFAULT_READ, Memory, ReadOptions, Watch
+from shoal.api.queries import Query, Sql
 from shoal.api.requests import NO_NOTE, Executor, Need, Note, NoteArgs, Op, R, Request, in_body, in_query, verb
+from shoal.api.results import Results
 from shoal.api.transaction import Begin, Isolation, Transaction, committed
 from shoal.errors import InvalidInput
 from shoal.model.node import frozen
+from shoal.model.values import Value
 
 _ENGINE = "interp, duckdb, spark or auto"
 
@@ -227,6 +231,41 @@ class Branch:
     def __repr__(self) -> str:
         return f"<branch {self._pool.name}@{self.branch_name}>"
 
+    def __dir__(self) -> list[str]:
+        return public_names(type(self), ("branch_name", "lake"))
+
+    def query(
+        self,
+        program: str = "pass",
+        *,
+        includes: Sequence[str] = (),
+        memory: Memory | None = None,
+        statistics: bool = False,
+        on_debug: Callable[[Value], None] | None = None,
+        on_warning: Callable[[str], None] | None = None,
+        watch: Watch | None = None,
+        engine: str | None = None,
+        on_output: Callable[[str, Value], None] | None = None,
+    ) -> Results:
+        """Run a program that reads this branch, unless it begins with a source of its own; returns its results.
+
+        Without a program these are all values. The options are those of `lake.query`.
+
+        >>> pool.query("status >= 500 | count() by host").to_pandas()  # doctest: +SKIP
+        """
+        asides = on_debug, on_warning, watch
+        head = f"{self._pool.id}@{self.branch_name}"
+        return self.lake.do(Query(program, head, tuple(includes), memory, statistics, *asides, engine, on_output))
+
+    def schema(self) -> dict[str, str]:
+        """The columns of this branch with their types, as SQL, Spark and data frames see them.
+
+        The exact types of all values are those of `pool.query("from POOL:shapes")`.
+        """
+        name = f"{self._pool.id}@{self.branch_name}".replace('"', '""')
+        rows = self.lake.do(Sql(f'describe "{name}"'))
+        return {row.data[0]: row.data[1] for row in rows}
+
     def load(
         self,
         data: Any,
@@ -238,10 +277,19 @@ class Branch:
         op: Op = None,
         **note: Unpack[NoteArgs],
     ) -> str:
-        """Load data (bytes, a path, a file, values, tables, frames); returns the commit id. See `docs/python.md`.
+        """Load data in one commit; returns the id of the commit.
 
-        With `engine="spark"` Spark tasks read the files; very large ones go to Spark unless another engine is given.
-        `watch` is called with the position in each file, for progress.
+        - `data`: a path or URL, bytes, a binary file, an Arrow table, a data frame of pandas, Polars or Spark, an
+          iterable of dicts and other values, or a list of any of these. A str is a path, never data.
+        - `format`: the format of files and bytes, which is detected otherwise.
+        - `options`: how they are read, a `shoal.ReadOptions`.
+        - `engine`: with `"spark"`, Spark tasks read the files. Very large ones go to Spark unless an engine is given.
+        - `watch`: called with the position in each file, for progress.
+        - `op`: the id of the operation. A load that is repeated with the same id happens once.
+        - `author`, `message`, `meta`: stored in the commit; the author is the user of this process by default.
+
+        >>> pool.load([{"ts": 1, "host": "a"}], message="by hand")  # doctest: +SKIP
+        '3M9ITSlPteFXUdEjJbvFOh5vzzO'
         """
         return self._do(Load, data, format, options, engine, watch, Note(**note), op)
 
@@ -254,7 +302,10 @@ class Branch:
         op: Op = None,
         **note: Unpack[NoteArgs],
     ) -> str:
-        """Delete data objects, or the records that match a filter; returns the commit id."""
+        """Delete data objects by their ids, or the records for which a condition holds; returns the commit id.
+
+        `where` is a boolean expression, such as `"status >= 500"`. With `engine="spark"`, Spark tasks rewrite objects.
+        """
         return self._do(Delete, tuple(ids), where, engine, Note(**note), op)
 
     def compact(self, ids: Sequence[str], *, engine: str | None = None, op: Op = None, **note: Unpack[NoteArgs]) -> str:
@@ -299,11 +350,14 @@ class Branch:
         limit: int | None = None,
         brought: bool = False,
     ) -> Iterator[CommitInfo]:
-        """The commits of this branch, or of a commitish, newest first.
+        """The commits of this branch, newest first.
 
-        With `ancestors`, also those that were merged; with `all`, those of all branches and tags. `author` is a part of
-        the author's name, in which `*` stands for any text. With `brought`, each merge has the commits that it brought
-        in as its attribute `brought`.
+        - `at`: a commitish to begin with: a branch, a tag, a commit id or a time.
+        - `ancestors`: list merged commits as well.
+        - `all`: list the commits of all branches and tags.
+        - `author`: a part of the author's name, in which `*` stands for any text.
+        - `limit`: how many commits to list.
+        - `brought`: give each merge the commits that it brought in, as its attribute `brought`.
         """
         return self.lake.do(Log(self._pool.id, at or self.branch_name, ancestors, all, author, limit, brought))
 
@@ -320,13 +374,22 @@ class Branch:
         return self.lake.do(Resolve(self._pool.id, commitish or self.branch_name))
 
     def begin(self, *, isolation: Isolation = "snapshot", expires: float | None = None, op: Op = None) -> Transaction:
-        """Begin a transaction, which the caller must end."""
+        """Begin a transaction, which the caller must end by `commit` or `abandon`.
+
+        With `isolation="serializable"` a commit also fails if another writer changed what the transaction has read.
+        After `expires` seconds it can no longer be committed.
+        """
         return self._do(Begin, isolation, expires, op)
 
     def transaction(
         self, *, isolation: Isolation = "snapshot", expires: float | None = None, **note: Unpack[NoteArgs]
     ) -> AbstractContextManager[Transaction]:
-        """Begin a transaction; as a context manager it commits at the end and abandons on an error."""
+        """Begin a transaction; as a context manager it commits at the end and abandons on an error.
+
+        >>> with pool.transaction(message="all or nothing") as tx:  # doctest: +SKIP
+        ...     tx.delete(where="host == 'a'")
+        ...     tx.load("fixed.ndjson")
+        """
         return committed(self.begin(isolation=isolation, expires=expires), Note(**note))
 
     def _do(self, request: Callable[..., Request[R]], *fields: Any) -> R:

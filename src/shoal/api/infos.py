@@ -64,6 +64,10 @@ class CommitInfo:
         """When it was created, to the microsecond."""
         return datetime.fromtimestamp(self.ts / 1e9, UTC)
 
+    def __repr__(self) -> str:
+        subject = self.message.strip().partition("\n")[0]
+        return f"<commit {self.id} by {self.author}, {self.date:%Y-%m-%dT%H:%M:%SZ}: {subject}>"
+
 
 @frozen
 class ObjectInfo:

@@ -6,9 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
 from shoal.api.codecs import NOTHING, PLANS, POOL, POOLS, STATUS, VACUUMED
+from shoal.api.handles import public_names
 from shoal.api.infos import Description, LakeStatus, PoolInfo, ScanPlan, Vacuumed
 from shoal.api.options import Memory, Watch
 from shoal.api.pool import DRY_RUN, GRACE, Pool
+from shoal.api.queries import Query, Sql
 from shoal.api.requests import Need, Op, R, Request, in_body, in_query, verb
 from shoal.api.results import Results
 from shoal.model.node import frozen
@@ -71,34 +73,6 @@ class VacuumLake(Request[Vacuumed]):
     dry_run: bool = in_query("dryrun", DRY_RUN, "boolean")
 
 
-@frozen
-class Query(Request[Results]):
-    """Run a program over the lake."""
-
-    program: str
-    head: str | None = None
-    """The `pool@branch` that a program without a source reads."""
-    includes: tuple[str, ...] = ()
-    """Files with program text to prepend."""
-    memory: Memory | None = None
-    statistics: bool = False
-    on_debug: Callable[[Value], None] | None = None
-    on_warning: Callable[[str], None] | None = None
-    watch: Watch | None = None
-    engine: str | None = None
-    on_output: Callable[[str, Value], None] | None = None
-    """Called with a channel and each value that `output` sends to it, except for `main`."""
-
-
-@frozen
-class Sql(Request[Results]):
-    """Run a SELECT statement over the pools of the lake."""
-
-    statement: str
-    engine: str | None = None
-    on_warning: Callable[[str], None] | None = None
-
-
 @verb("POST", "/query/explain", Need.IDENTITY, PLANS)
 class Explain(Request[list[ScanPlan]]):
     """Show how a query would read each pool, and which engine would run it."""
@@ -132,6 +106,9 @@ class Lake(ABC):
     def __repr__(self) -> str:
         return f"<lake {self.uri}>"
 
+    def __dir__(self) -> list[str]:
+        return public_names(Lake, without=("do",))
+
     def status(self) -> LakeStatus:
         """The location and format of the lake."""
         return self.do(GetStatus())
@@ -154,12 +131,19 @@ class Lake(ABC):
         seek_stride: int | None = None,
         op: Op = None,
     ) -> Pool:
-        """Create a pool, sorted by a key such as "ts", "ts:desc" or ["a.b", "c"]; ascending by default."""
+        """Create a pool.
+
+        - `key`: what it is sorted by, such as `"ts"`, `"ts:desc"` or `["a.b", "c"]`; ascending by default.
+        - `order`: `"asc"` or `"desc"`, if the key does not say it.
+        - `object_size`: bytes of values in a data object, 500 MiB by default.
+        - `seek_stride`: bytes between the entries of the seek index of an object in row form.
+        - `op`: the id of the operation, for retries.
+        """
         paths = key if isinstance(key, str) else tuple(key)
         return Pool(self, self.do(CreatePool(name, paths, order, object_size, seek_stride, op)))
 
     def rename(self, old: str, new: str, *, op: Op = None) -> PoolInfo:
-        """Rename a pool."""
+        """Rename a pool. Handles of it stay valid."""
         return self.do(RenamePool(old, new, op))
 
     def drop(self, name: str, *, op: Op = None) -> PoolInfo:
@@ -167,7 +151,10 @@ class Lake(ABC):
         return self.do(DropPool(name, op))
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
-        """Vacuum all pools, and delete leftovers of crashes outside of them."""
+        """Vacuum all pools, and delete leftovers of crashes outside of them.
+
+        What is younger than `grace` seconds stays; the default is 7 days. With `dry_run` nothing is deleted.
+        """
         return self.do(VacuumLake(grace, dry_run))
 
     def query(
@@ -184,11 +171,18 @@ class Lake(ABC):
         engine: str | None = None,
         on_output: Callable[[str, Value], None] | None = None,
     ) -> Results:
-        """Run a program. `head` is the `pool@branch` that a program without a source reads.
+        """Run a program in the Zed language; returns its results, which are computed as they are read.
 
-        `engine` is `interp`, `duckdb`, `spark` or `auto`; the default is SHOAL_ENGINE, or else `auto`. `watch` is
-        called with the position in each source, for progress; a lake behind a service may not call it. `on_output` is
-        called with the name of a channel and each value that the operator `output` sends to it, except for `main`.
+        - `head`: the `pool@branch` that a program without a source reads.
+        - `includes`: files with program text to prepend.
+        - `memory`: bytes that operators may use before they spill to disk.
+        - `statistics`: whether to count what is read.
+        - `on_debug`: called with each value that the operator `debug` sees.
+        - `on_warning`: called with each warning, a line of text.
+        - `watch`: called with the position in each source, for progress; a lake behind a service may not call it.
+        - `engine`: `interp`, `duckdb`, `spark` or `auto`; the default is SHOAL_ENGINE, or else `auto`.
+        - `on_output`: called with the name of a channel and each value that the operator `output` sends to it, except
+          for `main`.
         """
         asides = on_debug, on_warning, watch
         return self.do(Query(program, head, tuple(includes), memory, statistics, *asides, engine, on_output))

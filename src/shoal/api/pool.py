@@ -118,7 +118,8 @@ class Pool(Branch):
         super().__init__(lake, info, MAIN)
 
     def __repr__(self) -> str:
-        return f"<pool {self.name} of {getattr(self.lake, 'uri', '')}>"
+        key = f"{','.join(self._pool.key)} {self._pool.order}"
+        return f"<pool {self.name}, sorted by {key}, of {getattr(self.lake, 'uri', '')}>"
 
     @property
     def name(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, Self, Unpack
 
+from shoal.api.handles import public_names
 from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.api.requests import NO_NOTE, Note, NoteArgs, Op, Request
 from shoal.api.results import Results
@@ -20,6 +21,12 @@ class Transaction(ABC):
 
     is_done: bool = False
     """Whether it was committed or abandoned."""
+
+    def __repr__(self) -> str:
+        return f"<transaction {self.id}, {'ended' if self.is_done else 'open'}>"
+
+    def __dir__(self) -> list[str]:
+        return public_names(Transaction, without=("end", "give_up"))
 
     @property
     @abstractmethod

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from shoal.api.branch import Load
 from shoal.api.codecs import SIDES, Reader, read_pool
 from shoal.api.infos import PoolInfo
-from shoal.api.lake import CreatePool, Describe, DropPool, Explain, GetPool, Lake, Query, RenamePool, Sql
+from shoal.api.lake import CreatePool, Describe, DropPool, Explain, GetPool, Lake, RenamePool
 from shoal.api.pool import DiffValues
+from shoal.api.queries import Query, Sql
 from shoal.api.requests import R, Request
 from shoal.api.results import Results
 from shoal.api.transaction import Begin

@@ -28,19 +28,7 @@ from shoal.api.branch import (
 )
 from shoal.api.codecs import COMMIT, IDS, Reader, read_commit, read_object, read_pool, read_ref
 from shoal.api.infos import CommitInfo, Compaction, Diff, ObjectInfo, PoolInfo, RefInfo, Vacuumed
-from shoal.api.lake import (
-    CreatePool,
-    DropPool,
-    Explain,
-    GetPool,
-    GetStatus,
-    Lake,
-    ListPools,
-    Query,
-    RenamePool,
-    Sql,
-    VacuumLake,
-)
+from shoal.api.lake import CreatePool, DropPool, Explain, GetPool, GetStatus, Lake, ListPools, RenamePool, VacuumLake
 from shoal.api.pool import (
     CreateBranch,
     CreateTag,
@@ -54,6 +42,7 @@ from shoal.api.pool import (
     Vacate,
     VacuumPool,
 )
+from shoal.api.queries import Query, Sql
 from shoal.api.requests import R, Request
 from shoal.api.results import Results
 from shoal.api.transaction import Begin

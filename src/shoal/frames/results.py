@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
+from shoal.api.handles import public_names
 from shoal.api.options import Statistics
 from shoal.errors import InvalidInput, Unsupported
 from shoal.formats.json.writer import to_json
@@ -76,6 +77,9 @@ class Results:
     def __repr__(self) -> str:
         kept = None if self._kept is None else f"{len(self._kept)} held"
         return f"<Results of {self._program!r}: {kept or ('read' if self._is_read else 'not read yet')}>"
+
+    def __dir__(self) -> list[str]:
+        return public_names(Results, ("statistics",), without=("on_spark", "through"))
 
     def __enter__(self) -> Self:
         return self

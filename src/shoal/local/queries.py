@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from shoal.api.commitish import parse_head
 from shoal.api.infos import Description, ScanPlan
-from shoal.api.lake import Describe, Explain, Query, Sql
+from shoal.api.lake import Describe, Explain
+from shoal.api.queries import Query, Sql
 from shoal.api.results import Results
 from shoal.engines.stopping import current
 from shoal.local.executor import StoreExecutor, implements

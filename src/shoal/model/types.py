@@ -10,10 +10,16 @@ import re
 import threading
 from collections.abc import Iterable
 from functools import cmp_to_key
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from shoal.errors import InvalidInput
+from shoal.lazy import lazy
+
+if TYPE_CHECKING:
+    from shoal.model import text as zson
+else:
+    zson = lazy("shoal.model.text")
 
 MAX_DEPTH = 128
 """How deep types and values may nest. Every recursive walk in Shoal relies on this cap."""
@@ -76,6 +82,10 @@ class Type:
     def children(self) -> tuple[Type, ...]:
         """The types this one is made of."""
         return ()
+
+    def __repr__(self) -> str:
+        """The type in ZSON, as a value."""
+        return f"<{zson.format_type(self)}>"
 
     def __copy__(self) -> Type:
         return self

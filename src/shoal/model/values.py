@@ -25,16 +25,25 @@ object and its fields cost none.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.zcode import Data, encode, normal_map, normal_set
+
+if TYPE_CHECKING:
+    from shoal.model import text as zson
+else:
+    zson = lazy("shoal.model.text")
 
 
 class Value:
     """One typed value."""
 
-    __slots__ = ("data", "type")
+    __slots__ = {
+        "data": "Plain Python data, such as a tuple of the fields of a record; None for a null.",
+        "type": "The Zed type, which says what the data means.",
+    }
 
     def __init__(self, typ: t.Type, data: Data) -> None:
         self.type = typ
@@ -52,7 +61,11 @@ class Value:
         return hash((id(self.type), encode(self.type, self.data)))
 
     def __repr__(self) -> str:
-        return f"Value({self.type!r}, {self.data!r})"
+        """The value in ZSON."""
+        try:
+            return zson.format_value(self)
+        except Exception:  # data that does not fit its type is shown as it is
+            return f"Value({self.type!r}, {self.data!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Value, (self.type, self.data))
