@@ -14,6 +14,7 @@ TWICE = (
     "test_lake_verbs_manage",
     "test_lake_verbs_terminal",
     "test_log",
+    "test_load_options",
     "test_reports",
     "test_sql",
 )

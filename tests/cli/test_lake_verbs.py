@@ -162,7 +162,7 @@ def test_load_takes_files_of_any_format_as_one_commit(shell: Shell) -> None:
     assert is_like(f"{ID} committed\n", shell.run("load", "a.zson", "a.zson"))
     assert shell.run("load", "-q", "-i", "csv", "-csv.delim", ";", "b.csv") == ""
     assert is_like(f"{ID}", shell.load('{"ts":3}', "-i", "json"))
-    assert shell.run("query", "-z", "*") == '{ts:3}\n{ts:2.,x:"y"}\n{ts:1}\n{ts:1}\n'
+    assert shell.run("query", "-z", "*") == '{ts:3}\n{ts:2,x:"y"}\n{ts:1}\n{ts:1}\n'
     assert shell.run("query", "-z", "from logs:log | is(<Commit>) | count()") == "3(uint64)\n"
 
 

@@ -55,7 +55,7 @@ def test_an_array_of_records_is_loaded_as_records_unless_it_is_to_be_a_value(she
     assert shell.run("query", "-z", "count() by k:=kind(this) | sort k | yield int64(count)") == "1\n2\n"
     assert (
         shell.fail("load", "-i", "json", "-", stdin='[{"ts":1},]')
-        == "stdio:stdin: element 2 of the array: expected a value"
+        == "stdio:stdin: line 1: element 2 of the array: expected a value"
     )
     assert shell.misuse("load", "-json.array", "x", "-") == (
         "invalid value 'x' for flag -json.array (one of: records, value)"

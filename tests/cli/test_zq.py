@@ -60,7 +60,7 @@ def test_zng_through_a_pipe_is_the_default() -> None:
 @pytest.mark.parametrize(
     "name, text, error",
     [
-        ("bad.json", '{"a":1}\n{"a":2\n', "bad.json: unexpected end of JSON input\n"),
+        ("bad.json", '{"a":1}\n{"a":2\n', "bad.json: line 2: unexpected end of JSON input\n"),
         ("bad.json", '{"a":1}\n{"a" 2}\n', "bad.json: line 2, column 6: expecting ':' delimiter\n"),
         ("bad.zson", "{a:1}\n{a:}\n", "bad.zson: line 2, column 4: expected a value, found '}'\n"),
         ("bad.zson", '{a:1}\n"a"(foo)\n', "bad.zson: line 2, column 5: no such type name: 'foo'\n"),

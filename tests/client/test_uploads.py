@@ -119,8 +119,18 @@ def test_every_read_option_reaches_the_service(empty_service: Served) -> None:
     options = ReadOptions(
         csv_delimiter=";",
         encoding="latin-1",
-        arrow_types="zed",
+        csv_infer="text",
+        csv_types="a=int64",
+        csv_null="NA,-",
+        csv_header="first",
+        csv_quote="'",
+        csv_comment="#",
+        csv_skip=1,
+        csv_encoding="latin-1",
+        csv_ragged="fill",
+        bad="skip",
         json_array="value",
+        arrow_types="zed",
         zng_validate=False,
         max_value_size=1 << 20,
         max_memory=1 << 28,
@@ -134,18 +144,23 @@ def test_every_read_option_reaches_the_service(empty_service: Served) -> None:
     assert set(encode_read_options(ReadOptions()).values()) == {None}
 
     pool = shoal.open(empty_service.url).create("options", key="a")
-    pool.load(b"a;b\n1;2\n", format="csv", options=options)
-    assert shoal.open(empty_service.url).query("from options").to_list() == [{"a": 1.0, "b": 2.0}]
+    table = "skipped\na;b\n#\n1;'ä;2'\n007;-;x\nbad\n".encode("latin-1")
+    pool.load(table, format="csv", options=options)
+    assert shoal.open(empty_service.url).query("from options | sort a").to_list() == [
+        {"a": 1, "b": "ä;2", "c2": None},
+        {"a": 7, "b": None, "c2": "x"},
+    ]
+    assert (pool.report().bad, pool.report().skipped) == (1, 1)
     large = b'{a:"' + b"x" * (2 << 20) + b'"}'
     with pytest.raises(InvalidInput):
         pool.load(large, format="zson", options=options)
     with pytest.raises(InvalidInput, match="one value would take more than 32 MiB"):
         pool.load(b"[" + b"1," * 600_000 + b"1]", format="zson", options=ReadOptions(max_memory=64 << 20))
     with pool.transaction() as transaction:
-        transaction.load(b"a;b\n3;4\n", format="csv", options=options)
+        transaction.load(b"\na;b\n3;4\n", format="csv", options=options)
         with pytest.raises(InvalidInput):
             transaction.load(large, format="zson", options=options)
-    assert len(shoal.open(empty_service.url).query("from options").to_list()) == 2
+    assert len(shoal.open(empty_service.url).query("from options").to_list()) == 3
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from shoal.formats.columns.batches import values_of
 from shoal.formats.csv import column_reader as csv_column_reader
 from shoal.formats.csv import reader as csv_reader
 from shoal.formats.csv import writer as csv_writer
+from shoal.formats.csv.names import unique_names
 from shoal.formats.go_floats import parse_go_float
 from shoal.formats.streams import NAME_ENCODING, WriteOptions
 from shoal.model import types as t
@@ -228,7 +229,7 @@ def test_reading_takes_no_more_of_the_source_than_it_needs() -> None:
 
 
 def test_many_repeated_names_are_numbered_quickly() -> None:
-    assert csv_reader.unique_names(["a"] * 50_000)[-1] == "a49999"
+    assert unique_names(["a"] * 50_000)[-1] == "a49999"
 
 
 def test_only_go_spellings_are_floats() -> None:

@@ -17,7 +17,9 @@ from shoal.formats.columns.batches import Batch, values_of
 from shoal.formats.columns.physical import arrow_type
 from shoal.formats.csv import column_reader as csv_column_reader
 from shoal.formats.csv import reader as csv_reader
+from shoal.formats.csv import windows
 from shoal.formats.csv.cells import classify, parts
+from shoal.formats.csv.windows import Windows
 from shoal.formats.streams import NAME_ENCODING
 from shoal.model import types as t
 from shoal.model.text import format_type, format_value
@@ -61,8 +63,8 @@ def no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> Any:
         raise AssertionError("fell back to rows")
 
-    monkeypatch.setattr(csv_reader, "read", refuse)
-    monkeypatch.setattr(csv_reader, "read_tsv", refuse)
+    monkeypatch.setattr(Windows, "_by_rows", refuse)
+    monkeypatch.setattr(csv_column_reader, "cell_values", refuse)
 
 
 # ---- regular text, all in columns
@@ -160,7 +162,7 @@ def test_threads_change_nothing() -> None:
 
 @pytest.mark.usefixtures("no_rows")
 def test_long_input_comes_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_column_reader, "_CHUNK", 40)
+    monkeypatch.setattr(windows, "CHUNK", 40)
     data = b"a,b\n" + b"".join(b'%d,"x\n%d"\n' % (i, i) for i in range(100))
     found = list(csv_column_reader.read(io.BytesIO(data)))
     assert len(found) > 20
@@ -201,12 +203,12 @@ def test_long_input_comes_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_irregular_text_means_the_same_as_in_rows(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     assert by_columns(data) == by_rows(data)
     for size in (1, 4, 9):
-        monkeypatch.setattr(csv_column_reader, "_CHUNK", size)
+        monkeypatch.setattr(windows, "CHUNK", size)
         assert by_columns(data) == by_rows(data), size
 
 
 def test_errors_name_the_line_and_come_after_the_rows_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_column_reader, "_CHUNK", 1000)
+    monkeypatch.setattr(windows, "CHUNK", 1000)
     data = b'\n"a\nb",c\n' + b"1,2\n\n" * 5000 + b"1\n"
     values, error = by_columns(data)
     assert len(values) == 5000
@@ -223,7 +225,7 @@ def test_delimiters_that_arrow_does_not_take_go_through_the_rows() -> None:
 
 
 def test_records_that_are_too_long_are_refused_as_in_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_column_reader, "_CHUNK", 1000)
+    monkeypatch.setattr(windows, "CHUNK", 1000)
     options = ReadOptions(max_value_size=300_000)
     for data in (b"a\n1\n" + b"x" * 700_000, b'a\n1\n"' + b"x\n" * 400_000):
         assert by_columns(data, options) == by_rows(data, options)
@@ -272,7 +274,7 @@ def csv_text(draw: st.DrawFn) -> bytes:
 @given(csv_text(), st.sampled_from([1, 8, 50, 1 << 24]))
 def test_columns_give_what_rows_give(data: bytes, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_column_reader, "_CHUNK", size)
+        patch.setattr(windows, "CHUNK", size)
         assert by_columns(data) == by_rows(data)
         tabbed = data.replace(b",", b"\t")
         assert by_columns(tabbed, tsv=True) == by_rows(tabbed, tsv=True)
@@ -319,7 +321,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         def seekable(self) -> bool:
             return False
 
-    monkeypatch.setattr(csv_column_reader, "_CHUNK", 2_000_000)
+    monkeypatch.setattr(windows, "CHUNK", 2_000_000)
     tracemalloc.start()
     for batch in islice(csv_column_reader.read(Endless()), 20):
         assert isinstance(batch, Batch)

@@ -16,7 +16,8 @@ from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.columns.batches import Piece
 from shoal.formats.detect import read_pieces
-from shoal.formats.splits import Split, read_split, split
+from shoal.formats.splits import Split, needs_survey, read_split, split, survey_split, surveyed
+from shoal.formats.streams import Place
 from shoal.model.text import format_value
 from shoal.model.values import Value
 
@@ -93,3 +94,74 @@ def test_what_is_compressed_or_has_no_lines_is_read_whole() -> None:
     assert [part.is_whole for part in split(io.BytesIO(data), "auto", OPTIONS, 10)] == [True]
     zson = b"{a:1(uint8)}\n" * 100
     assert split(io.BytesIO(zson), "auto", OPTIONS, 10) == [Split("zson")]
+
+
+# ---- parts that have to know about each other
+
+
+def surveyed_parts(data: bytes, size: int, name: str, options: ReadOptions) -> list[str]:
+    """What the parts of a file give, after they were surveyed."""
+    parts = split(io.BytesIO(data), name, options, size)
+    if len(parts) > 1 and needs_survey(parts[0], options):
+        parts = surveyed(parts, [survey_split(io.BytesIO(data), part, options) for part in parts])
+    place = Place("f")
+    return [text for part in parts for text in texts(list(read_split(io.BytesIO(data), part, options, place)))]
+
+
+def read_whole(data: bytes, name: str, options: ReadOptions) -> list[str]:
+    return texts(list(read_pieces(io.BytesIO(data), name, options, Place("f"))))
+
+
+@pytest.mark.parametrize("last", ["7", "7.5", "007", "x", ""])
+@pytest.mark.parametrize("header", ["a,b\n", "\ufeffa;b\n", '"a",b\n', "# c\nx\na|b\n"])
+def test_all_parts_of_a_table_have_the_types_of_the_whole(last: str, header: str) -> None:
+    delimiter = next(c for c in ",;|" if c in header)
+    rows = "".join(f"{i}{delimiter}{'' if i % 3 else 'word'}\n" for i in range(1000))
+    data = (header + rows + f"{last}{delimiter}y\n").encode()
+    options = ReadOptions(csv_infer="columns", csv_comment="#", csv_skip=2 if header.startswith("#") else 0)
+    parts = split(io.BytesIO(data), "csv", options, 2000)
+    assert len(parts) > 2
+    assert surveyed_parts(data, 2000, "csv", options) == read_whole(data, "csv", options)
+
+
+@pytest.mark.parametrize("header", ["none", "x,y"])
+def test_parts_of_a_table_without_a_header_have_its_names(header: str) -> None:
+    data = b"".join(b"%d,word%d\n" % (i, i) for i in range(1000))
+    options = ReadOptions(csv_infer="columns", csv_header=header)
+    found = surveyed_parts(data, 2000, "csv", options)
+    assert found == read_whole(data, "csv", options)
+    assert len(found) == 1000
+
+
+def test_parts_of_a_ragged_table_have_the_columns_of_the_longest_row() -> None:
+    data = b"a,b\n" + b"".join(b"%d,x\n" % i for i in range(500)) + b"1,2,3\n"
+    options = ReadOptions(csv_infer="columns", csv_ragged="fill")
+    found = surveyed_parts(data, 1000, "csv", options)
+    assert found == read_whole(data, "csv", options)
+    assert found[0] == '{a:0,b:"x",c2:null(int64)}'
+
+
+@pytest.mark.parametrize("name", ["ndjson", "csv", "line"])
+def test_bad_records_in_parts_have_the_lines_of_the_file(name: str) -> None:
+    lines = [b'{"a":%d}' % i if name != "csv" else b"%d,x" % i for i in range(300)]
+    lines[0] = b"a,b" if name == "csv" else lines[0]
+    lines[50], lines[250] = b"\xff", b"\xff,,"
+    data = b"\n".join(lines)
+    options = ReadOptions(csv_infer="columns", bad="keep")
+    found = surveyed_parts(data, 700, name, options)
+    assert found == read_whole(data, name, options)
+    assert sum(text.startswith('error({file:"f"') for text in found) == 2
+    assert any("line:251," in text for text in found)
+
+
+def test_a_part_that_ends_in_quotes_is_not_read_by_itself() -> None:
+    data = b"a,b\n" + b'1,"two\nlines"\n' * 200
+    options = ReadOptions(csv_infer="columns", bad="keep")
+    with pytest.raises(InvalidInput, match="quote is not closed"):
+        surveyed_parts(data, 501, "csv", options)
+
+
+def test_text_in_another_encoding_is_read_whole() -> None:
+    data = ("a,b\n" + "1,ä\n" * 500).encode("utf-16")
+    options = ReadOptions(csv_infer="columns", csv_encoding="utf-16")
+    assert [part.is_whole for part in split(io.BytesIO(data), "csv", options, 100)] == [True]

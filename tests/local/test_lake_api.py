@@ -97,7 +97,7 @@ def test_anything_that_a_query_reads_can_be_loaded(lake: Lake, pool: Pool, tmp_p
         pool.load(opened, format="csv")
     pool.load([{"ts": 3}, shoal.query("yield {ts:4}").one()])
     pool.load(shoal.query("yield {ts:5}").to_arrow())
-    assert zson(lake, "from logs | cut ts | sum(ts), count()") == ["{sum:16.,count:6(uint64)}"]
+    assert zson(lake, "from logs | cut ts | sum(ts), count()") == ["{sum:16,count:6(uint64)}"]
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -218,6 +218,7 @@ def show_report(report: CommitReport) -> Value:
             *((name, int64(getattr(report, name))) for name in _COUNTS),
             ("fields", array(map(_show_change, report.fields))),
             *((name, Value(t.BOOL, flag)) for name, flag in flags),
+            *((name, int64(getattr(report, name))) for name in _BAD_COUNTS),
         ]
     )
 
@@ -232,10 +233,13 @@ def read_report(reader: Reader, value: Value) -> CommitReport:
         FieldChange(path, tuple(types), tuple(before or ())) for path, types, before in reader.data(value, "fields")
     )
     rest = {name: reader.data(value, name) for name in (*_COUNTS, "is_compared", "has_key")}
-    return CommitReport(commit=reader.id(value, "commit"), fields=changes, **rest)
+    bad = {name: get_or(value, name, 0) for name in _BAD_COUNTS}
+    return CommitReport(commit=reader.id(value, "commit"), fields=changes, **rest, **bad)
 
 
 _COUNTS = ("records", "size", "objects", "shapes", "errors")
+_BAD_COUNTS = ("bad", "skipped")
+"""Services of version 0.1.0 do not tell them."""
 
 
 def show_plan(plan: ScanPlan) -> Value:

@@ -118,6 +118,10 @@ class CommitReport:
     """False: there are too many shapes to compare the fields."""
     has_key: bool = True
     """False: no record that it adds has the pool key."""
+    bad: int = 0
+    """Records of the input that could not be read: those that were kept as errors, and those that were skipped."""
+    skipped: int = 0
+    """Those that were skipped."""
 
 
 @frozen

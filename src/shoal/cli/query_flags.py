@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import Field, fields
 from pathlib import Path
+from typing import Any
 
 from shoal.api.options import MAX_MEMORY, MAX_RATIO, MAX_VALUE_SIZE, Memory, ReadOptions, Statistics
 from shoal.cli.flags import Flag, Parsed, UsageError
@@ -16,9 +18,18 @@ from shoal.model.values import Value
 from shoal.sources.inputs import STDIN, is_url
 from shoal.sources.reading import open_input
 
+_OPTIONS = tuple(f for f in fields(ReadOptions) if f.metadata["param"].startswith(("bad", "csv.")))
+"""Options that have a flag of the same name, kind and default."""
+
+
+def _option_flag(option: Field[Any]) -> Flag:
+    facts = option.metadata
+    kind = "character" if facts["longest"] == 1 else "count" if option.default == 0 else str
+    return Flag(facts["param"], facts["choices"] or kind, option.default, facts["about"], facts["placeholder"])
+
+
 INPUT_FLAGS = (
     Flag("i", ("auto", *registry.readable()), "auto", f"format of the input: {', '.join(registry.readable())}", "FMT"),
-    Flag("csv.delim", "character", None, "CSV field delimiter", "C"),
     Flag(
         "encoding",
         str,
@@ -26,6 +37,7 @@ INPUT_FLAGS = (
         "encoding of text, such as latin-1 (default: UTF-8, or UTF-16 by its mark)",
         "NAME",
     ),
+    *map(_option_flag, _OPTIONS),
     Flag("zng.validate", bool, True, "validate ZNG input (always done; accepted for scripts)"),
     Flag("zng.threads", int, 0, "accepted for scripts"),
     Flag("zng.readmax", "size", MAX_VALUE_SIZE, "largest value or frame to read"),
@@ -52,8 +64,8 @@ MEMORY_FLAGS = (
 def read_options(args: Parsed) -> ReadOptions:
     """Read options from the flags."""
     return ReadOptions(
-        csv_delimiter=args["csv.delim"],
         encoding=args["encoding"],
+        **{option.name: args[option.metadata["param"]] for option in _OPTIONS},
         max_value_size=args["zng.readmax"],
         max_memory=args["read.memory"],
         max_ratio=args["read.ratio"],

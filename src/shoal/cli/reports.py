@@ -46,8 +46,13 @@ def report_lines(report: CommitReport) -> list[str]:
     new = [f"{change.path} ({', '.join(change.types)})" for change in report.fields if not change.before]
     changed = [_changed(change) for change in report.fields if change.before]
     lines += [f"{what}: {_listed(fields)}" for what, fields in (("new fields", new), ("new types", changed)) if fields]
-    if report.errors:
-        lines.append(f"{plural(report.errors, 'error')} (see: shoal query 'is_error(this)')")
+    kept = report.bad - report.skipped
+    if report.skipped:
+        lines.append(f"{plural(report.skipped, 'bad record')} skipped")
+    if kept:
+        lines.append(f"{plural(kept, 'bad record')} kept as errors (see: shoal query 'is_error(this)')")
+    if report.errors > kept:
+        lines.append(f"{plural(report.errors - kept, 'error')} (see: shoal query 'is_error(this)')")
     if not report.has_key:
         lines.append("warning: no record has the pool key, so queries by key read all of them")
     return lines

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from shoal.api.options import ReadOptions, encode_read_options
+from shoal.api.options import ReadOptions, encode_read_options, for_load
 from shoal.client.progress import tell_sent
 from shoal.errors import InvalidInput, StorageFailure
 from shoal.formats import registry
@@ -132,7 +132,7 @@ class KeptUpload(Upload):
 def load_choices(upload: Upload, engine: str | None, options: ReadOptions) -> dict[str, str | None]:
     """The parameters that tell a service how to read an upload."""
     format_name = None if upload.format_name == AUTO else upload.format_name
-    return {"format": format_name, "engine": engine, **encode_read_options(options)}
+    return {"format": format_name, "engine": engine, **encode_read_options(for_load(options))}
 
 
 # ---- what callers give
@@ -153,7 +153,7 @@ def make_uploads(data: Any, format_name: str, options: ReadOptions) -> list[Uplo
     """The uploads of what a caller gave. A path without a file and a format that cannot be read are errors here."""
     if format_name != AUTO:
         registry.by_name(format_name).load_reader()
-    reading = Reading(format_name, options)
+    reading = Reading(format_name, for_load(options))
     if is_frame(data):
         return [_of_values(_values_of(data))]
     if _is_raw(data):

@@ -29,6 +29,7 @@ from shoal.api.branch import (
 from shoal.api.codecs import COMMIT, IDS, Reader, read_commit, read_object, read_pool, read_ref
 from shoal.api.infos import CommitInfo, Compaction, Diff, ObjectInfo, PoolInfo, RefInfo, Vacuumed
 from shoal.api.lake import CreatePool, DropPool, Explain, GetPool, GetStatus, Lake, ListPools, RenamePool, VacuumLake
+from shoal.api.options import for_load
 from shoal.api.pool import (
     CreateBranch,
     CreateTag,
@@ -216,7 +217,7 @@ def _load(service: Service, request: Load) -> str:
     """The data goes as ZNG, in one body: the service knows neither our options nor transactions."""
     if request.engine == "spark":
         raise Unsupported("Spark does not load through a service (open the lake itself)")
-    upload = upload_values(request.data, request.format, request.options)
+    upload = upload_values(request.data, request.format, for_load(request.options))
     headers = {**note_headers(request.note), "Content-Type": MEDIA_TYPE}
     try:
         call = Call("POST", ("pool", request.pool, "branch", request.branch), headers=headers, upload=upload)

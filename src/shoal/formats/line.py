@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shoal.api.options import ReadOptions
-from shoal.formats.streams import Sink, Source, WriteOptions, decode_utf8, read_lines
+from shoal.errors import InvalidInput
+from shoal.formats.bad_records import BadRecords
+from shoal.formats.streams import NAME_ENCODING, Sink, Source, WriteOptions, read_lines
 from shoal.model import types as t
 from shoal.model.text import format_value
 from shoal.model.values import Value
@@ -13,8 +15,12 @@ from shoal.model.values import Value
 
 def read(source: Source, options: ReadOptions) -> Iterator[Value]:
     """Each line as a string, without its end."""
-    for number, line in enumerate(read_lines(source, options), 1):
-        yield Value(t.STRING, decode_utf8(line, f"line {number}"))
+    bad = BadRecords(source, options)
+    for number, line in enumerate(read_lines(source, options), bad.first_line):
+        try:
+            yield Value(t.STRING, line.decode())
+        except UnicodeDecodeError as e:
+            yield from bad.take(number, line, InvalidInput(f"invalid UTF-8 at byte {e.start + 1} {NAME_ENCODING}"))
 
 
 class Writer:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from shoal.api.options import MIB, ReadOptions
 from shoal.formats.compression import check_ratio
 from shoal.formats.limits import RAISE_MEMORY, LimitExceeded, value_memory
-from shoal.formats.streams import CHUNK, Source
+from shoal.formats.streams import CHUNK, WHOLE, Place, Source, is_remote
 from shoal.lazy import lazy
 from shoal.model.values import Value
 
@@ -33,9 +33,13 @@ _LEAST_VALUE = 64
 class Meter:
     """A source that knows how much was taken from it, and what became of it."""
 
-    def __init__(self, source: Source, options: ReadOptions, growth: int = 1) -> None:
+    def __init__(self, source: Source, options: ReadOptions, growth: int = 1, place: Place = WHOLE) -> None:
         """`growth` is how many bytes of memory a byte may become before it is a value."""
         self._source = source
+        self.place = place
+        self.is_remote = is_remote(source)
+        self._skipped = 0
+        """Bad records that nobody has been told about."""
         self._most = value_memory(options) // growth
         self._ratio = options.max_ratio
         self._ticks = count(1)
@@ -80,6 +84,14 @@ class Meter:
         self._given += size
         check_ratio("encoded data", self._taken, self._given, self._ratio)
 
+    def pass_over(self) -> None:
+        """Forget what was taken: the reader holds none of it, although no value came of it."""
+        next(self._ticks)
+
+    def skip(self, count: int) -> None:
+        """Count bad records that the reader leaves out."""
+        self._skipped += count
+
     def single_pieces(self, values: Iterator[Value]) -> Iterator[Piece]:
         """The values of the reader; every so often a batch of none, so that not too many are held."""
         for value in self.values(values):
@@ -87,6 +99,7 @@ class Meter:
             if self._stride > _STRIDE:
                 self._stride = 0
                 yield batches.EMPTY
+        yield from self._left_out()
 
     def pieces(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
         """The batches of a reader of columns, and what it gives one by one."""
@@ -101,6 +114,12 @@ class Meter:
                 self._stride = 0
                 if isinstance(piece, Value):
                     yield batches.EMPTY
+        yield from self._left_out()
+
+    def _left_out(self) -> Iterator[Piece]:
+        """What tells how many bad records there were, if they were skipped."""
+        if self._skipped:
+            yield batches.skipping(self._skipped)
 
 
 def grow(source: Source, size: int) -> None:
@@ -113,3 +132,20 @@ def give(source: Source, size: int) -> None:
     """Count bytes that a reader gives, as far as they are more than a few for each value."""
     if isinstance(source, Meter):
         source.give(size)
+
+
+def pass_over(source: Source) -> None:
+    """Forget what was taken from a source: it was looked at, and nothing of it is held."""
+    if isinstance(source, Meter):
+        source.pass_over()
+
+
+def skip(source: Source, count: int = 1) -> None:
+    """Count bad records that a reader leaves out."""
+    if isinstance(source, Meter):
+        source.skip(count)
+
+
+def place_of(source: Source) -> Place:
+    """The place of a source in its input."""
+    return source.place if isinstance(source, Meter) else WHOLE

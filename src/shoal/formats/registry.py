@@ -24,8 +24,13 @@ if TYPE_CHECKING:
     from shoal.formats.avro import reader as avro_reader
     from shoal.formats.columns.batches import Batch, Piece
     from shoal.formats.csv import column_reader as csv_column_reader
+    from shoal.formats.csv import delimiters as csv_delimiters
+    from shoal.formats.csv import parts as csv_parts
     from shoal.formats.csv import reader as csv_reader
+    from shoal.formats.csv import typed_columns as csv_typed_columns
     from shoal.formats.csv import writer as csv_writer
+    from shoal.formats.csv.parts import Header
+    from shoal.formats.csv.tables import TableGuess
     from shoal.formats.json import column_reader as json_column_reader
     from shoal.formats.json import reader as json_reader
     from shoal.formats.json import writer as json_writer
@@ -41,7 +46,10 @@ else:
     arrow_stream = lazy("shoal.formats.arrow.stream")
     avro_reader = lazy("shoal.formats.avro.reader")
     csv_column_reader = lazy("shoal.formats.csv.column_reader")
+    csv_delimiters = lazy("shoal.formats.csv.delimiters")
+    csv_parts = lazy("shoal.formats.csv.parts")
     csv_reader = lazy("shoal.formats.csv.reader")
+    csv_typed_columns = lazy("shoal.formats.csv.typed_columns")
     csv_writer = lazy("shoal.formats.csv.writer")
     json_column_reader = lazy("shoal.formats.json.column_reader")
     json_reader = lazy("shoal.formats.json.reader")
@@ -79,8 +87,10 @@ class Trial:
 class Lines:
     """A file is read in parts at the ends of lines."""
 
-    has_header: bool = False
-    """Whether the first line is needed to read any other."""
+    header: Callable[[Source, ReadOptions], Header | None] | None = None
+    """For a table: finds what is before its records. None, if the table cannot be read in parts."""
+    survey: Callable[[Source, ReadOptions], TableGuess] | None = None
+    """For a table: what the cells of a part say about its columns."""
 
 
 @frozen
@@ -116,6 +126,10 @@ class Format:
     """Why detection leaves the format out, for the message that lists what was tried."""
     splits: Lines | Groups | None = None
     """How a large file is read in parts; None if it cannot be."""
+    resumes: bool = False
+    """Whether its reader can go on after a bad record."""
+    is_table: bool = False
+    """Whether it is a table of text, which the options of CSV are for."""
     growth: int = 64
     """How many bytes of memory a byte of input may become before it is a value. Readers that weigh values before they
     decode them, as `limits` does, may take more at once: 1 is as much as a value may take."""
@@ -180,6 +194,11 @@ def readable() -> list[str]:
     return sorted(entry.name for entry in formats() if entry.reader)
 
 
+def resumable() -> list[str]:
+    """Names of the formats whose readers can go on after a bad record."""
+    return sorted(entry.name for entry in formats() if entry.resumes)
+
+
 def writable() -> list[str]:
     """Names of the formats that can be written."""
     return sorted(entry.name for entry in formats() if entry.writer)
@@ -205,6 +224,7 @@ for _entry in (
         writer=lambda: zeek_writer.Writer,
         media_types=("application/x-zeek",),
         trial=Trial(check=lambda head, _: zeek_reader.check_beginning(head)),
+        resumes=True,
         growth=1,
     ),
     Format(
@@ -223,6 +243,7 @@ for _entry in (
         column_reader=lambda: json_column_reader.read,
         trial=Trial(values=10, resembles=lambda head: head.lstrip()[:1] in (b"{", b"[")),
         splits=Lines(),
+        resumes=True,
         growth=1,
     ),
     Format(
@@ -232,6 +253,7 @@ for _entry in (
         media_types=("application/x-ndjson",),
         column_reader=lambda: json_column_reader.read,
         splits=Lines(),
+        resumes=True,
         growth=1,
     ),
     Format(
@@ -240,6 +262,7 @@ for _entry in (
         writer=lambda: zson.Writer,
         media_types=("application/x-zson",),
         trial=Trial(),
+        resumes=True,
         growth=1,
     ),
     Format(
@@ -258,10 +281,15 @@ for _entry in (
         media_types=("text/csv",),
         column_reader=lambda: csv_column_reader.read,
         trial=Trial(
-            check=lambda head, options: csv_reader.check_header(head, options.csv_delimiter or ","),
+            check=lambda head, options: csv_reader.check_header(head, options, ",;|"),
             resembles=lambda head: b"," in head.partition(b"\n")[0],
         ),
-        splits=Lines(has_header=True),
+        splits=Lines(
+            lambda source, options: csv_parts.header_of(source, options, csv_delimiters.CANDIDATES),
+            lambda source, options: csv_typed_columns.survey(source, options),
+        ),
+        is_table=True,
+        resumes=True,
         growth=1,
     ),
     Format(
@@ -270,8 +298,13 @@ for _entry in (
         writer=lambda: csv_writer.TsvWriter,
         media_types=("text/tab-separated-values",),
         column_reader=lambda: csv_column_reader.read_tsv,
-        trial=Trial(check=lambda head, options: csv_reader.check_header(head, options.csv_delimiter or "\t")),
-        splits=Lines(has_header=True),
+        trial=Trial(check=lambda head, options: csv_reader.check_header(head, options, "\t")),
+        splits=Lines(
+            lambda source, options: csv_parts.header_of(source, options, "\t"),
+            lambda source, options: csv_typed_columns.survey(source, options),
+        ),
+        is_table=True,
+        resumes=True,
         growth=1,
     ),
     Format(
@@ -362,6 +395,7 @@ for _entry in (
         media_types=("application/x-line",),
         undetected="auto-detection not supported",
         splits=Lines(),
+        resumes=True,
         growth=1,
     ),
     Format("text", writer=lambda: text.Writer),

@@ -33,6 +33,21 @@ class Columnar:
     __slots__ = ()
 
 
+@frozen
+class Place:
+    """The place of some bytes in an input, by which bad records are found again."""
+
+    file: str = ""
+    """The name of the input; "" if it has none."""
+    line: int = 1
+    """The number of the first line."""
+    is_part: bool = False
+    """Whether the bytes may begin or end within a value, because others are read elsewhere."""
+
+
+WHOLE = Place()
+
+
 class Source(Protocol):
     """Bytes to read. Formats that need random access ask `seekable` first."""
 
@@ -89,6 +104,11 @@ class Writer(Protocol):
     def close(self) -> None:
         """Write what is buffered and end the stream. The sink stays open."""
         ...
+
+
+def is_remote(source: Source) -> bool:
+    """Whether bytes come over a network, so that it is better not to read them twice."""
+    return getattr(source, "is_remote", False)
 
 
 def read_exactly(source: Source, size: int) -> bytes:
@@ -178,6 +198,7 @@ class PeekableFile:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.read, self.seek, self.tell, self.seekable = source.read, source.seek, source.tell, source.seekable
+        self.is_remote = is_remote(source)
 
     def peek(self, size: int) -> bytes:
         """The next bytes, without moving."""

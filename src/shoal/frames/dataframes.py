@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.formats.arrow.reader import refusing
-from shoal.formats.csv.reader import unique_names
+from shoal.formats.csv.names import unique_names
 from shoal.frames.arrow_tables import natural_array, read_column, reads_as, type_of
 from shoal.frames.python_values import column_type, remember, to_cell
 from shoal.frames.table_layout import Column, lay_out, rows

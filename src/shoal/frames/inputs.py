@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from shoal.api.options import DEFAULT_READ, ReadOptions, Watch
 from shoal.errors import InvalidInput, NotFound
 from shoal.formats.detect import read_pieces, read_source
-from shoal.formats.streams import Columnar, Source
+from shoal.formats.streams import Columnar, Place, Source
 from shoal.frames.python_values import from_python
 from shoal.lazy import lazy
 from shoal.model.values import Value
@@ -55,9 +55,9 @@ class Reading(NamedTuple):
         """Read a file."""
         return (read_file_pieces if self.in_columns else read_file)(path, self.format_name, self.options, self.watch)
 
-    def source(self, source: Source) -> Iterator[Piece]:
-        """Read an open file."""
-        return (read_pieces if self.in_columns else read_source)(source, self.format_name, self.options)
+    def source(self, source: Source, name: str = "") -> Iterator[Piece]:
+        """Read an open file, which may have a name."""
+        return (read_pieces if self.in_columns else read_source)(source, self.format_name, self.options, Place(name))
 
 
 def read_input_pieces(
@@ -141,7 +141,7 @@ def _read_object(file: Any, reading: Reading) -> Iterator[Piece]:
 def read_named(name: str, source: Source, reading: Reading) -> Iterator[Piece]:
     """The values of an open file; errors begin with its name, if it has one."""
     try:
-        yield from reading.source(source)
+        yield from reading.source(source, name)
     except InvalidInput as e:
         raise InvalidInput(f"{name}: {e}") if name else e from e
 

@@ -87,6 +87,8 @@ class ObjectWriter:
         }
         self._values: list[Value] = []
         self._size = 0
+        self._skipped = 0
+        """Records of the input that were left out."""
 
     def write_all(self, pieces: Iterable[Piece]) -> list[DataObject]:
         """Write everything and close; if that fails, no object stays."""
@@ -119,6 +121,7 @@ class ObjectWriter:
     def write_batch(self, batch: Batch) -> None:
         """Take a run of values."""
         self._flush()
+        self._skipped += batch.skipped
         self._take(batch, None)
 
     def _flush(self) -> None:
@@ -159,7 +162,15 @@ class ObjectWriter:
     def close(self) -> list[DataObject]:
         """Write what is left; all objects written."""
         self._flush()
-        return [made for run in self._runs.values() for made in run.close()]
+        objects = [made for run in self._runs.values() for made in run.close()]
+        if self._skipped and objects:
+            objects[0] = replace(objects[0], skipped=self._skipped)
+        return objects
+
+    @property
+    def skipped(self) -> int:
+        """How many records of the input were left out; the first object tells as well."""
+        return self._skipped
 
     def discard(self) -> None:
         """Remove what was written, as far as that can be done: no commit has named it."""

@@ -71,6 +71,8 @@ class DataObject:
     """The least and greatest value of each column, packed as in `zones`."""
     names: tuple[str, ...] = ()
     """The names of the columns in the order of the layout; none if they follow from the shapes."""
+    skipped: int = 0
+    """How many records of the input could not be read, and were left out of it and of those written with it."""
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -120,12 +122,12 @@ def key_of(pool: str, o: DataObject) -> str:
 
 
 @lru_cache(maxsize=256)
-def _object_type(low: t.Type, high: t.Type, has_names: bool) -> t.Type:
+def _object_type(low: t.Type, high: t.Type, has_names: bool, has_skipped: bool) -> t.Type:
     return t.record((
         ("id", KSUID), ("min", low), ("max", high), ("count", t.UINT64), ("size", t.INT64), ("checksum", t.UINT32),
         ("value_size", t.UINT64), ("index_size", t.UINT64), ("has_key", t.BOOL), ("is_ranged", t.BOOL),
         ("shapes", t.array(_SHAPE)), ("form", t.STRING), ("index_checksum", t.UINT32), ("zones", t.BYTES),
-        *([("names", t.array(t.STRING))] if has_names else []),
+        *([("names", t.array(t.STRING))] if has_names else []), *([("skipped", t.UINT64)] if has_skipped else []),
     ))  # fmt: skip
 
 
@@ -142,9 +144,9 @@ def format_object(o: DataObject) -> Value:
         form = _TYPED_COLUMNS
     data = (
         o.id, o.min.data, o.max.data, o.count, o.size, o.checksum, o.value_size, o.index_size, o.has_key, o.is_ranged,
-        o.shapes, form, o.index_checksum, o.zones, *names,
+        o.shapes, form, o.index_checksum, o.zones, *names, *((o.skipped,) if o.skipped else ()),
     )  # fmt: skip
-    return Value(_object_type(o.min.type, o.max.type, bool(o.names)), data)
+    return Value(_object_type(o.min.type, o.max.type, bool(o.names), bool(o.skipped)), data)
 
 
 _HAS_NEW_TYPES: t.MemoKey[bool] = t.MemoKey("has new types")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
 
 from shoal.api.options import ReadOptions
-from shoal.errors import InvalidInput
-from shoal.formats.splits import Split, split
+from shoal.errors import InvalidInput, StorageFailure
+from shoal.formats.splits import Split, Survey, needs_survey, split, survey_split, surveyed
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.rewriting import remove
@@ -44,7 +46,7 @@ def load_files(
     pool: Pool, paths: Sequence[str], format_name: str, options: ReadOptions, by: Workers
 ) -> list[DataObject]:
     """Write the values of files to objects without committing them. On failure, removes the objects."""
-    portions = _portions(pool, paths, format_name, options, by.count)
+    portions = _surveyed(_portions(pool, paths, format_name, options, by.count), by)
     written: list[DataObject] = []
     try:
         retried: set[int] = set()
@@ -65,6 +67,45 @@ def load_files(
         remove(pool, written)
         raise
     return written
+
+
+def _surveyed(portions: list[Portion], by: Workers) -> list[Portion]:
+    """The portions, whose splits of a file know what they have to about each other."""
+    unknown = [p for p in portions if p.file_index >= 0 and needs_survey(p.parts[0][1], p.options)]
+    if not unknown:
+        return portions
+    surveys: dict[int, list[Survey | None]] = {}
+    for portion, survey in zip(unknown, by.run(survey_portion, unknown), strict=True):
+        surveys.setdefault(portion.file_index, []).append(survey)
+    out: list[Portion] = []
+    for index, group in groupby(portions, lambda portion: portion.file_index):
+        known = list(group)
+        out.extend(_settled(known, surveys[index]) if index in surveys else known)
+    return out
+
+
+def _settled(portions: list[Portion], surveys: list[Survey | None]) -> list[Portion]:
+    """The splits of a file, of which all is known; the whole file if one of them cannot be read by itself."""
+    ((path, part),) = portions[0].parts
+    readable = [survey for survey in surveys if survey is not None]
+    if len(readable) < len(surveys):
+        return [replace(portions[0], parts=((path, Split(part.format_name)),), file_index=-1)]
+    parts = surveyed([portion.parts[0][1] for portion in portions], readable)
+    return [replace(portion, parts=((path, each),)) for portion, each in zip(portions, parts, strict=True)]
+
+
+def survey_portion(portion: Portion) -> list[Survey | None]:
+    """Survey a split of a file; None if it cannot be read by itself. Runs in a task."""
+    ((path, part),) = portion.parts
+    name, file = open_input(path)
+    try:
+        return [survey_split(file, part, portion.options)]
+    except InvalidInput:
+        return [None]
+    except OSError as e:
+        raise StorageFailure(f"{name}: {(e.strerror or str(e)).lower()}") from None
+    finally:
+        file.close()
 
 
 def load_portion(portion: Portion) -> list[Loaded]:

@@ -19,6 +19,7 @@ from shoal.api.pool import (
     ListTags,
 )
 from shoal.errors import InvalidInput, NotFound
+from shoal.formats.bad_records import is_bad_record
 from shoal.ids import Id, parse, to_text
 from shoal.lake.actions import Patch
 from shoal.lake.branches import Ref
@@ -136,6 +137,8 @@ def report(lake: StoreExecutor, request: Report) -> CommitReport:
     commit = require_commit(pool, request.revision)
     added = addition_of(pool, commit)
     shapes = added.shapes or {}
+    skipped = sum(o.skipped for o in added.objects)
+    kept = sum(count for shape, count in shapes.items() if is_bad_record(shape))
     return CommitReport(
         to_text(commit),
         sum(o.count for o in added.objects),
@@ -149,6 +152,8 @@ def report(lake: StoreExecutor, request: Report) -> CommitReport:
         ),
         added.fields is not None,
         not added.objects or any(o.has_key for o in added.objects),
+        kept + skipped,
+        skipped,
     )
 
 

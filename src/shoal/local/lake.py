@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from shoal.api.branch import Load
-from shoal.api.lake import Query
+from shoal.api.queries import Query
 from shoal.api.requests import R, Request
 from shoal.lake.lake import create_at, open_at
 from shoal.lazy import lazy, load

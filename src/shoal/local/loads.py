@@ -52,7 +52,11 @@ def write_data(
     if not (are_files(data) and wants_spark(engine, sum(map(file_size, _paths(data))))):
         if engine == "spark":
             raise InvalidInput("Spark loads only files and DataFrames (omit the engine for anything else)")
-        return pool.writer(memory=options.max_memory).write_all(read_input_pieces(data, format_name, options, watch))
+        writer = pool.writer(memory=options.max_memory)
+        objects = writer.write_all(read_input_pieces(data, format_name, options, watch))
+        if writer.skipped and not objects:
+            raise InvalidInput(f"nothing to load: all records are bad, and {writer.skipped} were skipped")
+        return objects
     # A task may have another working directory.
     paths = [path if is_url(path) else os.path.abspath(checked_path(path)) for path in _paths(data)]
     return load_files(pool, paths, format_name, options, spark_workers())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from shoal.api.options import Memory, ReadOptions
+from shoal.api.options import DEFAULT_READ, Memory, ReadOptions
 from shoal.engines.interp.engine import evaluate, run_program
 from shoal.engines.interp.environment import Run
 from shoal.errors import InvalidInput
@@ -31,6 +32,7 @@ def query(
     encoding: str | None = None,
     on_debug: Callable[[Value], None] | None = None,
     statistics: bool = False,
+    options: ReadOptions = DEFAULT_READ,
 ) -> Results:
     """What a program makes of its inputs.
 
@@ -40,13 +42,16 @@ def query(
     `yield`. `format` is the format of files and bytes, found out unless given; `encoding` is that of
     text, UTF-8 or what a byte order mark says unless given; `includes` are files with program text to
     put in front; `on_debug` is called with what the operator `debug` sees; with `statistics` it is
-    counted how much is read and how much of it is kept.
+    counted how much is read and how much of it is kept; `options` say how files and bytes are read.
     """
     source = Source([*map(read_part, includes), Part("", program)])
     compiled = compile_source(source, evaluate)
     if format != "auto":
         registry.by_name(format).load_reader()
-    options = ReadOptions(csv_delimiter=csv_delimiter, encoding=encoding)
+    if csv_delimiter is not None:
+        options = replace(options, csv_delimiter=csv_delimiter)
+    if encoding is not None:
+        options = replace(options, encoding=encoding)
     run = Run(memory=memory or Memory(), open_scan=scan_opener(options), emit=emitter(on_debug), measure=statistics)
     _check_inputs(compiled, inputs)
     values = iter((NULL,)) if inputs is None else read_inputs(inputs, Reading(format, options))

@@ -51,6 +51,8 @@ def is_url(path: str) -> bool:
 class Ranged:
     """A seekable file of known size. `fetch(start, size)` returns exactly that many bytes or raises."""
 
+    is_remote = True
+
     def __init__(self, fetch: Callable[[int, int], bytes], size: int, close: Callable[[], None]) -> None:
         self._fetch = fetch
         self._size = size

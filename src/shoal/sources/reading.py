@@ -13,7 +13,7 @@ from shoal.errors import InvalidInput, NotFound, ShoalError, StorageFailure
 from shoal.formats import registry
 from shoal.formats.detect import read_pieces, read_source
 from shoal.formats.splits import Split, read_split
-from shoal.formats.streams import Source
+from shoal.formats.streams import Place, Source
 from shoal.lazy import lazy
 from shoal.model.values import Value
 from shoal.sources.inputs import STDIN, Forward, Input, is_url
@@ -29,7 +29,7 @@ else:
 
 Warn = Callable[[str], None]
 _P = TypeVar("_P", bound="Piece")
-Read = Callable[[Source, str, ReadOptions], Iterator[_P]]
+Read = Callable[[Source, str, ReadOptions, Place], Iterator[_P]]
 
 
 # ---- opening
@@ -90,8 +90,8 @@ def read_file_pieces(
 def read_file_split(path: str, part: Split, options: ReadOptions = ReadOptions()) -> Iterator[Piece]:
     """The values in a split of a file."""
 
-    def read(source: Source, _: str, options: ReadOptions) -> Iterator[Piece]:
-        return read_split(source, part, options)
+    def read(source: Source, _: str, options: ReadOptions, place: Place) -> Iterator[Piece]:
+        return read_split(source, part, options, place)
 
     return read_opened(read, lambda: open_input(path), part.format_name, options, None)
 
@@ -123,7 +123,7 @@ def read_opened(
         registry.by_name(format_name).load_reader()
     name, file = opener()
     try:
-        values = read(file, format_name, options)
+        values = read(file, format_name, options, Place(name))
         yield from values if watch is None else watch(file, values)
     except InvalidInput as e:
         raise InvalidInput(f"{name}: {e}") from e

@@ -19,7 +19,7 @@ from pathlib import Path
 import lz4.block
 import lz4.frame
 
-from shoal.api.options import MIB, ReadOptions
+from shoal.api.options import MIB, ReadOptions, for_load
 from shoal.errors import InvalidInput
 from shoal.formats import compression
 from shoal.formats.detect import read_pieces, read_source
@@ -283,7 +283,7 @@ def load(source: Source, name: str) -> None:
     store = MemoryStore()
     config = PoolConfig(new(), "logs", parse_sort_key("k"))
     writer = ObjectWriter(store, "p", config, ColumnRegistry(store, "p"), memory=OPTIONS.max_memory)
-    writer.write_all(read_pieces(source, name, OPTIONS))
+    writer.write_all(read_pieces(source, name, for_load(OPTIONS)))
 
 
 @frozen

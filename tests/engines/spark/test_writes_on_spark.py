@@ -16,6 +16,7 @@ from tests.engines.spark.conftest import SharedSession
 
 import shoal
 from shoal.api.lake import Lake
+from shoal.api.options import ReadOptions
 from shoal.api.pool import Pool as Handle
 from shoal.engines.spark.session import spark_session
 from shoal.errors import CorruptData, InvalidInput, NotFound
@@ -62,6 +63,7 @@ def written(root: Path) -> dict[str, Path]:
         "pretty.json": json.dumps(rows, indent=1).encode(),
         "lines.json.gz": gzip.compress(lines.encode()),
         "plain.csv": b"ts,word,n\n" + b"".join(b"%d,word %d,%d\n" % (i, i, i * i) for i in range(900)),
+        "late.csv": b"ts,n\n" + b"".join(b"%d,%d\n" % (i, i) for i in range(900)) + b"900,1.5\n",
         "quoted.csv": b"ts,word\n" + b"".join(b'%d,"word\n%d, and ""more"""\n' % (i, i) for i in range(900)),
         "values.zson": b"".join(b"{ts:%d,ip:10.0.0.%d,u:%d(uint8)}\n" % (i, i % 256, i % 256) for i in range(500)),
     }
@@ -104,6 +106,11 @@ def check_bad_files(lake: Lake, root: Path) -> None:
         pool.load([root / "lines.json", bad], engine="spark")
     assert str(there.value) == str(here.value)
     assert list(pool.objects()) == []
+    kept = {name: lake.create(f"kept {name}", key="ts") for name in ("interp", "spark")}
+    for engine, each in kept.items():
+        each.load(str(bad), engine=None if engine == "interp" else engine, options=ReadOptions(bad="keep"))
+    assert texts(lake, "from 'kept spark'") == texts(lake, "from 'kept interp'")
+    assert sum(text.startswith("error") for text in texts(lake, "from 'kept spark'")) == 1
     assert list((root / "lake" / pool.id).glob("data/*")) == []
     with pytest.raises(NotFound, match="nowhere"):
         pool.load(root / "nowhere", engine="spark")

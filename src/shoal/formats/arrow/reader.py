@@ -26,7 +26,7 @@ from shoal.formats.arrow.intervals import has_intervals, stored
 from shoal.formats.arrow.scalars import PLAIN_SCALARS, SCALARS, Column, Convert, Numbers, items, null_mask
 from shoal.formats.columns.batches import BATCH_ROWS, Batch, Part
 from shoal.formats.columns.physical import arrow_type, from_arrow
-from shoal.formats.csv.reader import unique_names
+from shoal.formats.csv.names import unique_names
 from shoal.model import types as t
 from shoal.model.zcode import normal_map
 

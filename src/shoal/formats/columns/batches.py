@@ -43,6 +43,8 @@ class Batch(Columnar):
 
     parts: tuple[Part, ...]
     length: int
+    skipped: int = 0
+    """Bad records of the input that were left out."""
 
     @property
     def nbytes(self) -> int:
@@ -60,6 +62,13 @@ class Batch(Columnar):
 
 EMPTY = Batch((), 0)
 """No values: who takes one value at a time is told to work on those that have come."""
+
+
+def skipping(count: int) -> Batch:
+    """No values, and how many records of the input are not among those that came."""
+    return Batch((), 0, count)
+
+
 Piece: TypeAlias = Value | Batch
 """A value, or a run of values as columns."""
 

@@ -1,8 +1,4 @@
-"""The cells of CSV text, a column at a time. What a cell is, `csv.reader` says; here only regular text is dealt with.
-
-Regular means: a quote opens only at the start of a field and closes only at its end, lines end in
-`\n` or `\r\n`, and no carriage return is anywhere else. Arrow and `csv.reader` agree on such text.
-"""
+"""The cells of CSV text, each of which decides its own type, a column at a time. What a cell is, `csv.reader` says."""
 
 from __future__ import annotations
 
@@ -11,27 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
 from shoal.formats.columns.batches import Part
 from shoal.formats.columns.parts import check_shapes
 from shoal.formats.columns.physical import arrow_type
-from shoal.formats.csv.reader import BOM, BOOLS, SPACES
+from shoal.formats.csv.reader import BOOLS
 from shoal.formats.go_floats import FIRST_CHARACTERS, parse_cell, parse_go_float
 from shoal.model import types as t
 
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Numbers = np.ndarray[Any, Any]
-
-DELIMITERS = frozenset(map(chr, range(0x20, 0x7F))) - {'"'} | {"\t"}
-"""The delimiters that Arrow takes as well."""
-_MOST_BYTES = 1 << 30
-_NEWLINE, _RETURN, _QUOTE = b'\n\r"'
-
-
-class Irregular(Exception):
-    """Text that only the row reader understands."""
 
 
 def _table_of(characters: Any) -> Mask:
@@ -39,86 +24,8 @@ def _table_of(characters: Any) -> Mask:
     return np.isin(np.arange(256), [c.encode()[0] for c in characters])
 
 
-_SPACE_STARTS = _table_of(SPACES)
-"""What begins with these bytes need not be a space."""
 _NUMBER_STARTS = _table_of(FIRST_CHARACTERS)
 _BOOL_STARTS = _table_of(BOOLS)
-
-
-def inside_quotes(content: Bytes) -> Mask:
-    """Where a quote has been opened; a closing quote is outside."""
-    return (np.cumsum(content == _QUOTE, dtype=np.uint8) & 1).astype(bool)
-
-
-class Layout:
-    """Where the quotes and spaces of some whole records are. Raises Irregular where Arrow would read something else."""
-
-    def __init__(self, text: bytes, delimiter: str) -> None:
-        self._text = text if text.endswith(b"\n") else text + b"\n"  # Arrow takes no line without an end for the first
-        self._delimiter = delimiter
-        self._content = np.frombuffer(self._text, np.uint8)
-        self._quotes = np.flatnonzero(self._content == _QUOTE) if b'"' in text else np.zeros(0, np.int64)
-        self._inside = inside_quotes(self._content) if len(self._quotes) else None
-        # Arrow drops a byte order mark wherever its input starts.
-        if text.startswith(BOM) or len(text) > _MOST_BYTES:
-            raise Irregular
-        self._check_line_ends()
-        if len(self._quotes):
-            self._check_quotes()
-        self._is_indented = delimiter not in SPACES and self._has_leading_spaces()
-
-    def _check_line_ends(self) -> None:
-        returns = self._text.count(b"\r")
-        if returns != self._text.count(b"\r\n"):
-            raise Irregular
-        if returns and self._inside is not None and self._inside[self._content == _RETURN].any():
-            raise Irregular
-
-    def _check_quotes(self) -> None:
-        """Quotes open after a delimiter or a line end and close before one, or stand in pairs."""
-        if len(self._quotes) % 2:
-            raise Irregular
-        # Before the first byte is the last one, which ends a line.
-        before, after = self._content[self._quotes[::2] - 1], self._content[self._quotes[1::2] + 1]
-        outer = (_NEWLINE, _QUOTE, ord(self._delimiter))
-        if not np.isin(before, outer).all() or not np.isin(after, (_RETURN, *outer)).all():
-            raise Irregular
-
-    def _has_leading_spaces(self) -> bool:
-        """Whether spaces may have to go from the start of fields; those inside of quotes have to stay."""
-        starts = (self._content == ord(self._delimiter)) | (self._content == _NEWLINE)
-        if self._inside is not None:
-            starts &= ~self._inside
-        firsts = np.append(self._content[1:][starts[:-1]], self._content[:1])
-        if not _SPACE_STARTS[firsts[firsts != _RETURN]].any():
-            return False
-        quoted = self._content[self._quotes[::2] + 1]
-        if _SPACE_STARTS[quoted].any():
-            raise Irregular
-        return True
-
-    def width(self) -> int:
-        """How many fields the first record has."""
-        choices = pa.csv.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=self._block_size())
-        return int(pa.csv.read_csv(pa.BufferReader(self._text), choices, self._quoting()).num_columns)
-
-    def columns(self, width: int, use_threads: bool) -> list[pa.Array]:
-        """The cells as strings. Raises ArrowInvalid if a record has another number of fields, or bad UTF-8."""
-        names = [str(i) for i in range(width)]
-        choices = pa.csv.ReadOptions(column_names=names, use_threads=use_threads, block_size=self._block_size())
-        convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
-        table = pa.csv.read_csv(pa.BufferReader(self._text), choices, self._quoting(), convert)
-        columns = [column.combine_chunks() for column in table.columns]
-        return [pc.utf8_ltrim(column, SPACES) for column in columns] if self._is_indented else columns
-
-    def _block_size(self) -> int:
-        return len(self._text) + 1
-
-    def _quoting(self) -> Any:
-        quoted = self._inside is not None
-        return pa.csv.ParseOptions(
-            delimiter=self._delimiter, quote_char='"' if quoted else False, newlines_in_values=quoted
-        )
 
 
 # ---- what cells are
@@ -147,6 +54,7 @@ class Cells(NamedTuple):
 
 def classify(texts: pa.Array) -> Cells:
     """What each cell is."""
+    texts = texts.fill_null("") if texts.null_count else texts
     offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
     sizes = np.diff(offsets)
     filled = np.flatnonzero(sizes)

@@ -1,26 +1,31 @@
-"""CSV and TSV. Each cell decides its own type, so every row may be of another record type.
+"""CSV and TSV, record by record. Each cell decides its own type, unless options ask for one type for each column.
 
-A quote may open and close anywhere in a field: `a,"b" x` reads as `a` and `b x`. So a record ends
-at the first line end with an even number of quotes before it, and a line without any quote is
-split as it stands, which is the fast path.
+So every row may be of another record type.
 """
 
 from __future__ import annotations
 
-import re
+import io
+from collections import deque
 from collections.abc import Iterator
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
+from shoal.formats.bad_records import BadRecords
+from shoal.formats.csv import typed_rows
+from shoal.formats.csv.column_types import BadCell, Parse, bad_cell, parser
+from shoal.formats.csv.delimiters import CANDIDATES
+from shoal.formats.csv.dialect import delimiter_of, is_by_cell, quote_of
+from shoal.formats.csv.names import extra_name, unique_names
+from shoal.formats.csv.records import Cells
+from shoal.formats.csv.tables import TableText, keep_before, keep_flaw
+from shoal.formats.csv.text import Ahead, open_text
 from shoal.formats.go_floats import FIRST_CHARACTERS, parse_cell
-from shoal.formats.limits import LIGHT, Costs, cell_costs, check_fields, check_lines, check_text
-from shoal.formats.streams import Source, decode_utf8, read_lines
+from shoal.formats.streams import Source
 from shoal.model import types as t
 from shoal.model.values import Value
 from shoal.model.zcode import Data
 
-BOM = b"\xef\xbb\xbf"
-SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 BOOLS = {
     **dict.fromkeys(("t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("f", "F", "false", "FALSE", "False"), False),
@@ -29,157 +34,98 @@ _KNOWN_ROW_TYPES, _KNOWN_FIELDS = 4096, 1_000_000
 """How many types of rows are remembered, and how many fields they may have in all."""
 
 
-def delimiter_of(chosen: str | None, default: str) -> str:
-    """The delimiter to use, if it can be one."""
-    delimiter = default if chosen is None else chosen
-    if len(delimiter) != 1 or delimiter in '"\r\n\ufffd' or "\ud800" <= delimiter <= "\udfff":
-        raise InvalidInput(f"invalid CSV delimiter {delimiter!r}: need one character, no quote or line end")
-    return delimiter
-
-
 def read(source: Source, options: ReadOptions) -> Iterator[Value]:
-    """The records of comma-separated text whose first line names the fields."""
-    return _read(source, delimiter_of(options.csv_delimiter, ","), options)
+    """The records of comma-separated text, or of text with another delimiter that is detected."""
+    return _read(source, options, CANDIDATES)
 
 
 def read_tsv(source: Source, options: ReadOptions) -> Iterator[Value]:
     """Like `read`, separated by tabs."""
-    return _read(source, delimiter_of(options.csv_delimiter, "\t"), options)
+    return _read(source, options, "\t")
 
 
-def check_header(head: bytes, delimiter: str) -> None:
-    """Refuse what is not a header: any text would pass as a table of one column, and broken JSON as names."""
-    line = head.partition(b"\n")[0]
-    if delimiter.encode() not in line:
-        raise InvalidInput(f"line 1: delimiter {delimiter!r} not found")
-    if line.lstrip(b"\xef\xbb\xbf \t")[:1] in (b"{", b"["):
-        raise InvalidInput("line 1: begins like JSON, not like a header")
+def _read(source: Source, options: ReadOptions, candidates: str) -> Iterator[Value]:
+    check_delimiter(options)
+    if not is_by_cell(options):
+        return typed_rows.read(source, options, candidates)
+    return _read_cells(source, options, candidates)
 
 
-def _read(source: Source, delimiter: str, options: ReadOptions) -> Iterator[Value]:
-    records = _records(source, _Splitter(delimiter), options)
-    header = next(records, None)
-    if header is None:
+def check_delimiter(options: ReadOptions) -> None:
+    """Refuse a delimiter that cannot be one before anything is read."""
+    if options.csv_delimiter is not None:
+        delimiter_of(options.csv_delimiter, quote_of(options))
+
+
+def _read_cells(source: Source, options: ReadOptions, candidates: str) -> Iterator[Value]:
+    yield from cell_values(TableText(source, options, candidates, BadRecords(source, options)))
+
+
+def cell_values(text: TableText) -> Iterator[Value]:
+    """The records of a text, and what stands for bad ones."""
+    if not text.names:
         return
-    check_fields(len(header[1]), f"line {header[0]}")
-    rows = _Rows(unique_names(header[1]))
-    for number, cells in records:
-        yield rows.value(number, cells)
+    rows = CellRows(text)
+    for cut in text.cuts():
+        flaws = deque(cut.flaws)
+        for index, cells in enumerate(cut.rows):
+            yield from keep_before(flaws, index, text.bad)
+            try:
+                value = rows.value(cells)
+            except InvalidInput as e:
+                yield from keep_flaw(cut.flaw(index, e), text.bad)
+            else:
+                yield value
+        yield from keep_before(flaws, len(cut.rows), text.bad)
 
 
-def unique_names(names: list[str]) -> list[str]:
-    """Names of columns; a repeated one gets the first number that makes it unique."""
-    taken = set(names)
-    repeats: dict[str, int] = {}
-    out = []
-    for name in names:
-        number = repeats.get(name, 0)
-        unique = name
-        while number and (unique := f"{name}{number}") in taken:
-            number += 1
-        taken.add(unique)
-        repeats[name] = number + 1
-        out.append(unique)
-    return out
+_JSON_STARTS = (b"{", b"[")
 
 
-def _records(source: Source, splitter: _Splitter, options: ReadOptions) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each record, and the line it starts at. Blank lines are no records."""
-    costs = cell_costs(splitter.delimiter)
-    lines = enumerate(_lines(source, options, costs), 1)
-    for number, line in lines:
-        if '"' in line:
-            text = _whole_record(number, line, lines, options)
-            check_text(text, options, f"line {number}", costs)
-            yield number, splitter.split_quoted(text)
-        elif line:
-            if len(line) > LIGHT:
-                check_fields(line.count(splitter.delimiter), f"line {number}")
-            yield number, splitter.split(line)
+def check_header(head: bytes, options: ReadOptions, candidates: str) -> None:
+    """Refuse what is not a header: any text would pass as a table of one column, and broken JSON as names."""
+    plain = Ahead(open_text(io.BytesIO(head), options, quote_of(options))).look(4 * len(head))
+    if options.csv_skip or options.csv_comment is not None:
+        plain = plain.lstrip(b"\r\n")
+    line, _, rest = plain.partition(b"\n")
+    delimiters = candidates if options.csv_delimiter is None else options.csv_delimiter
+    marks = [mark for mark in delimiters if mark.encode() in line]
+    if not marks:
+        raise InvalidInput(f"line 1: delimiter {delimiters[0]!r} not found")
+    if line.lstrip(b" \t")[:1] in _JSON_STARTS:
+        raise InvalidInput("line 1: begins like JSON, not like a header")
+    # Any text may have semicolons or bars: there have to be names before and after them, and another line.
+    has_names = all(map(bytes.strip, line.split(marks[0].encode()))) and bool(rest.strip())
+    if marks[0] not in ",\t" and options.csv_delimiter is None and not has_names:
+        raise InvalidInput(f"line 1: delimiter {delimiters[0]!r} not found")
 
 
-def _lines(source: Source, options: ReadOptions, costs: Costs) -> Iterator[str]:
-    for number, line in enumerate(read_lines(source, options, costs), 1):
-        if number == 1:
-            line = line.removeprefix(BOM)
-        try:
-            text = line.decode()
-        except UnicodeDecodeError:
-            text = decode_utf8(line, f"line {number}")
-        yield text.removesuffix("\r")
+class CellRows:
+    """Makes records of cells, each of which decides its own type."""
 
-
-def _whole_record(number: int, line: str, lines: Iterator[tuple[int, str]], options: ReadOptions) -> str:
-    """The text of a record, with the lines that its quoted fields run over."""
-    parts = [line]
-    size = len(line)
-    opened = number if line.count('"') % 2 else 0
-    while opened:
-        number, line = next(lines, (0, ""))
-        if not number:
-            raise InvalidInput(f"line {opened}: quote is not closed")
-        parts.append(line)
-        size += len(line) + 1
-        check_lines(size, len(parts), options, f"line {opened}")
-        if line.count('"') % 2:
-            opened = 0
-    return "\n".join(parts)
-
-
-class _Splitter:
-    """Cuts records at a delimiter. Spaces before a field do not count, unless they delimit."""
-
-    def __init__(self, delimiter: str) -> None:
-        self.delimiter = delimiter
-        self._spaces = "" if delimiter in SPACES else SPACES
-        outside = re.escape(delimiter)
-        # The quantifiers are possessive: no text makes the search go back.
-        self._field = re.compile(rf'((?:[^"{outside}]++|"(?:[^"]++|"")*+")*+)(?:{outside}|\Z)')
-
-    def split(self, line: str) -> list[str]:
-        """The fields of a line without quotes."""
-        fields = line.split(self.delimiter)
-        if not self._spaces or (" " not in line and line.isprintable()):
-            return fields
-        return [field.lstrip(self._spaces) for field in fields]
-
-    def split_quoted(self, text: str) -> list[str]:
-        """The fields of a record with quotes, without their quotes."""
-        # The pattern matches once more, with nothing, at the end of a text that ends in a field.
-        fields = self._field.findall(text)
-        if not text.endswith(self.delimiter):
-            fields.pop()
-        return [
-            _unquote(field.lstrip(self._spaces)) if '"' in field else field.lstrip(self._spaces) for field in fields
+    def __init__(self, text: TableText) -> None:
+        self._names = text.names
+        self._parsers: list[tuple[t.Type, Parse] | None] = [
+            None if typ is None else (typ, parser(typ, text.dialect.nulls)) for typ in text.given_types()
         ]
-
-
-_SECTION = re.compile(r'"((?:[^"]++|"")*+)"')
-
-
-def _unquote(field: str) -> str:
-    if field[0] == '"' and field.find('"', 1) == len(field) - 1:
-        return field[1:-1]
-    return _SECTION.sub(lambda m: m[1].replace('""', '"'), field)
-
-
-class _Rows:
-    """Makes records of cells."""
-
-    def __init__(self, names: list[str]) -> None:
-        self._names = names
+        self._has_types = any(self._parsers)
+        self._is_filled = text.dialect.is_filled
         self._types: dict[tuple[t.Type, ...], t.Record] = {}
-        self._most_types = min(_KNOWN_ROW_TYPES, 1 + _KNOWN_FIELDS // len(names))
+        self._most_types = min(_KNOWN_ROW_TYPES, 1 + _KNOWN_FIELDS // len(self._names))
 
-    def value(self, number: int, cells: list[str]) -> Value:
-        """The record that starts at line `number`."""
-        if len(cells) != len(self._names):
-            raise InvalidInput(f"line {number}: expected {len(self._names)} fields, found {len(cells)}")
+    def value(self, cells: Cells) -> Value:
+        """The record of these cells."""
+        if self._is_filled and len(cells) != len(self._names):
+            cells = cells + [None] * (len(self._names) - len(cells))
+            while len(cells) > len(self._names) and cells[-1] is None:
+                cells.pop()  # a delimiter at the end of a line makes no column
+        if self._has_types:
+            return self._typed_value(cells)
         kinds: list[t.Type] = []
         data: list[Data] = []
         for cell in cells:
             # Spelt out here rather than called: this loop is where reading spends its time.
-            if not cell:
+            if cell is None:
                 kinds.append(t.NULL)
                 data.append(None)
             elif cell[0] in FIRST_CHARACTERS and (parsed := parse_cell(cell)) is not None:
@@ -193,10 +139,35 @@ class _Rows:
                 data.append(cell)
         return Value(self._type(tuple(kinds)), tuple(data))
 
+    def _typed_value(self, cells: Cells) -> Value:
+        typed = [self._typed(index, cell) for index, cell in enumerate(cells)]
+        return Value(self._type(tuple([kind for kind, _ in typed])), tuple([data for _, data in typed]))
+
+    def _typed(self, index: int, cell: str | None) -> tuple[t.Type, Data]:
+        given = self._parsers[index] if index < len(self._parsers) else None
+        if given is None:
+            return cell_value(cell)
+        try:
+            return given[0], given[1](cell)
+        except BadCell:
+            raise bad_cell(self._names[index], cell or "", given[0]) from None
+
     def _type(self, kinds: tuple[t.Type, ...]) -> t.Record:
         typ = self._types.get(kinds)
         if typ is None:
             if len(self._types) >= self._most_types:
                 self._types.clear()
-            typ = self._types[kinds] = t.record(zip(self._names, kinds, strict=True))
+            names = self._names
+            if len(kinds) > len(names):
+                names = unique_names([*names, *(extra_name(index) for index in range(len(names), len(kinds)))])
+            typ = self._types[kinds] = t.record(zip(names, kinds, strict=True))
         return typ
+
+
+def cell_value(cell: str | None) -> tuple[t.Type, Data]:
+    """The type and the data of a cell that decides for itself."""
+    if cell is None:
+        return t.NULL, None
+    if cell[0] in FIRST_CHARACTERS and (parsed := parse_cell(cell)) is not None:
+        return t.FLOAT64, parsed
+    return (t.BOOL, BOOLS[cell]) if cell in BOOLS else (t.STRING, cell)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from shoal.errors import InvalidInput
-from shoal.formats.csv.reader import SPACES, delimiter_of
+from shoal.formats.csv.dialect import SPACES, delimiter_of
 from shoal.formats.flatten import VALUE, cells_in, columns, columns_in, joined
 from shoal.formats.streams import Sink, WriteOptions
 from shoal.model import types as t
@@ -26,7 +26,8 @@ class Writer:
 
     def __init__(self, out: Sink, options: WriteOptions) -> None:
         self._out = out
-        self._delimiter = delimiter_of(options.csv_delimiter, self._default_delimiter)
+        chosen = options.csv_delimiter
+        self._delimiter = delimiter_of(self._default_delimiter if chosen is None else chosen)
         self._needs_quotes = re.compile(rf'["\r\n{re.escape(self._delimiter)}]|\A[{SPACES}]|\A\\\.\Z').search
         self._layout: t.Type | None = None
         self._type: t.Type | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     Places = NDArray[np.int64]
 
 _P = TypeVar("_P")
+
+
+class PlacedError(InvalidInput):
+    """An error that names its line of the file."""
+
+
 _CHUNK = 1 << 22
 _PEEK = 1 << 16
 _BOM = b"\xef\xbb\xbf"
@@ -34,31 +41,44 @@ _BEGINNING = re.compile(rb"\s*\[\s*\{")
 _LINE = re.compile(r"^line (\d+)(?:, column \d+)?")
 
 
-def elements_of(source: Source) -> tuple[Source, bool]:
-    """The source, or the elements of the array of records that it begins with; and whether it does."""
+def elements_of(source: Source, first_line: int = 1) -> Source | Elements:
+    """The source, or the elements of the array of records that it begins with."""
     head = b""
     while len(head) < _PEEK and (data := source.read(_PEEK - len(head))):
         head += data
     text = head.removeprefix(_BOM)
     joined = Joined(text, source)
-    return (_Elements(joined), True) if _BEGINNING.match(text) else (Joined(head, source), False)
+    return Elements(joined, first_line) if _BEGINNING.match(text) else Joined(head, source)
 
 
 def naming_elements(values: Iterator[_P]) -> Iterator[_P]:
-    """What is read of such lines; errors name the element, since it is not on that line of the file."""
+    """What is read of such lines; errors name the element, since it need not be on that line of the file."""
     try:
         yield from values
+    except PlacedError as e:
+        raise InvalidInput(str(e)) from None
     except InvalidInput as e:
         if not _LINE.match(str(e)):
             raise
         raise type(e)(_LINE.sub(lambda line: f"element {line[1]} of the array", str(e))) from None
 
 
-class _Elements(io.RawIOBase):
+def at_element(line: int, number: int, error: InvalidInput) -> InvalidInput:
+    """The error of an element, which begins at a line of the file."""
+    return PlacedError(f"line {line}: element {number} of the array: {error}")
+
+
+class Elements(io.RawIOBase):
     """The elements of arrays, one to a line."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, first_line: int) -> None:
         self._source = source
+        self._line = first_line
+        """The line of the file where the next bytes are."""
+        self._begun: int | None = None
+        """The line where the element begins that is not whole yet."""
+        self._starts: deque[Places] = deque()
+        """The lines of the file where elements begin that nobody has asked for."""
         self._depth = 0
         self._in_string = False
         self._is_escaped = False
@@ -83,6 +103,18 @@ class _Elements(io.RawIOBase):
         out, self._lines = self._lines[:size], self._lines[size:]
         return out
 
+    def lines(self, count: int) -> Places:
+        """The lines of the file where the next elements begin, that is, the next lines of what was read."""
+        parts = []
+        while count and self._starts:
+            part = self._starts.popleft()
+            if len(part) > count:
+                self._starts.appendleft(part[count:])
+            parts.append(part[:count])
+            count -= len(parts[-1])
+        last = np.full(count, self._begun or self._line)
+        return np.concatenate((*parts, last))
+
     def _finished(self) -> bytes:
         if self._depth or self._in_string:
             raise InvalidInput("unexpected end of JSON input: the array has no end")
@@ -90,12 +122,14 @@ class _Elements(io.RawIOBase):
 
     def _converted(self, data: bytes) -> bytes:
         text = np.frombuffer(data, np.uint8).copy()
+        newlines = np.flatnonzero(text == _NEWLINE)
         inside = self._strings(text)
         depth = self._depths(text, inside)
         text[~inside & (text == _NEWLINE)] = _SPACE
         is_begin = (text == _BEGIN) & (depth == 1)
         is_edge = ~inside & (((text == _COMMA) & (depth == 1)) | is_begin | ((text == _END) & (depth == 0)))
-        self._check_edges(text, np.flatnonzero(is_edge), inside)
+        self._check_edges(text, np.flatnonzero(is_edge), inside, newlines)
+        self._line += len(newlines)
         text[is_edge] = np.where(text[is_edge] == _BEGIN, _SPACE, _NEWLINE)
         return text.tobytes()
 
@@ -131,22 +165,36 @@ class _Elements(io.RawIOBase):
             raise InvalidInput("a bracket closes an array that was not opened")
         return depth
 
-    def _check_edges(self, text: Text, edges: Places, inside: Flags) -> None:
-        """Refuse commas without an element before them, which would be empty lines."""
+    def _check_edges(self, text: Text, edges: Places, inside: Flags, newlines: Places) -> None:
+        """Note where elements begin. Refuse commas without an element before them, which would be empty lines."""
         filled = inside | ~np.isin(text, _BLANKS)
         filled[edges] = False
-        counts = np.cumsum(filled)
+        counts: Places = np.cumsum(filled, dtype=np.int64)
         marks = text[edges]
         has_element = np.diff(counts[edges], prepend=0) > 0
         has_element[:1] |= self._has_element
         follows_comma = np.concatenate(([self._last_mark], marks[:-1])) == _COMMA
         is_bad = ~has_element & ((marks == _COMMA) | ((marks == _END) & follows_comma))
         if is_bad.any():
-            number = self._count + np.count_nonzero(marks[: np.argmax(is_bad)] != _BEGIN) + 1
-            raise InvalidInput(f"line {number}: expected a value")
+            place = np.argmax(is_bad)
+            number = self._count + np.count_nonzero(marks[:place] != _BEGIN) + 1
+            line = self._line + int(np.searchsorted(newlines, edges[place]))
+            raise at_element(line, int(number), InvalidInput("expected a value"))
+        self._note_starts(edges, marks, counts, newlines)
         if len(edges):
             self._count += int(np.count_nonzero(marks != _BEGIN))
             self._last_mark = int(marks[-1])
             self._has_element = bool(counts[-1] > counts[edges[-1]])
         else:
             self._has_element = self._has_element or bool(counts[-1] > 0)
+
+    def _note_starts(self, edges: Places, marks: Text, counts: Places, newlines: Places) -> None:
+        """Note the lines where the elements between edges begin: there is the first byte that is not blank."""
+        before = np.concatenate(([0], counts[edges]))
+        firsts = np.searchsorted(counts, before, side="right")
+        lines = self._line + np.searchsorted(newlines, firsts)
+        if self._begun is not None:
+            lines[0] = self._begun
+        self._starts.append(lines[:-1][marks != _BEGIN])
+        is_begun = counts[-1] > before[-1] or (not len(edges) and self._begun is not None)
+        self._begun = int(lines[-1]) if is_begun else None

@@ -21,12 +21,13 @@ import pyarrow as pa
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.columns.batches import Batch, Piece, Rows, batch_of, values_of
+from shoal.formats.bad_records import BadRecords
+from shoal.formats.columns.batches import Batch, Part, Piece, Rows, batch_of, values_of
 from shoal.formats.columns.parts import TooManyShapes, all_rows, selected
 from shoal.formats.json import arrays
 from shoal.formats.json import reader as json_reader
 from shoal.formats.json.text_columns import OTHER, BadText, kinds_of
-from shoal.formats.limits import LIGHT, check_text, chunk_size
+from shoal.formats.limits import LIGHT, LimitExceeded, check_text, chunk_size
 from shoal.formats.streams import NAME_ENCODING, Source, read_at_least
 from shoal.lazy import lazy
 from shoal.model.values import Value
@@ -45,6 +46,8 @@ _BLOCK = 1 << 16
 _NEWLINE = 10
 _CASE = 0x20
 _POSITION = re.compile(r"^line \d+(?:, column \d+)?: ")
+_LOOK_AHEAD = 1 << 16
+"""Bytes to look at for the end of a value that a line begins."""
 _DEEPEST = 1024
 """Levels that the parsers of columns can take, and orjson as well. Fewer are valid."""
 
@@ -59,9 +62,11 @@ def _newlines(content: np.ndarray[Any, np.dtype[np.uint8]]) -> Rows:
 class _Chunk:
     """Some whole lines of the input."""
 
-    def __init__(self, data: bytes, first_line: int) -> None:
+    def __init__(self, data: bytes, first_line: int, lines: Rows | None = None) -> None:
+        """`lines` are those of the file, where these are elements of an array."""
         self.data = data
         self.first_line = first_line
+        self.lines = lines
         ends = _newlines(np.frombuffer(data, np.uint8))
         if not data.endswith(b"\n"):
             ends = np.append(ends, len(data))
@@ -69,6 +74,20 @@ class _Chunk:
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    def line(self, row: int) -> bytes:
+        """The bytes of a line, without its end."""
+        end = int(self.starts[row + 1]) if row + 1 < len(self.starts) else len(self.data)
+        return self.data[int(self.starts[row]) : end].removesuffix(b"\n")
+
+    def number(self, row: int) -> int:
+        """The number of a line in the file."""
+        return self.first_line + row if self.lines is None else int(self.lines[row])
+
+    def before(self, row: int) -> _Chunk:
+        """The lines before one of them."""
+        lines = None if self.lines is None else self.lines[:row]
+        return _Chunk(self.data[: int(self.starts[row])], self.first_line, lines)
 
     def check_lines(self, options: ReadOptions) -> None:
         """Refuse a line that is too long, or would take too much memory."""
@@ -110,11 +129,12 @@ class _Chunk:
 
 def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Piece]:
     """The values of JSON text: batches of them, and single ones where there are too many shapes."""
+    bad = BadRecords(source, options)
     if options.json_array == "records":
-        source, is_array = arrays.elements_of(source)
-        if is_array:
-            return arrays.naming_elements(_read(source, options, _refuse))
-    return _read(source, options, _read_freely)
+        source = arrays.elements_of(source, bad.first_line)
+        if isinstance(source, arrays.Elements):
+            return arrays.naming_elements(_read(source, options, bad, _refuse))
+    return _read(source, options, bad, _read_freely)
 
 
 Decoded = Callable[[], Batch]
@@ -125,24 +145,29 @@ Fallback = Callable[["_Chunk", int, Iterator["_Chunk"], ReadOptions], Iterator[P
 
 def _read_freely(chunk: _Chunk, row: int, later: Iterator[_Chunk], options: ReadOptions) -> Iterator[Piece]:
     rest = _Joined(chunk.data[int(chunk.starts[row]) :], later)
-    return json_reader.read(rest, options, first_line=chunk.first_line + row)
+    number = chunk.first_line + row
+    return json_reader.read(rest, options, first_line=number, follows_lines=number > 1 and _has_values(chunk, row))
+
+
+def _has_values(chunk: _Chunk, row: int) -> bool:
+    """Whether there is something before a row, here or in an earlier chunk."""
+    return chunk.first_line > 1 or bool(chunk.data[: int(chunk.starts[row])].strip())
 
 
 def _refuse(chunk: _Chunk, row: int, later: Iterator[_Chunk], options: ReadOptions) -> Iterator[Piece]:
     """An element of an array is one value."""
-    line = chunk.texts()[row].as_py()
     try:
-        json_reader.decode_line(line)
+        json_reader.decode_line(chunk.line(row).decode())
     except InvalidInput as e:
-        reason = _POSITION.sub("", str(e))
+        reason = InvalidInput(_POSITION.sub("", str(e)))
     else:
-        reason = "expected one JSON value"
-    raise InvalidInput(f"line {chunk.first_line + row}: {reason}")
+        reason = InvalidInput("expected one JSON value")
+    raise arrays.at_element(chunk.number(row), chunk.first_line + row, reason)
 
 
-def _read(source: Source, options: ReadOptions, fallback: Fallback) -> Iterator[Piece]:
+def _read(source: Source, options: ReadOptions, bad: BadRecords, fallback: Fallback) -> Iterator[Piece]:
     pool = _Pool(options.threads)
-    chunks = _chunks(source, options)
+    chunks = _chunks(source, options, bad.first_line)
     waiting: deque[tuple[_Chunk, Decoded]] = deque()
     error: InvalidInput | None = None
     try:
@@ -158,7 +183,10 @@ def _read(source: Source, options: ReadOptions, fallback: Fallback) -> Iterator[
                 waiting.append((chunk, pool.submit(chunk)))
             if not waiting:
                 break
-            yield from _finished(waiting, chunks, options, pool, fallback)
+            if bad.are_fatal:
+                yield from _finished(waiting, chunks, options, pool, fallback)
+            else:
+                yield from _tolerant_pieces(*waiting.popleft(), pool, bad)
         if error is not None:
             raise error
     finally:
@@ -182,6 +210,85 @@ def _finished(
         yield from fallback(chunk, e.row, later, options)
 
 
+def _tolerant_pieces(chunk: _Chunk, decoded: Decoded, pool: _Pool, bad: BadRecords) -> Iterator[Piece]:
+    """The values of a chunk, and what stands for its bad lines."""
+    try:
+        batch = decoded()
+        if batch.length:
+            yield batch
+        return
+    except TooManyShapes:
+        pass
+    except LimitExceeded:
+        raise
+    except (BadText, InvalidInput):
+        good = _good_rows(chunk)
+        if len(good):
+            yield from _with_bad_lines(chunk, good, pool, bad)
+            return
+    for row in range(len(chunk)):
+        yield from _values_of_line(chunk, row, bad)
+
+
+def _values_of_line(chunk: _Chunk, row: int, bad: BadRecords) -> Iterator[Value]:
+    line = chunk.line(row) if chunk.lines is None else chunk.line(row).strip()
+    following = _Following(chunk, row)
+    return json_reader.read_line(line, chunk.number(row), following, bad) if line.strip() else iter(())
+
+
+class _Following:
+    """Some lines after a row of a chunk."""
+
+    def __init__(self, chunk: _Chunk, row: int) -> None:
+        self._chunk, self._row = chunk, row
+
+    def __call__(self) -> bytes:
+        chunk = self._chunk
+        if chunk.lines is not None or self._row + 1 == len(chunk):
+            return b""
+        start = int(chunk.starts[self._row + 1])
+        return chunk.data[start : start + _LOOK_AHEAD]
+
+
+def _good_rows(chunk: _Chunk) -> Rows:
+    """The rows that are one value each."""
+    good = []
+    for row in range(len(chunk)):
+        try:
+            json_reader.decode_line(chunk.line(row).decode())
+        except (InvalidInput, UnicodeDecodeError):
+            continue
+        good.append(row)
+    return np.array(good, np.int64)
+
+
+def _with_bad_lines(chunk: _Chunk, good: Rows, pool: _Pool, bad: BadRecords) -> Iterator[Piece]:
+    """The values of the good rows in columns, and of the others one by one."""
+    texts = pa.array([chunk.line(row).decode() for row in good.tolist()], pa.string())
+    others = np.setdiff1d(np.arange(len(chunk)), good)
+    singles = [(int(row), value) for row in others for value in _values_of_line(chunk, int(row), bad)]
+    try:
+        parts = pool.parts(texts)
+    except (BadText, TooManyShapes, RecursionError):
+        parts = list(batch_of([json_reader.decode_line(text) for text in texts.to_pylist()]).parts)
+    batch = _merged(parts, good, singles)
+    if batch.length:
+        yield batch
+
+
+def _merged(parts: list[Part], rows: Rows, singles: list[tuple[int, Value]]) -> Batch:
+    """Values in columns that stand in some rows, and single ones that stand in others."""
+    extra = np.array([row for row, _ in singles], np.int64)
+    order = np.argsort(np.concatenate((rows, extra)), kind="stable")
+    places: Rows = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    out = [Part(part.shape, part.column, places[: len(rows)][part.rows]) for part in parts]
+    if singles:
+        among = batch_of([value for _, value in singles])
+        out += [Part(part.shape, part.column, places[len(rows) :][part.rows]) for part in among.parts]
+    return Batch(tuple(out), len(order))
+
+
 def _pieces(chunk: _Chunk, decoded: Decoded, pool: _Pool) -> Iterator[Piece]:
     """The values of a chunk, in columns if there are few shapes; up to a malformed line, which raises BadText."""
     try:
@@ -192,7 +299,7 @@ def _pieces(chunk: _Chunk, decoded: Decoded, pool: _Pool) -> Iterator[Piece]:
         yield from _line_by_line(chunk)
     except BadText as e:
         if e.row:
-            before = _Chunk(chunk.data[: int(chunk.starts[e.row])], chunk.first_line)
+            before = chunk.before(e.row)
             yield from _pieces(before, pool.submit(before), pool)
         raise
 
@@ -219,18 +326,22 @@ class _Pool:
         if len(chunk.data) < _FEW:
             return batch_of(list(_line_by_line(chunk)))
         chunk.check_depth()
-        reader = getattr(self._local, "reader", None)
-        if reader is None:
-            reader = self._local.reader = shapes.ShapeReader()
-            self._readers.append(reader)
         texts = chunk.texts()
         filled = _filled(texts)
         texts = selected(texts, filled)
         try:
-            parts = reader.decode(texts)
+            parts = self.parts(texts)
         except (BadText, RecursionError):
             raise BadText(int(filled[_first_bad(texts)])) from None
         return Batch(tuple(parts), len(texts))
+
+    def parts(self, texts: pa.Array) -> list[Part]:
+        """Texts of one value each, in columns."""
+        reader = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = shapes.ShapeReader()
+            self._readers.append(reader)
+        return reader.decode(texts)
 
     def close(self) -> None:
         """Stop the threads and let go of their readers."""
@@ -268,9 +379,10 @@ def _filled(texts: pa.Array) -> Rows:
     return np.setdiff1d(all_rows(texts), blank) if blank else all_rows(texts)
 
 
-def _chunks(source: Source, options: ReadOptions) -> Iterator[_Chunk]:
+def _chunks(source: Source, options: ReadOptions, first_line: int) -> Iterator[_Chunk]:
     """The input in runs of whole lines, none of which is too much."""
-    line, rest = 1, b""
+    is_array = isinstance(source, arrays.Elements)
+    line, rest = 1 if is_array else first_line, b""
     size = chunk_size(options, _CHUNK)
     while data := read_at_least(source, size) if len(rest) > LIGHT else source.read(size):
         if line == 1 and not rest:
@@ -282,12 +394,14 @@ def _chunks(source: Source, options: ReadOptions) -> Iterator[_Chunk]:
             continue
         chunk = _Chunk(b"".join((rest, memoryview(data)[:cut])), line)
         chunk.check_lines(options)
+        if isinstance(source, arrays.Elements):
+            chunk.lines = source.lines(len(chunk))
         rest = data[cut:]
         line += len(chunk)
         yield chunk
     if rest:
         check_text(rest, options, f"line {line}")
-        yield _Chunk(rest, line)
+        yield _Chunk(rest, line, source.lines(1) if isinstance(source, arrays.Elements) else None)
 
 
 class _Joined(io.RawIOBase):

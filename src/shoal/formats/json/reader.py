@@ -1,5 +1,7 @@
 """JSON values one by one: exact, and the fallback of the columnar path for what that cannot express.
 
+Values are lines, or come in any other way. If bad records are not fatal, each line is a record of its own.
+
 Integers stay integers (`1`) and floats floats (`1.0`); an integer beyond int64 becomes a float64.
 Of repeated keys the last value counts, where the first one stood. Nulls have the type null, except
 in an array with elements of another type.
@@ -12,7 +14,9 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
 from math import isfinite
 from typing import Any
 
@@ -20,8 +24,9 @@ import orjson
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
-from shoal.formats.limits import UNLIMITED, LimitExceeded, at, check_text
-from shoal.formats.streams import CHUNK, NAME_ENCODING, Joined, Source, read_at_least
+from shoal.formats.bad_records import BadRecords
+from shoal.formats.limits import JSON_PARTS, UNLIMITED, LimitExceeded, at, check_text
+from shoal.formats.streams import CHUNK, NAME_ENCODING, Joined, Source, read_at_least, read_lines
 from shoal.model import types as t
 from shoal.model.values import Value
 from shoal.model.zcode import Data
@@ -41,8 +46,16 @@ def decode_line(text: str) -> Value:
         return values[0]
 
 
-def read(source: Source, options: ReadOptions = ReadOptions(), first_line: int = 1) -> Iterator[Value]:
-    """The values of JSON text: lines of them, one array, or values one after another."""
+def read(
+    source: Source, options: ReadOptions = ReadOptions(), first_line: int = 1, follows_lines: bool = False
+) -> Iterator[Value]:
+    """The values of JSON text: lines of them, one array, or values one after another.
+
+    If they follow others that were lines, a line that is not a value is to blame, and not what comes after it.
+    """
+    if options.bad != "fail":
+        yield from _read_apart(source, options)
+        return
     number = first_line - 1
     rest = b""
     while chunk := source.read(CHUNK):
@@ -58,15 +71,16 @@ def read(source: Source, options: ReadOptions = ReadOptions(), first_line: int =
                 if not line or line.isspace():
                     continue
                 text = b"\n".join(lines[i:]) + b"\n" + rest
-                yield from _read_freely(Joined(text, source), number, options)
+                yield from _read_freely(Joined(text, source), number, options, follows_lines)
                 return
             yield _placed(decoded, number)
+            follows_lines = True
         if len(rest) > 4 * CHUNK:
             break
-    yield from _read_freely(Joined(rest, source), number + 1, options)
+    yield from _read_freely(Joined(rest, source), number + 1, options, follows_lines)
 
 
-def _read_freely(source: Source, line: int, options: ReadOptions) -> Iterator[Value]:
+def _read_freely(source: Source, line: int, options: ReadOptions, follows_lines: bool = False) -> Iterator[Value]:
     """Values that do not keep to lines."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     text, pos, final = "", 0, False
@@ -83,10 +97,17 @@ def _read_freely(source: Source, line: int, options: ReadOptions) -> Iterator[Va
         counted = pos  # lines are counted once each, however many values there are
         while (pos := _skip_space(text, pos)) < len(text):
             line, counted = line + text.count("\n", counted, pos), pos
-            decoded = _decode_one(text, pos, final, line)
+            try:
+                decoded = _decode_one(text, pos, final, line)
+            except LimitExceeded:
+                raise
+            except InvalidInput:
+                _blame_line(text, pos, line, follows_lines)
+                raise
             if decoded is None:
                 break
             obj, pos = decoded
+            follows_lines = follows_lines and "\n" not in text[counted:pos]
             line, counted = line + text.count("\n", counted, pos), pos
             yield _placed(obj, line)
         if final:
@@ -98,6 +119,126 @@ def _read_freely(source: Source, line: int, options: ReadOptions) -> Iterator[Va
         pos = 0
         data = read_at_least(source, size)
         final = not data
+
+
+def _blame_line(text: str, pos: int, line: int, follows_lines: bool) -> None:
+    """Raise the error of the line in which a value begins, if it should end there: the error is where it goes wrong.
+
+    It should if the values before it are lines, or if the next line is a value.
+    """
+    end = text.find("\n", pos)
+    if end < 0:
+        return
+    following = text[end + 1 :].lstrip().partition("\n")[0]
+    if follows_lines or (following and _is_value(following)):
+        try:
+            _decode_one(text[:end], pos, True, line)
+        except InvalidInput as e:
+            raise e if _POSITION.match(str(e)) else at(f"line {line}", e) from None
+
+
+def _is_value(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+# ---- lines that may be bad
+
+_LOOK_AHEAD = 1 << 16
+"""Bytes to look at for the end of a value that a line begins."""
+
+
+def _read_apart(source: Source, options: ReadOptions) -> Iterator[Value]:
+    """The values of lines, each of which is read for itself, and what stands for bad ones."""
+    bad = BadRecords(source, options)
+    lines = LinesAhead(read_lines(source, options, JSON_PARTS))
+    for number, line in enumerate(lines, bad.first_line):
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if line and not line.isspace():
+            yield from read_line(line, number, lines.following, bad)
+
+
+class LinesAhead:
+    """Lines, of which those that follow can be looked at."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self._next: deque[bytes] = deque()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        return self._next.popleft() if self._next else next(self._lines)
+
+    def following(self) -> bytes:
+        """Some lines that follow, end to end."""
+        size = sum(map(len, self._next))
+        for line in islice(self._lines, max(0, _LOOK_AHEAD - size)):
+            self._next.append(line)
+            size += len(line) + 1
+            if size >= _LOOK_AHEAD:
+                break
+        return b"\n".join(self._next)[:_LOOK_AHEAD]
+
+
+def read_line(line: bytes, number: int, following: Callable[[], bytes], bad: BadRecords) -> Iterator[Value]:
+    """The values of a line, which need not be one; or what stands for it, if it is bad.
+
+    InvalidInput if it is the beginning of a value that goes over several lines: these would all be bad.
+    """
+    try:
+        yield from decode_line_values(line)
+    except LimitExceeded as e:
+        raise at(f"line {number}", e) from None
+    except InvalidInput as e:
+        if _goes_on(line, following):
+            why = InvalidInput("a value goes over several lines (-bad skip and keep need lines of whole values)")
+            raise at(f"line {number}", why) from None
+        position, error = _place_of(e)
+        yield from bad.take(number, line, error, position)
+
+
+def decode_line_values(line: bytes) -> list[Value]:
+    """The values of a line."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as e:
+        raise InvalidInput(f"invalid UTF-8 at byte {e.start + 1} {NAME_ENCODING}") from None
+    try:
+        return [Value(*typed(orjson.loads(text)))]
+    except orjson.JSONDecodeError:
+        return list(_read_freely(io.BytesIO(line), 1, UNLIMITED))
+
+
+_POSITION = re.compile(r"^line \d+(?:, (column \d+))?: ")
+
+
+def _place_of(error: InvalidInput) -> tuple[str, InvalidInput]:
+    """The column in an error of a line, if it has one, and the error without its place."""
+    m = _POSITION.match(str(error))
+    return ("", error) if m is None else (m[1] or "", InvalidInput(str(error)[m.end() :]))
+
+
+def _goes_on(line: bytes, following: Callable[[], bytes]) -> bool:
+    """Whether a line is the beginning of a value that ends in one of the next lines."""
+    text = line.decode(errors="replace")
+    try:
+        _decode(text, _skip_space(text, 0))
+    except json.JSONDecodeError as e:
+        if not _may_go_on(e, len(text)) or e.msg.startswith(("Unterminated", "Invalid")):
+            return False
+    except (InvalidInput, RecursionError, ValueError):
+        return False
+    text += "\n" + following().decode(errors="replace")
+    try:
+        return _decode(text, _skip_space(text, 0))[1] > len(line)
+    except (InvalidInput, RecursionError, ValueError):
+        return False
 
 
 def _placed(decoded: Any, line: int) -> Value:

@@ -12,6 +12,7 @@ from typing import Any
 
 from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
+from shoal.formats.bad_records import BadRecords
 from shoal.formats.limits import at, cell_costs, check_fields, check_text
 from shoal.formats.streams import Source, decode_utf8, read_lines
 from shoal.formats.zeek.cells import EMPTY, PARSERS, PORT, UNSET, ZENUM, unescape
@@ -38,9 +39,10 @@ _CONTAINER = re.compile(r"(set|vector)\[(.*)\]")
 def read(source: Source, options: ReadOptions) -> Iterator[Value]:
     """The records of a log; fails at once if the first line is not a directive."""
     header = _Header()
+    bad = BadRecords(source, options)
     rows: _Rows | None = None
     started = False
-    for number, line in enumerate(read_lines(source, options), 1):
+    for number, line in enumerate(read_lines(source, options), bad.first_line):
         if not line:
             continue
         try:
@@ -53,10 +55,14 @@ def read(source: Source, options: ReadOptions) -> Iterator[Value]:
                 raise InvalidInput("not a zeek log: the first line does not begin with '#'")
             rows = rows or _Rows(header)
             check_text(line, options, "record", rows.costs)
-            value = rows.value(line.decode(errors="surrogateescape"))
         except InvalidInput as e:
             raise at(f"line {number}", e) from None
-        yield value
+        try:
+            value = rows.value(line.decode(errors="surrogateescape"))
+        except InvalidInput as e:
+            yield from bad.take(number, line, e)
+        else:
+            yield value
 
 
 def check_beginning(head: bytes) -> None:

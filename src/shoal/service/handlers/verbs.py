@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -73,7 +74,10 @@ _NAME_HEADER = "shoal-source"
 def pieces(call: Call) -> Iterator[Piece]:
     """The values in the body of a request; errors begin with the name that the client gave to it."""
     name = unquote(call.headers.get(_NAME_HEADER, ""))
-    reading = Reading(call.format_of_body(), for_load(call.read_options()), in_columns=True)
+    # Clients of Zed rely on its rule for CSV, by which each cell decides its own type. Those of Shoal ask for columns.
+    options = call.read_options()
+    options = for_load(replace(options, csv_infer=options.csv_infer or "cells"))
+    reading = Reading(call.format_of_body(), options, in_columns=True)
     try:
         source = call.source()
     except InvalidInput as e:
