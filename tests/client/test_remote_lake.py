@@ -145,7 +145,8 @@ def test_a_child_process_makes_connections_of_its_own(lake: Lake, pool: Pool) ->
 
 def test_results_are_had_in_every_form_but_as_frames_of_spark(lake: Lake, pool: Pool) -> None:
     pool.load([{"ts": 1, "x": "a"}, {"ts": 2, "x": None}])
-    assert lake.query("from logs").to_arrow().column_names == ["ts", "x", "$shape"]
+    assert lake.query("from logs").to_arrow().column_names == ["ts", "x"]
+    assert lake.query("from logs").to_arrow(exact=True).column_names == ["ts", "x", "$shape"]
     assert list(lake.query("from logs | ts == 1").to_pandas()["x"]) == ["a"]
     assert lake.query("from logs | ts == 1").to_polars()["x"].to_list() == ["a"]
     assert lake.query("from logs | ts == 1").to_json() == '{"ts":1,"x":"a"}'
@@ -243,7 +244,7 @@ def test_everything_in_a_list_is_one_commit(lake: Lake, pool: Pool, tmp_path: Pa
 
 def test_options_of_formats_reach_the_service(lake: Lake, pool: Pool) -> None:
     pool.load(b"ts;x\n1;a\n", format="csv", options=ReadOptions(csv_delimiter=";"))
-    assert lake.query("from logs").to_zson() == '{ts:1.,x:"a"}'
+    assert lake.query("from logs").to_zson() == '{ts:1,x:"a"}'
     with pytest.raises(InvalidInput, match="cannot read format 'table'"):
         pool.load(b"x", format="table")
     with pytest.raises(InvalidInput, match="opened as text"):
