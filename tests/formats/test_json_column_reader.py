@@ -128,12 +128,12 @@ def test_objects_that_first_come_late_are_learned(monkeypatch: pytest.MonkeyPatc
 BAD = [
     (b'{"a":1}\n{"a":2,}\n{"a":3}\n', 1, "line 2, column 8: "),
     (b'{"a":1}\n{"a":[1,2, ]}\n', 1, "line 2, column 12: "),
-    (b'{"a":1}\n{"a":2}\n{"a":\n', 2, "unexpected end of JSON input"),
+    (b'{"a":1}\n{"a":2}\n{"a":\n', 2, "line 3: unexpected end of JSON input"),
     (b'{"a":1}\n{"a":NaN}\n', 1, "line 2, column 1: NaN is not JSON"),
     (b'{"a":1}\n{"a":1e999}\n', 1, "line 2: number out of range of float64"),
     (b'{"a":1}\n\xff\n', None, "line 2, column 1: invalid UTF-8"),
     (b'{"a":1}\nhello\n', 1, "line 2, column 1: expecting value"),
-    (b'{"a":1}{"a":2}\n{"a":3}\n[\n4]\n{"a":\n', 4, "unexpected end of JSON input"),
+    (b'{"a":1}{"a":2}\n{"a":3}\n[\n4]\n{"a":\n', 4, "line 3: unexpected end of JSON input"),
 ]
 
 

@@ -106,7 +106,8 @@ def test_a_new_binary_entry_is_not_written_to_a_terminal(
     entries: dict[str, Format], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.register(BINARY)
-    args = parse(OUTPUT_FLAGS, ["-f", "sealed"])
+    args = parse(OUTPUT_FLAGS, [])
+    args.values["f"] = "sealed"
     monkeypatch.setattr("shoal.cli.output._stdout", Terminal)
     with pytest.raises(InvalidInput, match="will not write sealed to a terminal"), open_writer(args):
         pass

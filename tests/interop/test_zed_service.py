@@ -41,7 +41,7 @@ def drive(client: Session) -> None:
     (first,) = client.ids(run("load -user me -message first -", stdin=b'{k:1,s:"a"}{k:2,s:"b"}'))
     run("load -user me -message m -meta {x:1} -", stdin=b'{k:3,s:"c"}')
     run("load -user me -use p@nosuch -", stdin=b"{k:1}", ours="branch not found", why=OWN_WORDS)
-    run("load -user me -i csv -", stdin=b"k,s\n5,e\n")
+    run("load -user me -i csv -", stdin=b"k,s\n5.5,e\n")
     run("log")
     run("query -z", "sort k")
     run("query -z", "from p | count() by s | sort s")

@@ -27,8 +27,8 @@ def is_id(typ: t.Type) -> bool:
 
 
 def id_text(data: bytes) -> str:
-    """The text of an id; bytes of another length are not one, and are shown as bytes."""
-    return to_text(data) if len(data) == SIZE else "0x" + data.hex()
+    """The text of an id; what is not one, such as the zeros that stand for no commit, is shown as bytes."""
+    return to_text(data) if len(data) == SIZE and any(data) else "0x" + data.hex()
 
 
 def uint64(n: int) -> Value:

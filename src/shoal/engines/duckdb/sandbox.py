@@ -24,7 +24,8 @@ from shoal.errors import InvalidInput, ShoalError, StorageFailure
 from shoal.storage.verified_files import VerifiedFile
 from shoal.suggestions import did_you_mean
 
-_BINDER = "Binder Error: No function matches"
+_OF_TEXTS = ("Binder Error: No function matches", "Conversion Error: Could not convert string")
+"""What DuckDB says of a text that a statement takes for a number."""
 _OF_THE_MACHINE = ("IO Error", "Out of Memory Error")
 _OF_THE_STATEMENT = (
     "Parser Error", "Syntax Error", "Binder Error", "Catalog Error", "Conversion Error", "Out of Range Error",
@@ -40,15 +41,32 @@ def run_statement(
 
     A trusted one comes from the user of this process, who may read any file.
     """
+    forms = [form for form, _ in tables]
     try:
-        return _started(statement, tables, statement.columns, is_trusted)
+        rows = _started(statement, tables, statement.columns, is_trusted)
     except InvalidInput as e:
-        reason = next((why for form, _ in tables if (why := form.why_text(statement.names))), "")
-        if reason and _BINDER in str(e):
-            raise InvalidInput(str(e).replace("sql: ", f"sql: {reason}", 1)) from None
-        if statement.columns is None:
-            raise
-        return _started(statement, tables, None, is_trusted)  # an unknown column: let the message list all of them
+        explained = _explained(e, statement, forms)
+        if statement.columns is None or explained is not e:
+            raise explained from None
+        rows = _started(statement, tables, None, is_trusted)  # an unknown column: let the message list all of them
+    return _with_reasons(rows, statement, forms)
+
+
+def _with_reasons(
+    rows: Iterator[pa.RecordBatch], statement: Statement, forms: Sequence[TableForm]
+) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from rows
+    except InvalidInput as e:
+        raise _explained(e, statement, forms) from None
+
+
+def _explained(error: InvalidInput, statement: Statement, forms: Sequence[TableForm]) -> InvalidInput:
+    """The error, with the reason if a column is text that was taken for numbers."""
+    if not any(words in str(error) for words in _OF_TEXTS):
+        return error
+    reason = next((why for form in forms if (why := form.why_text(statement.names))), "")
+    return InvalidInput(str(error).replace("sql: ", f"sql: {reason}", 1)) if reason else error
 
 
 def _started(

@@ -284,7 +284,7 @@ def to_batch(layout: Layout, columns: Columns) -> Batch:
 
 def column_of_shape(columns: Columns, rows: Rows, shape: t.Type, form: Form) -> pa.Array:
     """Some rows as values of a shape, which may lie below the top: in the physical form of their type."""
-    return _Unfuser(columns, pa.array(rows), len(rows), None).column(shape, form)
+    return _Unfuser(columns, kernels.Selection(rows), len(rows), None).column(shape, form)
 
 
 class _Unfuser:
