@@ -35,9 +35,9 @@ def way(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Shell:
     """A shell without a lake."""
-    return Shell(tmp_path, monkeypatch, capsys)
+    return Shell(tmp_path, monkeypatch, capsysbinary)
 
 
 @pytest.fixture
@@ -45,11 +45,13 @@ def shell(
     way: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsysbinary: pytest.CaptureFixture[bytes],
     request: pytest.FixtureRequest,
 ) -> Shell:
     """A shell with a lake that has an empty pool called logs, which is in use."""
-    made = Shell(tmp_path, monkeypatch, capsys, request.getfixturevalue("empty_service") if way == "service" else None)
+    made = Shell(
+        tmp_path, monkeypatch, capsysbinary, request.getfixturevalue("empty_service") if way == "service" else None
+    )
     if way == "direct":
         made.run("init", "-q")
     made.run("create", "-q", "-use", "logs")

@@ -67,7 +67,7 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("argv, what", QUESTIONS.items(), ids=[argv[0] for argv in QUESTIONS])
 def test_what_cannot_be_undone_is_done_after_a_yes_and_after_nothing_else(
-    argv: tuple[str, ...], what: str, shell: Shell, terminal: Terminal, capsys: pytest.CaptureFixture[str]
+    argv: tuple[str, ...], what: str, shell: Shell, terminal: Terminal, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     first = shell.load("{ts:1}")
     second = shell.run("delete", first).split(" ")[0]
@@ -81,11 +81,11 @@ def test_what_cannot_be_undone_is_done_after_a_yes_and_after_nothing_else(
     for answer in ("n\n", "\n", "yess\n", "\x04"):
         status, shown = terminal.call(*words, typed=answer)
         assert (status, shown) == (1, f"{question}operation canceled\n"), answer
-        assert capsys.readouterr().out == ""
+        assert capsysbinary.readouterr().out == b""
         assert shell.stored() == before
     before = shell.objects()
     assert terminal.call(*words, typed="Y\n") == (0, question)
-    assert capsys.readouterr().out
+    assert capsysbinary.readouterr().out
     assert shell.objects() != before
 
 

@@ -88,13 +88,13 @@ def test_every_verb_has_the_results_of_the_real_client(
     zed_url: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     reference = Session([zed], zed_url, tmp_path / "home")
     drive(reference)
     with zed_serving(zed, tmp_path) as url:
         ours = ShoalSession([], url, tmp_path / "own-home")
-        ours.shell = Shell(ours.home, monkeypatch, capsys)
+        ours.shell = Shell(ours.home, monkeypatch, capsysbinary)
         drive(ours)
         require_same(reference, ours)
 

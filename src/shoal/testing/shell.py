@@ -26,7 +26,7 @@ class Shell:
         self,
         directory: Path,
         monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
+        captured: pytest.CaptureFixture[bytes],
         served: Served | None = None,
     ) -> None:
         self.directory = directory
@@ -35,7 +35,7 @@ class Shell:
         """The URI of the lake."""
         self.is_served = served is not None
         self._monkeypatch = monkeypatch
-        self._capsys = capsys
+        self._captured = captured
         for name in ("LAKE", "USER", "HEAD_DIR", "TOKEN"):
             monkeypatch.delenv(f"ZED_{name}", raising=False)
             monkeypatch.delenv(f"SHOAL_{name}", raising=False)
@@ -49,8 +49,8 @@ class Shell:
         with self._monkeypatch.context() as patch:
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
             status = main(argv)
-        out, err = self._capsys.readouterr()
-        return status, out, err
+        out, err = self._captured.readouterr()
+        return status, out.decode(errors="backslashreplace"), err.decode()
 
     def run(self, *argv: str, stdin: str = "") -> str:
         """Run a command that must succeed; returns its output."""
