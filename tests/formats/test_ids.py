@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal.formats import registry
-from shoal.ids import parse, to_text
+from shoal.ids import parse
 from shoal.model import types as t
 from shoal.model.fields import KSUID, NO_ID, id_list, id_text, id_value, is_id
 from shoal.model.values import Value, array, int64, map_of, record
@@ -34,7 +34,7 @@ def test_an_id_is_text_where_people_read_it(name: str, output: str) -> None:
 
 def test_ids_in_containers_are_text_too() -> None:
     to_json = registry.by_name("json").load_writer()
-    assert written(to_json, [id_list([parse(TEXT), NO_ID])]).decode() == f'["{TEXT}","{to_text(NO_ID)}"]\n'
+    assert written(to_json, [id_list([parse(TEXT), NO_ID])]).decode() == f'["{TEXT}","0x{NO_ID.hex()}"]\n'
     assert written(to_json, [map_of([(id_value(parse(TEXT)), int64(1))])]).decode() == f'{{"{TEXT}":1}}\n'
     table = registry.by_name("table").load_writer()
     assert written(table, [record([("ids", array([id_value(parse(TEXT))]))])]).decode() == f"ids\n{TEXT}\n"

@@ -133,7 +133,7 @@ BAD = [
     (b'{"a":1}\n{"a":1e999}\n', 1, "line 2: number out of range of float64"),
     (b'{"a":1}\n\xff\n', None, "line 2, column 1: invalid UTF-8"),
     (b'{"a":1}\nhello\n', 1, "line 2, column 1: expecting value"),
-    (b'{"a":1}{"a":2}\n{"a":3}\n[\n4]\n{"a":\n', 4, "line 3: unexpected end of JSON input"),
+    (b'{"a":1}{"a":2}\n{"a":3}\n[\n4]\n{"a":\n', 4, "line 5: unexpected end of JSON input"),
 ]
 
 

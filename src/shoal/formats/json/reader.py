@@ -101,9 +101,9 @@ def _read_freely(source: Source, line: int, options: ReadOptions, follows_lines:
                 decoded = _decode_one(text, pos, final, line)
             except LimitExceeded:
                 raise
-            except InvalidInput:
+            except InvalidInput as e:
                 _blame_line(text, pos, line, follows_lines)
-                raise
+                raise at(f"line {line}", e) if line > 1 and not _POSITION.match(str(e)) else e from None
             if decoded is None:
                 break
             obj, pos = decoded
