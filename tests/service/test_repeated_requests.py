@@ -56,7 +56,7 @@ def test_what_became_of_an_operation_is_known_by_its_id(api: Api, pool: str) -> 
     commit = api.post(f"/pool/{pool}/branch/main", ROWS, **keyed("e"))["commit"]
     assert api.get(f"/pool/{pool}/branch/main/commit/{commit}") == {"commit": commit, "is_done": True}
     nobody = api.get(f"/pool/{pool}/branch/main/commit/0x{'17' * 20}")
-    assert nobody == {"commit": "0" * 27, "is_done": False}
+    assert nobody == {"commit": "0x" + "00" * 20, "is_done": False}
 
 
 def test_every_change_can_be_repeated(api: Api, pool: str) -> None:

@@ -47,7 +47,7 @@ def test_a_service_says_what_it_is(api: Api) -> None:
 def test_a_pool_is_created_renamed_and_dropped(api: Api) -> None:
     made = api.post("/pool", {"name": "first/one"})
     assert made["pool"]["layout"] == {"order": "desc", "keys": [["ts"]]}
-    assert made["branch"]["commit"] == "0" * 27
+    assert made["branch"]["commit"] == "0x" + "00" * 20
     assert api.call("POST", "/pool", {"name": "first/one"}).status == 409
     assert api.call("PUT", "/pool/first%2Fone", {"name": "second"}).status == 204
     assert "second" in [each["name"] for each in api.get("/pool")]
