@@ -269,6 +269,8 @@ def _undetected(head: bytes, refusals: dict[str, str]) -> InvalidInput:
             refusals[entry.name] = "requires seekable input" if entry.has_magic(head) else "no magic number"
         elif entry.undetected:
             refusals[entry.name] = entry.undetected
+    certain = registry.by_magic(head)
+    likely = likely if certain is None else certain.name
     error = InvalidInput(
         f"format detection error (if it is {likely}: {refusals[likely]}; name the format with -i, "
         "or see with -v what each format expects)"
