@@ -86,8 +86,22 @@ def test_odd_values(texts: list[str]) -> None:
     assert list(to_batch(layout, TableColumns(through_parquet(table))).values()) == values
 
 
+def test_a_column_inside_of_structs_is_taken_out_once_for_all_shapes() -> None:
+    layout, table = fuse([parse_value("{a:{b:{c:1}}}"), parse_value("{a:{b:{c:2,d:3}}}")])
+    columns = TableColumns(table)
+    assert all(columns.leaf(leaf) is columns.leaf(leaf) for leaf in layout.leaves)
+
+
 def test_limits_choose_the_first_shapes() -> None:
     wide = [t.record((f"f{i}", t.INT64) for i in range(start, start + 10)) for start in range(0, 100, 10)]
     assert choose_shapes(wide, 100, 35) == 3
     assert choose_shapes(wide, 4, 1000) == 4
     assert choose_shapes(wide, 100, 1000) == 10
+
+
+@given(st.lists(strategies.types(), min_size=1, max_size=8, unique=True))
+def test_limits_count_the_columns_of_the_layout(shapes: list[t.Type]) -> None:
+    layout = Layout(shapes)
+    columns = len(layout.leaves) + sum(struct.is_bare for struct in layout.structs)
+    assert choose_shapes(shapes, len(shapes), columns) == len(shapes)
+    assert columns == 0 or choose_shapes(shapes, len(shapes), columns - 1) < len(shapes)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from shoal.formats.columns import kernels
 from shoal.formats.columns.batches import Batch, Part, Rows
-from shoal.formats.columns.layouts import SHAPE, Form, Layout, Leaf, RecordForm, Slot, Struct
+from shoal.formats.columns.layouts import SHAPE, Form, Layout, Leaf, Path, RecordForm, Slot, Struct
 from shoal.formats.columns.parts import rows_by_code
 from shoal.formats.columns.physical import arrow_type
 from shoal.model import types as t
@@ -251,10 +251,14 @@ class TableColumns:
     """The columns of a table in the layout."""
 
     def __init__(self, table: pa.Table) -> None:
-        self._columns = {name: kernels.whole(table.column(name)) for name in table.column_names}
+        self._columns: dict[Path, pa.Array] = {(name,): kernels.whole(table.column(name)) for name in table.column_names}
+        """By their names, after those of the structs that they are in; those inside of structs once they were needed.
+
+        Many shapes share a struct, and to take a field out of one combines the nulls of both.
+        """
 
     def shapes(self) -> pa.Array:
-        return self._columns[SHAPE]
+        return self._columns[SHAPE,]
 
     def leaf(self, leaf: Leaf) -> pa.Array:
         return self._find(leaf.column)
@@ -263,9 +267,11 @@ class TableColumns:
         column = self._find(struct.column)
         return kernels.booleans(~kernels.valid_rows(column)) if column.null_count else None
 
-    def _find(self, names: tuple[str, ...]) -> pa.Array:
-        column = self._columns[names[0]]
-        return kernels.field(column, names[1:])
+    def _find(self, names: Path) -> pa.Array:
+        column = self._columns.get(names)
+        if column is None:
+            column = self._columns[names] = kernels.field(self._find(names[:-1]), names[-1:])
+        return column
 
 
 def to_batch(layout: Layout, columns: Columns) -> Batch:

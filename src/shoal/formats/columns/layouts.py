@@ -162,20 +162,23 @@ class _PathTypes:
     is_record: bool = False
     fields: dict[str, _PathTypes] = field(default_factory=dict)
     types: dict[t.Type, None] = field(default_factory=dict)
+    inner: int = 0
+    """How many columns the fields take."""
 
-    def add(self, shape: t.Type) -> None:
-        under = shape.under
+    def add(self, shape: t.Type) -> int:
+        """Add what a shape has here; how many more columns that takes."""
+        under, before = shape.under, self.count()
         if isinstance(under, t.Record):
             self.is_record = True
             for name, typ in under.fields:
-                self.fields.setdefault(name, _PathTypes()).add(typ)
+                self.inner += self.fields.setdefault(name, _PathTypes()).add(typ)
         elif under is not t.NULL:
             self.types[bare(shape)] = None
+        return self.count() - before
 
     def count(self) -> int:
         """How many columns it takes."""
-        inner = sum(types_here.count() for types_here in self.fields.values())
-        return len(self.types) + (max(1, inner) if self.is_record else 0)
+        return len(self.types) + (max(1, self.inner) if self.is_record else 0)
 
 
 class _Namer:
