@@ -26,7 +26,7 @@ else:
 _STRIDE = 4 * MIB
 """Bytes after which values that came one by one are better made into columns: decoded they are far larger."""
 _BLOCK = 4096
-_LEAST_VALUE = 64
+LEAST_VALUE = 64
 """Bytes that a value counts for, at least: those of its object."""
 
 
@@ -77,7 +77,7 @@ class Meter:
     def _blocks(self) -> Iterator[Iterable[int]]:
         while True:
             yield islice(self._ticks, _BLOCK)
-            self.give(_BLOCK * _LEAST_VALUE)
+            self.give(_BLOCK * LEAST_VALUE)
 
     def give(self, size: int) -> None:
         """Count bytes that came out."""
@@ -106,7 +106,7 @@ class Meter:
         for piece in pieces:
             next(self._ticks)
             if isinstance(piece, Value):
-                self.give(_LEAST_VALUE)
+                self.give(LEAST_VALUE)
             else:
                 self.give(piece.nbytes)
             yield piece

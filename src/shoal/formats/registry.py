@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from shoal.formats.zeek import writer as zeek_writer
     from shoal.formats.zjson import reader as zjson_reader
     from shoal.formats.zjson import writer as zjson_writer
+    from shoal.formats.zng import columns as zng_columns
     from shoal.formats.zng import stream as zng_stream
 else:
     apart = lazy("shoal.formats.arrow.apart")
@@ -63,6 +64,7 @@ else:
     zeek_writer = lazy("shoal.formats.zeek.writer")
     zjson_reader = lazy("shoal.formats.zjson.reader")
     zjson_writer = lazy("shoal.formats.zjson.writer")
+    zng_columns = lazy("shoal.formats.zng.columns")
     zng_stream = lazy("shoal.formats.zng.stream")
     zson = lazy("shoal.formats.zson")
 
@@ -270,6 +272,7 @@ for _entry in (
         reader=lambda: zng_stream.read,
         writer=lambda: zng_stream.Writer,
         media_types=("application/x-zng",),
+        column_reader=lambda: zng_columns.read,
         is_binary=True,
         trial=Trial(),
         growth=1,

@@ -350,7 +350,7 @@ def _body_source(typ: t.Type, var: str, pos: str, end: str, env: dict[str, Any])
     if typ is t.IP:
         return [f"{var} = {cut}", f"if {size} not in (4, 16): bad('bad length of ip')"]
     if typ is t.NET:
-        env["net"] = _checked_net
+        env["net"] = valid_net
         return [f"{var} = net({cut})"]
     if typ is t.TYPE:
         env["typeval"] = decode_type
@@ -362,7 +362,8 @@ def _body_source(typ: t.Type, var: str, pos: str, end: str, env: dict[str, Any])
     return [f"{var} = {name}(buf, {pos}, {end})"]
 
 
-def _checked_net(body: bytes) -> bytes:
+def valid_net(body: bytes) -> bytes:
+    """The body of a net; InvalidInput if it is none."""
     half = len(body) // 2
     mask = int.from_bytes(body[half:], "big")
     low = (1 << 8 * half) - 1 - mask

@@ -187,6 +187,13 @@ _ZNG = {
             (b"\xff",),
         )
     ),
+    "repeated elements": Bomb(
+        lambda: chain(
+            (_frame(zng.TYPES, b"\1\11"),),
+            repeat(_frame(zng.VALUES, (b"\x1e" + uvarint(MIB // 64 + 1) + bytes(MIB // 64)) * 256), 4),
+            (b"\xff",),
+        )
+    ),
     "repeated nulls": Bomb(lambda: chain(repeat(_frame(zng.VALUES, b"\x1d\0" * (2 * MIB)), 400), (b"\xff",))),
     "shapes": _stream(
         b"".join(b"\0\1" + _name(f"f{i}") + b"\11" for i in range(SHAPES)),

@@ -28,6 +28,8 @@ END_OF_STREAM = 0xFF
 _VERSION_BIT, _COMPRESSED_BIT = 0x80, 0x40
 _LZ4 = 0
 MAX_FRAME = 256 * 1024 * 1024
+MALFORMED = (InvalidInput, IndexError, UnicodeDecodeError, struct.error)
+"""What decoding a malformed frame raises."""
 
 
 @frozen
@@ -54,7 +56,7 @@ def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value
 
 def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Value | Control]:
     """Values and control messages in their order."""
-    frames = _Frames(source, _frame_limit(options))
+    frames = Frames(source, frame_limit(options))
     stream = TypeTable(options)
     is_open = has_values = False
     while True:
@@ -76,19 +78,24 @@ def read_messages(source: Source, options: ReadOptions = ReadOptions()) -> Itera
                 has_values = True
             else:
                 yield Control(payload[0], payload[1:])
-        except (InvalidInput, IndexError, UnicodeDecodeError, struct.error) as e:
-            if isinstance(e, EndlessValue) and not has_values:
-                # The very first value has no end: this is not ZNG, and an offset in it would say nothing.
-                raise InvalidInput("malformed zng record") from e
-            if isinstance(e, InvalidInput):
-                raise at(f"zng: frame at byte {start}", e) from None
-            what = "something in it ends too early" if isinstance(e, IndexError) else str(e)
-            raise InvalidInput(f"zng: frame at byte {start}: malformed: {what}") from None
+        except MALFORMED as e:
+            raise describe(e, start, has_values) from None
+
+
+def describe(error: Exception, start: int, has_values: bool) -> InvalidInput:
+    """What is wrong with the frame that starts at a byte, given what decoding it raised."""
+    if isinstance(error, EndlessValue) and not has_values:
+        # The very first value has no end: this is not ZNG, and an offset in it would say nothing.
+        return InvalidInput("malformed zng record")
+    if isinstance(error, InvalidInput):
+        return at(f"zng: frame at byte {start}", error)
+    what = "something in it ends too early" if isinstance(error, IndexError) else str(error)
+    return InvalidInput(f"zng: frame at byte {start}: malformed: {what}")
 
 
 def frames(source: Source, limit: int = MAX_FRAME) -> Iterator[tuple[int, bytes]]:
     """The kind and the payload of each frame, without decoding it."""
-    cut = _Frames(source, limit)
+    cut = Frames(source, limit)
     while (frame := cut.next()) is not None:
         yield frame
 
@@ -100,7 +107,7 @@ def parse_note(payload: bytes) -> str:
     return read_name(payload, 1)[0]
 
 
-def _frame_limit(options: ReadOptions) -> int:
+def frame_limit(options: ReadOptions) -> int:
     """The longest frame to accept: a frame holds many values, so the default is above that of a value."""
     return MAX_FRAME if options.max_value_size == MAX_VALUE_SIZE else options.max_value_size
 
@@ -109,7 +116,7 @@ def _too_large(size: int, limit: int) -> InvalidInput:
     return InvalidInput(f"frame length ({size}) exceeds maximum allowed ({limit})")
 
 
-class _Frames:
+class Frames:
     """Cuts a source into frames."""
 
     def __init__(self, source: Source, limit: int) -> None:

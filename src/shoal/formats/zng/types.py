@@ -73,6 +73,10 @@ class TypeTable:
     def _decoder(self, ident: int) -> Decoder:
         return self._foreign.get(ident) or decoder(self._lookup(ident))
 
+    def entry(self, ident: int) -> tuple[t.Type, Decoder, bool]:
+        """A type, its decoder, and whether that is not just the one of the type."""
+        return self._lookup(ident), self._decoder(ident), ident in self._foreign
+
     def read_values(self, payload: bytes) -> Iterator[Value]:
         """The values of a values frame."""
         pos, end = 0, len(payload)
