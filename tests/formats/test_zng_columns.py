@@ -17,7 +17,7 @@ from shoal.formats.columns.batches import Batch, batch_of, values_of
 from shoal.formats.columns.projection import Paths, project_column, project_shape
 from shoal.formats.detect import read_pieces
 from shoal.formats.streams import WriteOptions
-from shoal.formats.zng import columns
+from shoal.formats.zng import bodies, columns
 from shoal.formats.zng import stream as zng
 from shoal.formats.zng.stream import Control
 from shoal.model import types as t
@@ -175,10 +175,10 @@ def test_a_type_that_is_defined_twice_is_one_part() -> None:
 
 
 def test_long_arrays_beside_short_ones_come_back() -> None:
-    lengths = (0, 1, columns._LONG - 1, columns._LONG, columns._LONG + 1, 3 * columns._LONG)
+    lengths = (0, 1, bodies._LONG - 1, bodies._LONG, bodies._LONG + 1, 3 * bodies._LONG)
     typ = t.array(t.INT64)
     values = [Value(typ, tuple(range(length))) for length in lengths] + [Value(typ, None)]
-    values += [Value(typ, (None, 1, None) * columns._LONG)]
+    values += [Value(typ, (None, 1, None) * bodies._LONG)]
     values *= columns._FEW
     (batch,) = batches(encoded(values))
     assert list(batch.values()) == values
