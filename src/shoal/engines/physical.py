@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from shoal.storage.verified_files import VerifiedFile
 
 
+class Unsuited(Exception):
+    """Something that an engine does not do, or that another one does faster."""
+
+
 @frozen
 class Source:
     """A data object."""

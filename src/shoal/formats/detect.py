@@ -7,7 +7,7 @@ values wins over ZSON. `line` is never detected, because it accepts everything.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -71,6 +71,30 @@ def _read_columns(entry: Format, plain: Source, options: ReadOptions, place: Pla
     if read_columns is None:
         return meter.single_pieces(entry.load_reader()(meter, options))
     return meter.pieces(read_columns(meter, options))
+
+
+def read_fields(
+    source: Source,
+    format_name: str,
+    options: ReadOptions,
+    fields: Sequence[tuple[str, ...]] | None,
+    place: Place = WHOLE,
+) -> Iterator[Piece]:
+    """The values in a source for who looks at some fields alone, or at all of them: None.
+
+    They come in columns if the format has a reader for them, else value by value. Columns may lack the other fields.
+    """
+
+    def read(entry: Format, plain: Source, options: ReadOptions, place: Place) -> Iterator[Piece]:
+        if entry.load_columns() is None:
+            return read_values(entry, plain, options, place)
+        if entry.field_reader is None:
+            return _read_columns(entry, plain, options, place)
+        _check_resumes(entry, options)
+        meter = Meter(plain, options, entry.growth, place)
+        return meter.pieces(entry.field_reader()(meter, options, fields))
+
+    return _read(source, format_name, options, place, read)
 
 
 def _check_resumes(entry: Format, options: ReadOptions) -> None:

@@ -6,7 +6,7 @@ detection tries the readers from the strictest to the most lenient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from shoal.api.options import ReadOptions
@@ -70,6 +70,7 @@ else:
 
 Read = Callable[[Source, ReadOptions], Iterator[Value]]
 ReadPieces = Callable[[Source, ReadOptions], Iterator["Piece"]]
+ReadFields = Callable[[Source, ReadOptions, Sequence[tuple[str, ...]] | None], Iterator["Piece"]]
 Write = Callable[[Sink, WriteOptions], Writer]
 
 
@@ -114,6 +115,8 @@ class Format:
     media_types: tuple[str, ...] = ()
     column_reader: Callable[[], ReadPieces] | None = None
     """Reads into typed columns; formats without it are read value by value."""
+    field_reader: Callable[[], ReadFields] | None = None
+    """Like `column_reader`, but the columns may be those of the fields at some paths alone."""
     is_binary: bool = False
     """Whether a terminal cannot show it."""
     magic: bytes = b""
@@ -243,6 +246,7 @@ for _entry in (
         writer=lambda: json_writer.Writer,
         media_types=("application/json",),
         column_reader=lambda: json_column_reader.read,
+        field_reader=lambda: json_column_reader.read_fields,
         trial=Trial(values=10, resembles=lambda head: head.lstrip()[:1] in (b"{", b"[")),
         splits=Lines(),
         resumes=True,
@@ -254,6 +258,7 @@ for _entry in (
         writer=lambda: json_writer.LineWriter,
         media_types=("application/x-ndjson",),
         column_reader=lambda: json_column_reader.read,
+        field_reader=lambda: json_column_reader.read_fields,
         splits=Lines(),
         resumes=True,
         growth=1,
@@ -273,6 +278,7 @@ for _entry in (
         writer=lambda: zng_stream.Writer,
         media_types=("application/x-zng",),
         column_reader=lambda: zng_columns.read,
+        field_reader=lambda: zng_columns.read,
         is_binary=True,
         trial=Trial(),
         growth=1,

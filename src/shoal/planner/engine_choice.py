@@ -37,6 +37,10 @@ class Thresholds:
     """And up to this many values: those of a few bytes each can be very many."""
     large: int = 8 << 30
     """Above this many bytes Spark is worth its start, if it is installed."""
+    small_file: int = 1 << 20
+    """The interpreter reads up to this many bytes of files before columns of them would be there."""
+    large_file: int = 8 << 20
+    """Above this many bytes of files DuckDB is worth its start, where columns alone do not suffice."""
 
 
 THRESHOLDS = Thresholds()

@@ -28,7 +28,8 @@ from shoal.planner.catalog import LakeCatalog, Views
 from shoal.planner.dispatch import Decision, Dispatched, dispatch
 from shoal.planner.engine_choice import named_engine
 from shoal.planner.file_query import emitter
-from shoal.planner.files import read_part
+from shoal.planner.file_scans import with_files
+from shoal.planner.files import read_part, runs_plans
 from shoal.planner.read_log import ReadLog
 from shoal.planner.scan_sources import lake_opener
 from shoal.sources.policy import SourcePolicy
@@ -117,25 +118,23 @@ def run_compiled(lake: Pools, question: Question, compiled: plan.Program) -> Res
 def run_dispatched(lake: Pools, question: Question, dispatched: Dispatched) -> Results:
     """The results of a physical plan."""
     policy = question.policy or policy_of(lake)
-    open_other = lake_opener(lake, question.options, question.on_warning, question.reads, question.watch, policy)
-
-    def open_scan(scan: plan.Scan) -> Iterator[Value]:
-        return scan.plan.run(run) if isinstance(scan, plan.Physical) else open_other(scan)
-
+    program = dispatched.program
+    if policy is None and not question.statistics:
+        program = with_files(program, question.options, question.watch)
     run = Run(
-        memory=_memory(question, dispatched.program),
-        open_scan=open_scan,
+        memory=_memory(question, program),
         load=lambda op, values: _load(lake, op, values),
         emit=emitter(question.on_debug, question.on_output),
         measure=question.statistics,
         stop=question.stop,
     )
-    body = dispatched.program.body
+    runs_plans(run, lake_opener(lake, question.options, question.on_warning, question.reads, question.watch, policy))
+    body = program.body
     whole = body[0].plan if len(body) == 1 and isinstance(body[0], plan.Physical) else None
     if isinstance(whole, ColumnarPlan):
         pieces = results_stopped_by(question.stop, whole.pieces(run))
         return Results(question.program, pieces, run.statistics, in_pieces=True)
-    values = run_program(dispatched.program, iter((NULL,)), run)
+    values = run_program(program, iter((NULL,)), run)
     return Results(question.program, results_stopped_by(question.stop, values), run.statistics)
 
 

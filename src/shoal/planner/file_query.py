@@ -18,7 +18,8 @@ from shoal.lang import plan
 from shoal.lang.compile import compile_source, reads_input, stands_alone
 from shoal.lang.source import Part, Source
 from shoal.model.values import NULL, Value
-from shoal.planner.files import read_part, scan_opener
+from shoal.planner.file_scans import with_files, with_inputs
+from shoal.planner.files import read_part, runs_plans, scan_opener
 
 
 def query(
@@ -52,8 +53,11 @@ def query(
         options = replace(options, csv_delimiter=csv_delimiter)
     if encoding is not None:
         options = replace(options, encoding=encoding)
-    run = Run(memory=memory or Memory(), open_scan=scan_opener(options), emit=emitter(on_debug), measure=statistics)
+    run = Run(memory=memory or Memory(), emit=emitter(on_debug), measure=statistics)
+    runs_plans(run, scan_opener(options))
     _check_inputs(compiled, inputs)
+    if not statistics:
+        compiled = with_files(with_inputs(compiled, _paths(inputs), format, options), options)
     values = iter((NULL,)) if inputs is None else read_inputs(inputs, Reading(format, options))
     return Results(program, run_program(compiled, values, run), run.statistics)
 
@@ -71,6 +75,13 @@ def emitter(
             on_debug(value)
 
     return emit
+
+
+def _paths(inputs: Any) -> list[str]:
+    """The paths that inputs are; none if there is anything else among them."""
+    listed = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    are_paths = all(isinstance(path, (str, os.PathLike)) for path in listed)
+    return [os.fsdecode(path) for path in listed] if are_paths else []
 
 
 def _check_inputs(compiled: plan.Program, inputs: Any) -> None:

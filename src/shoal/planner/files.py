@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 from shoal.api.options import ReadOptions, Watch
+from shoal.engines.interp.environment import Run
 from shoal.errors import InvalidInput, NotFound, Unsupported
 from shoal.formats.detect import read_source
 from shoal.lang import plan
@@ -32,9 +34,15 @@ def read_part(path: str | os.PathLike[str]) -> Part:
     return Part(os.fsdecode(path), read_text(path))
 
 
-def scan_opener(
-    options: ReadOptions, watch: Watch | None = None, policy: SourcePolicy | None = None
-) -> Callable[[plan.Scan], Iterator[Value]]:
+Open: TypeAlias = Callable[[plan.Scan], Iterator[Value]]
+
+
+def runs_plans(run: Run, open_other: Open) -> None:
+    """Let a run open scans, those that are physical plans among them."""
+    run.open_scan = lambda scan: scan.plan.run(run) if isinstance(scan, plan.Physical) else open_other(scan)
+
+
+def scan_opener(options: ReadOptions, watch: Watch | None = None, policy: SourcePolicy | None = None) -> Open:
     """Opens the files and URLs that a program names; a policy limits which."""
     open_file = open_input if policy is None else policy.file
 

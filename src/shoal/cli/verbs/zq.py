@@ -32,7 +32,8 @@ from shoal.lang.parser import parse_source
 from shoal.lang.printer import print_program
 from shoal.lang.source import Part, ProgramError, Source
 from shoal.model.values import NULL, Value
-from shoal.planner.files import read_part, scan_opener
+from shoal.planner.file_scans import with_files, with_inputs
+from shoal.planner.files import read_part, runs_plans, scan_opener
 from shoal.sources.inputs import STDIN, is_url
 from shoal.sources.reading import read_files
 
@@ -126,8 +127,13 @@ def _run_query(source: Source, tree: ast.Seq, paths: list[str], is_lone: bool, a
         if paths and not reads_input(program):
             raise UsageError("redundant inputs specified: use either command-line files or a Zed source operator")
         progress = stack.enter_context(open_progress(args, paths))
-        open_scan = scan_opener(_read_options(args), progress.watch)
-        run_state = Run(memory=memory, open_scan=open_scan, emit=progress.above(_emit), measure=args["s"])
+        options = _read_options(args)
+        run_state = Run(memory=memory, emit=progress.above(_emit), measure=args["s"])
+        runs_plans(run_state, scan_opener(options, progress.watch))
+        if not args["s"]:
+            files = paths if args["e"] else []
+            program = with_inputs(program, files, args["i"], options, progress.watch)
+            program = with_files(program, options, progress.watch)
         inputs = _inputs(program, paths, args, progress)
         writer = stack.enter_context(open_writer(args, refuses_mixtures=True))
         results = run_program(program, inputs, run_state)

@@ -251,7 +251,9 @@ class TableColumns:
     """The columns of a table in the layout."""
 
     def __init__(self, table: pa.Table) -> None:
-        self._columns: dict[Path, pa.Array] = {(name,): kernels.whole(table.column(name)) for name in table.column_names}
+        self._columns: dict[Path, pa.Array] = {
+            (name,): kernels.whole(table.column(name)) for name in table.column_names
+        }
         """By their names, after those of the structs that they are in; those inside of structs once they were needed.
 
         Many shapes share a struct, and to take a field out of one combines the nulls of both.

@@ -40,9 +40,8 @@ def project_column(shape: t.Type, column: pa.Array, paths: Paths | None) -> pa.A
     if paths is None or is_whole(shape, paths):
         return column
     assert isinstance(under, t.Record)
-    children = column.flatten() if column.null_count and under.fields else []
     columns = [
-        project_column(f.type, children[i] if children else column.field(i), within)
+        project_column(f.type, _field(column, i), within)
         for i, f in enumerate(under.fields)
         if (within := inside(paths, f.name))
     ]
@@ -55,3 +54,17 @@ def records_of(shape: t.Type, columns: list[pa.Array], length: int, nulls: pa.Ar
     if not columns:
         return pa.array(np.ones(length, bool), mask=None if nulls is None else nulls.to_numpy(zero_copy_only=False))
     return pa.StructArray.from_arrays(columns, fields=list(arrow_type(shape)), mask=nulls)
+
+
+def field_at(shape: t.Type, column: pa.Array, path: tuple[str, ...]) -> pa.Array:
+    """The column of a field that the shape has."""
+    for name in path:
+        under = shape.under
+        assert isinstance(under, t.Record)
+        column, shape = _field(column, under.index[name]), under.fields[under.index[name]].type
+    return column
+
+
+def _field(column: pa.Array, index: int) -> pa.Array:
+    """A field of records; it is null where they are."""
+    return column.flatten()[index] if column.null_count else column.field(index)

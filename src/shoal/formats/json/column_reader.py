@@ -10,7 +10,7 @@ import io
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -35,9 +35,11 @@ from shoal.model.values import Value
 if TYPE_CHECKING:
     from concurrent import futures
 
+    from shoal.formats.json import fields as json_fields
     from shoal.formats.json import shapes
 else:
     futures = lazy("concurrent.futures")
+    json_fields = lazy("shoal.formats.json.fields")
     shapes = lazy("shoal.formats.json.shapes")
 
 _FEW = 32 * 1024
@@ -137,6 +139,15 @@ def read(source: Source, options: ReadOptions = ReadOptions()) -> Iterator[Piece
     return _read(source, options, bad, _read_freely)
 
 
+def read_fields(source: Source, options: ReadOptions, fields: Sequence[tuple[str, ...]] | None) -> Iterator[Piece]:
+    """Like `read`, but batches may lack the fields that are not used; None stands for all."""
+    if fields is None or () in fields or options.json_array == "records":
+        return read(source, options)
+    return _read(
+        source, options, BadRecords(source, options), _read_freely, list(dict.fromkeys(path[0] for path in fields))
+    )
+
+
 Decoded = Callable[[], Batch]
 """Waits for the values of a chunk."""
 Fallback = Callable[["_Chunk", int, Iterator["_Chunk"], ReadOptions], Iterator[Piece]]
@@ -165,8 +176,10 @@ def _refuse(chunk: _Chunk, row: int, later: Iterator[_Chunk], options: ReadOptio
     raise arrays.at_element(chunk.number(row), chunk.first_line + row, reason)
 
 
-def _read(source: Source, options: ReadOptions, bad: BadRecords, fallback: Fallback) -> Iterator[Piece]:
-    pool = _Pool(options.threads)
+def _read(
+    source: Source, options: ReadOptions, bad: BadRecords, fallback: Fallback, names: list[str] | None = None
+) -> Iterator[Piece]:
+    pool = _Pool(options.threads, names)
     chunks = _chunks(source, options, bad.first_line)
     waiting: deque[tuple[_Chunk, Decoded]] = deque()
     error: InvalidInput | None = None
@@ -305,13 +318,13 @@ def _pieces(chunk: _Chunk, decoded: Decoded, pool: _Pool) -> Iterator[Piece]:
 
 
 class _Pool:
-    """Threads with a shape reader each."""
+    """Threads with a shape reader each, and a reader of fields if just these are used."""
 
-    def __init__(self, threads: int) -> None:
-        self._count = threads
+    def __init__(self, threads: int, names: list[str] | None) -> None:
+        self._count, self._names = threads, names
         self._threads: futures.ThreadPoolExecutor | None = None
         self._local = threading.local()
-        self._readers: list[shapes.ShapeReader] = []
+        self._readers: list[shapes.ShapeReader | json_fields.FieldReader] = []
 
     def submit(self, chunk: _Chunk) -> Decoded:
         """Begin to decode a chunk. A few lines are read sooner than a thread starts."""
@@ -330,18 +343,30 @@ class _Pool:
         filled = _filled(texts)
         texts = selected(texts, filled)
         try:
-            parts = self.parts(texts)
+            parts = self._fields(texts)
+            if parts is None:
+                parts = self.parts(texts)
         except (BadText, RecursionError):
             raise BadText(int(filled[_first_bad(texts)])) from None
         return Batch(tuple(parts), len(texts))
 
     def parts(self, texts: pa.Array) -> list[Part]:
         """Texts of one value each, in columns."""
-        reader = getattr(self._local, "reader", None)
+        reader: shapes.ShapeReader | None = getattr(self._local, "shapes", None)
         if reader is None:
-            reader = self._local.reader = shapes.ShapeReader()
+            reader = self._local.shapes = shapes.ShapeReader()
             self._readers.append(reader)
         return reader.decode(texts)
+
+    def _fields(self, texts: pa.Array) -> list[Part] | None:
+        """The fields that are used; None if the texts have to be decoded as a whole."""
+        if self._names is None:
+            return None
+        reader: json_fields.FieldReader | None = getattr(self._local, "fields", None)
+        if reader is None:
+            reader = self._local.fields = json_fields.FieldReader(self._names)
+            self._readers.append(reader)
+        return reader.parts(texts)
 
     def close(self) -> None:
         """Stop the threads and let go of their readers."""

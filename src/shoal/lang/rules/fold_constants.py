@@ -9,7 +9,8 @@ from shoal.lang.catalog import Evaluate
 from shoal.lang.walk import rewrite
 from shoal.model.values import is_error
 
-_CHANGING = frozenset({"now", "ksuid", "typename"})
+CHANGING = frozenset({"now", "ksuid", "typename"})
+"""Functions that give another value from call to call, or from one input to the next."""
 
 
 def fold_constants(program: plan.Program, evaluate: Evaluate) -> plan.Program:
@@ -32,7 +33,7 @@ def is_constant(node: plan.Node) -> TypeGuard[plan.Expr]:
         case plan.Conditional(plan.Literal(), plan.Literal(), plan.Literal()):
             return True
         case plan.Call(name, args):
-            return name not in _CHANGING and bool(args) and all(isinstance(a, plan.Literal) for a in args)
+            return name not in CHANGING and bool(args) and all(isinstance(a, plan.Literal) for a in args)
         case plan.ArrayExpr(elems) | plan.SetExpr(elems):
             return all(isinstance(e, plan.Literal) for e in elems)
         case plan.RecordExpr(elems):

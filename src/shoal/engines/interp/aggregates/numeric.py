@@ -32,8 +32,8 @@ _MAX_INT64 = 2**63 - 1
 _WRAP = 2**64
 
 
-def _in_kind(kind: t.Primitive, amount: Any) -> Any:
-    """The amount as a number of this kind; integers wrap around."""
+def wrapped(kind: t.Type, amount: Any) -> Any:
+    """The amount as a number of this kind; integers wrap around at 64 bits."""
     if kind is t.FLOAT64:
         return float(amount)
     amount %= _WRAP
@@ -126,7 +126,7 @@ class _Reducer:
         amounts = [self._total(parts)] if parts else []
         if self._amounts[2] is not None:
             amounts = [*(self._as_fraction(whole, a) for a in amounts), self._amounts[2]]
-        return Value(kind, _in_kind(kind, self._total(amounts)) if amounts else None)
+        return Value(kind, wrapped(kind, self._total(amounts)) if amounts else None)
 
     def _decimal_result(self) -> Value:
         """The result where there are decimals. Integers beside them do not wrap around."""
@@ -167,7 +167,7 @@ def _partial(kind: t.Primitive, amount: Any) -> Value:
     if amount is None or kind is t.DATE:
         return Value(kind, amount)
     if not isinstance(kind, t.Decimal):
-        return Value(kind, _in_kind(kind, amount))
+        return Value(kind, wrapped(kind, amount))
     try:
         return Value(kind, fit(amount, kind))
     except InvalidInput:
@@ -198,7 +198,7 @@ class Sum(_Reducer):
         return EXACT.add(amount, data) if is_decimal else amount + data
 
     def _as_fraction(self, kind: t.Primitive | None, amount: Any) -> Any:
-        return float(_in_kind(kind or t.INT64, amount))
+        return float(wrapped(kind or t.INT64, amount))
 
 
 class Min(_Reducer):

@@ -22,23 +22,34 @@ TextTest: TypeAlias = Callable[[str], bool]
 
 def search(expr: Eval, text: str, value: Value) -> Eval:
     """A search for a value, or for the text that it was written as."""
+    return searcher(expr, finder_of(text, value))
+
+
+def finder_of(text: str, value: Value) -> Finder:
+    """Finds a value, or the text that it was written as."""
     kind = value.type.under
     if kind is t.STRING:
-        contains = contains_text(unicodedata.normalize("NFC", value.data))
-        return searcher(expr, Finder(contains, contains))
+        term = unicodedata.normalize("NFC", value.data)
+        contains = contains_text(term)
+        return Finder(contains, contains, term=term)
     if kind is t.NET:
-        return searcher(expr, Finder(None, None, network_test(value.data)))
-    return searcher(expr, Finder(contains_text(text), None, value_test(value)))
+        return Finder(None, None, network_test(value.data))
+    return Finder(contains_text(text), None, value_test(value), text)
 
 
 def regexp_search(expr: Eval, pattern: str) -> Eval:
     """A search for strings and field names that match."""
+    return searcher(expr, regexp_finder(pattern))
+
+
+def regexp_finder(pattern: str) -> Finder:
+    """Finds strings and field names that match."""
     compiled = compile_regexp(pattern)
 
     def matches(text: str) -> bool:
         return compiled.search(text) is not None
 
-    return searcher(expr, Finder(matches, matches))
+    return Finder(matches, matches)
 
 
 def regexp_match(expr: Eval, pattern: str) -> Eval:
@@ -114,7 +125,10 @@ class Finder:
         in_string: TextTest | None,
         in_name: TextTest | None,
         other: Callable[[t.Type], Test | None] | None = None,
+        term: str | None = None,
     ) -> None:
+        self.term = term
+        """What strings have to contain, in upper or lower case, if that is what they are tested for."""
         self._in_string = in_string
         self._in_name = in_name
         self._other = other
@@ -125,6 +139,10 @@ class Finder:
         if typ not in self._tests:
             return self._tests.keep(typ, self._make(typ))
         return self._tests[typ]
+
+    def is_in_names(self, typ: t.Record) -> bool:
+        """Whether the name of a field is found, so that every value of a type is."""
+        return self._in_name is not None and any(self._in_name(name) for name in dotted_names(typ))
 
     def _make(self, typ: t.Type) -> Test | None:
         under = typ.under
@@ -152,7 +170,7 @@ class Finder:
         return None if self._other is None else self._other(typ)
 
     def _record(self, typ: t.Record) -> Test | None:
-        if self._in_name is not None and any(self._in_name(name) for name in dotted_names(typ)):
+        if self.is_in_names(typ):
             return lambda data: True
         tests = [(i, test) for i, f in enumerate(typ.fields) if (test := self.test_of(f.type)) is not None]
         if not tests:
