@@ -126,7 +126,7 @@ def run_statement(
     names = [f"t{i}" for i in range(len(tables))]
 
     def analyzed(columns: frozenset[str] | None) -> DataFrame:
-        forms = [form.for_statement(columns, statement.companions) for form, _ in tables]
+        forms = [form.for_statement(columns, statement.companions, statement.wholes) for form, _ in tables]
         for name, form, (_, sources) in zip(names, forms, tables, strict=True):
             _frame(spark, plan_sources(form, sources, _tasks(spark))).createOrReplaceTempView(name)
         answer = spark.sql(statement.sql("spark", names, [form.hidden for form in forms]))

@@ -76,7 +76,7 @@ def _started(
     is_trusted: bool,
 ) -> Iterator[pa.RecordBatch]:
     views = Views()
-    forms = [form.for_statement(columns, statement.companions) for form, _ in tables]
+    forms = [form.for_statement(columns, statement.companions, statement.wholes) for form, _ in tables]
     with _errors(views.files):
         names = [views.add(form, sources) for form, (_, sources) in zip(forms, tables, strict=True)]
         text = statement.sql(DIALECT, names, [form.hidden for form in forms])

@@ -9,7 +9,7 @@ A table without any column, as an empty pool is, has one: `$value`, which is alw
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import pyarrow as pa
@@ -47,6 +47,9 @@ class TableForm:
     """The columns to read, in lower case; None for all but companions."""
     companions: frozenset[str] = frozenset()
     """The companions to read, in lower case, among other names."""
+    wholes: frozenset[str] | None = None
+    """The names of fields, in lower case, that are used as a whole; of other records only the fields in `names` are
+    read. None: all are used as a whole."""
 
     def __post_init__(self) -> None:
         if len(self._fields.fields) > MOST_COLUMNS:
@@ -54,7 +57,7 @@ class TableForm:
             raise Unsupported(f"{what} (choose some fields by a query: cut a, b)")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return TableForm, (self.shapes, self.style, self.names, self.companions)
+        return TableForm, (self.shapes, self.style, self.names, self.companions, self.wholes)
 
     @cached_property
     def _fields(self) -> t.Record:
@@ -64,7 +67,10 @@ class TableForm:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Those that are read."""
-        return tuple(column for column in (*self._plain, *self._companions) if self._is_wanted(column))
+        wanted = [column for column in (*self._plain, *self._companions) if self._is_wanted(column)]
+        if self.names is None or self.wholes is None:
+            return tuple(wanted)
+        return tuple(replace(each, type=_used(each.name, each.type, self.names, self.wholes)) for each in wanted)
 
     @cached_property
     def _plain(self) -> tuple[Column, ...]:
@@ -152,15 +158,27 @@ class TableForm:
         """The companions that are read, which are no part of `*`."""
         return tuple(column.name for column in self.columns if column.is_exact)
 
-    def for_statement(self, names: frozenset[str] | None, companions: frozenset[str]) -> TableForm:
-        """The table with the columns that a statement may name."""
-        return TableForm(self.shapes, self.style, names, companions)
+    def for_statement(
+        self, names: frozenset[str] | None, companions: frozenset[str], wholes: frozenset[str] | None = None
+    ) -> TableForm:
+        """The table with the columns, and the fields inside of them, that a statement may name."""
+        return TableForm(self.shapes, self.style, names, companions, wholes)
 
 
 @lru_cache(maxsize=256)
 def _merged_fields(shapes: tuple[t.Type, ...]) -> t.Record:
     merged = common_type(shape for shape in shapes if isinstance(shape.under, t.Record))
     return merged if isinstance(merged, t.Record) else t.record(())
+
+
+def _used(name: str, typ: t.Type, names: frozenset[str], wholes: frozenset[str]) -> t.Type:
+    """The type of a field, without the fields inside of it that no statement with these names can look at."""
+    if not isinstance(typ, t.Record) or name.lower() in wholes:
+        return typ
+    kept = [pair for pair in zip(physical_names(typ), typ.fields, strict=True) if pair[0].lower() in names]
+    smaller = t.record([(f.name, _used(inner, f.type, names, wholes)) for inner, f in kept])
+    # Names that differ in case alone have numbers, which depend on what is beside them.
+    return smaller if kept and physical_names(smaller) == [inner for inner, _ in kept] else typ
 
 
 def _field(typ: t.Type, name: str) -> t.Type | None:

@@ -94,6 +94,11 @@ class Statement:
         return frozenset(name.name.lower() for name in self._tree.find_all(exp.Identifier))
 
     @property
+    def wholes(self) -> frozenset[str]:
+        """The names that occur at the end of a path, or in no path, in lower case: `c`, of `a.b.c`."""
+        return frozenset(name.name.lower() for name in self._tree.find_all(exp.Identifier) if not _has_field(name))
+
+    @property
     def session_words(self) -> frozenset[str]:
         """Names that functions have as well, which an engine calls if there is no column of this name."""
         names = (name.name.lower() for name in self._tree.find_all(exp.Identifier))
@@ -185,6 +190,16 @@ def _one_line(error: Exception | str) -> str:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     line = " ".join(plain.partition("\n")[0].split())
     return re.sub(r"<Token .*?>", "the end of the statement", line) if "SENTINEL" in line else line
+
+
+def _has_field(name: exp.Identifier) -> bool:
+    """Whether a name is followed by that of a field: `a` and `b`, in `a.b.c`."""
+    node: exp.Expr | None = name.parent
+    if isinstance(node, exp.Column) and name.arg_key != "this":
+        return True
+    if not isinstance(node, exp.Column | exp.Dot) or (isinstance(node, exp.Dot) and name.arg_key == "this"):
+        return False
+    return isinstance(node.parent, exp.Dot) and node.arg_key == "this"
 
 
 def _uses(tree: exp.Expr) -> Iterator[Use]:
