@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from textwrap import dedent
+from typing import ParamSpec, TypeVar
 
 import pytest
 
@@ -24,15 +25,19 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 CONF = f"spark.driver.extraJavaOptions={_SHORT_LIVED},spark.executor.extraJavaOptions={_SHORT_LIVED}"
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
 class SharedSession:
     """A process whose session all tests use."""
 
     def __init__(self, process: ProcessPoolExecutor) -> None:
         self._process = process
 
-    def run(self, check: Callable[[Path], None], directory: Path) -> None:
-        """Run a check in the process, and raise what it raises."""
-        self._process.submit(check, directory).result()
+    def run(self, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a check in the process; returns what it returns, and raises what it raises."""
+        return self._process.submit(check, *args, **kwargs).result()
 
 
 def _prepare(temporary: Path) -> None:
