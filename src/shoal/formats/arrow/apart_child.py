@@ -35,6 +35,8 @@ READ, PIECE, FAILED, END = b"r", b"p", b"f", b"e"
 _BATCH_ROWS = 16_384
 _CELL = 64
 """How much of the memory, in bytes, a cell of a batch may have."""
+_PADDING = 1024
+"""Bytes that Arrow may add to the buffers of a column."""
 _MEMORY = Path("/proc/self/statm")
 _ROOM = 64 << 20
 """What threads and libraries take for themselves."""
@@ -107,8 +109,14 @@ def _leaves(fields: Any) -> int:
 
 
 def _feather(file: Any, memory: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a file of Feather version 1, whose columns are read as a whole."""
+    """The rows of a file of Feather version 1, whose columns are read as a whole, and as they are in the file.
+
+    The reader believes the number of rows and the places of columns: it looks for them beyond the end of the file.
+    """
     table = feather.read_table(file)
+    table.validate(full=True)
+    if table.get_total_buffer_size() > file.seek(0, io.SEEK_END) + _PADDING * table.num_columns:
+        raise pa.ArrowInvalid("the columns are longer than the file")
     yield from _with_schema(table.schema, table.to_batches(_BATCH_ROWS))
 
 
