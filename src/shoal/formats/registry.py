@@ -332,6 +332,7 @@ for _entry in (
         writer=lambda: parquet.Writer,
         media_types=("application/x-parquet",),
         column_reader=lambda: parquet.read_columns,
+        field_reader=lambda: parquet.read_fields,
         is_binary=True,
         magic=b"PAR1",
         needs_seek=True,

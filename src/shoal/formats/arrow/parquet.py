@@ -7,7 +7,7 @@ are read and written a row group at a time.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
@@ -50,8 +50,16 @@ def read(source: Source, options: ReadOptions) -> Iterator[Value]:
         yield from batch.values()
 
 
-def read_columns(source: Source, options: ReadOptions, selection: range | None = None) -> Iterator[Batch]:
-    """The records of a file in columns; of these row groups, if any are named."""
+def read_fields(source: Source, options: ReadOptions, fields: Sequence[tuple[str, ...]] | None) -> Iterator[Batch]:
+    """The records of a file in columns, without those columns that hold none of the fields; None stands for all."""
+    names = None if fields is None or () in fields else {path[0] for path in fields}
+    return read_columns(source, options, names=names)
+
+
+def read_columns(
+    source: Source, options: ReadOptions, selection: range | None = None, names: Set[str] | None = None
+) -> Iterator[Batch]:
+    """The records of a file in columns; of these row groups, and columns, if any are named."""
     if not source.seekable():
         raise InvalidInput("parquet requires a seekable input")
     with refusing(_NAME):
@@ -59,16 +67,23 @@ def read_columns(source: Source, options: ReadOptions, selection: range | None =
         file = _open(handle, "ns")
         groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
         _check_rows(file, groups)
+        columns = _chosen(file.schema_arrow.names, names)
         for i, group in enumerate(groups):
             if selection is not None and i not in selection:
                 continue
             _check_old_times(file, handle, i, options)
             rows = 0
-            for batch in _group_batches(file, handle, i, options):
+            for batch in _group_batches(file, handle, i, options, columns):
                 rows += batch.num_rows
                 yield from batches(batch, options.arrow_types)
             if rows != group.num_rows:
                 raise pa.ArrowInvalid(f"row group {i} has {rows} rows instead of {group.num_rows}")
+
+
+def _chosen(columns: list[str], names: Set[str] | None) -> list[str] | None:
+    """The columns with some names; None for all, where a name would not tell: a dot leads into a column."""
+    are_plain = len(set(columns)) == len(columns) and not any("." in column for column in columns)
+    return None if names is None or not are_plain else [column for column in columns if column in names]
 
 
 def _group_batches(
