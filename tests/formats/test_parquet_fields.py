@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +15,7 @@ from shoal.formats.columns.batches import values_of
 from shoal.model.text import format_value
 
 
-def file_of(**columns: list[object]) -> io.BytesIO:
+def file_of(**columns: Any) -> io.BytesIO:
     out = io.BytesIO()
     pq.write_table(pa.table(columns), out, row_group_size=2)
     return out

@@ -9,6 +9,8 @@ from shoal.api.lake import Lake
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.plain import FRAMES
 from shoal.engines.tables.statements import Statement
+from shoal.lake.lake import open_at
+from shoal.lake.objects import Form
 from shoal.model.parse import parse_type
 from shoal.model.text import format_type
 
@@ -42,12 +44,19 @@ STATEMENTS = (
 SHAPE = "{id:int64,a:{b:{c:int64,d:string},e:string,E:int64},f:{g:int64}}"
 
 
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+@pytest.fixture(scope="module", params=[Form.COLUMNS, Form.ROWS])
+def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     lake = shoal.create(tmp_path_factory.mktemp("lakes") / "lake")
     pool = lake.create("p", key="id")
-    for row in ROWS.strip().splitlines():
-        pool.load(row.encode())
+    if request.param is Form.COLUMNS:
+        for row in ROWS.strip().splitlines():
+            pool.load(row.encode())
+    else:  # with records whose keys are data, all become rows
+        others = "".join(f'{{id:{10 + i},event:{{kind:"k",x{i}:{i}}},bag{i}:{{y{i}:"{i}"}}}}' for i in range(1500))
+        pool.load((ROWS + others).encode())
+    stored = open_at(lake.uri).pool("p")
+    [main] = stored.refs().branches()
+    assert {o.form for o in stored.snapshot(main.commit).objects()} == {request.param}
     return lake
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from shoal.engines.interp.environment import Run
-from shoal.formats.columns.layouts import Layout, layout_of
+from shoal.formats.columns.layouts import Layout, Path, layout_of
 from shoal.lang import plan
 from shoal.model import types as t
 from shoal.model.node import frozen
@@ -41,6 +41,13 @@ class Source:
     """Bytes of its values as they are stored."""
     names: tuple[str, ...] = ()
     """Those of its columns in the order of the layout; none if they follow from the shapes."""
+    narrow: Callable[[Sequence[Path]], Source] | None = None
+    """Makes a source of the same values, of which records have just the fields at some paths. None where `file` holds
+    columns, of which any can be read."""
+
+    def narrowed(self, paths: Sequence[Path] | None) -> Source:
+        """What is needed of it, if that is these fields; None stands for all."""
+        return self if paths is None or self.narrow is None else self.narrow(paths)
 
     @property
     def layout(self) -> Layout:

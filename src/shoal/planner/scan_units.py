@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any
 
@@ -19,6 +19,7 @@ from shoal.engines.tables.statements import Condition
 from shoal.formats.columns.batches import batch_of
 from shoal.formats.columns.fusion import Fuser
 from shoal.formats.columns.layouts import layout_of
+from shoal.formats.columns.projection import Paths, project_data, project_shape
 from shoal.ids import Id, to_text
 from shoal.lake import column_form, row_form
 from shoal.lake.names import Warn
@@ -26,6 +27,7 @@ from shoal.lake.objects import DataObject, Form, Purged, key_of, missing
 from shoal.lake.pools import Pool
 from shoal.lake.scans import partitions
 from shoal.model import types as t
+from shoal.model.values import Value
 from shoal.planner.prune import Pruned, condition_of, prune
 from shoal.storage.store import ObjectStore
 from shoal.storage.uris import reopen_store
@@ -102,7 +104,8 @@ def make_source(pool: Pool, o: DataObject, index: int = 0) -> Source:
         return Source(index, types, counts, file=file, size=o.size, names=o.names)
     read = column_form.read_table if o.form is Form.COLUMNS else _rows_as_table
     table = ObjectReader(pool.store, pool.prefix, o, read)
-    return Source(index, types, counts, table=table, size=o.size, names=o.names)
+    narrow = None if o.form is Form.COLUMNS else _Narrow(index, o, table)
+    return Source(index, types, counts, table=table, size=o.size, names=o.names, narrow=narrow)
 
 
 class ObjectReader:
@@ -117,6 +120,10 @@ class ObjectReader:
         except Purged:
             raise missing(key_of(self._prefix, self._object)) from None
 
+    def reading(self, read: Any) -> ObjectReader:
+        """Another way to read it."""
+        return ObjectReader(self._store, self._prefix, self._object, read)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _reader_elsewhere, (self._store.uri, self._prefix, self._object, self._read)
 
@@ -125,11 +132,28 @@ def _reader_elsewhere(uri: str, prefix: str, o: DataObject, read: Any) -> Object
     return ObjectReader(reopen_store(uri), prefix, o, read)
 
 
-def _rows_as_table(store: Any, prefix: str, o: DataObject) -> pa.Table:
-    """An object in row form, as a table in the layout of its shapes."""
-    values = list(row_form.read_all(store, prefix, o))
+@dataclass(frozen=True, slots=True)
+class _Narrow:
+    """Makes a source of some fields of an object in row form."""
+
+    index: int
+    object: DataObject
+    table: ObjectReader
+
+    def __call__(self, paths: Paths) -> Source:
+        counts: Counter[t.Type] = Counter()
+        for shape, count in self.object.shapes or ():
+            counts[project_shape(shape, paths)] += count
+        table = self.table.reading(partial(_rows_as_table, paths=tuple(paths)))
+        return Source(self.index, tuple(counts), tuple(counts.values()), table=table, size=self.object.size)
+
+
+def _rows_as_table(store: Any, prefix: str, o: DataObject, paths: Paths | None = None) -> pa.Table:
+    """An object in row form, as a table in the layout of its shapes; with just the fields at some paths, if given."""
+    rows = row_form.read_all(store, prefix, o)
+    values = [Value(project_shape(row.type, paths), project_data(row.type, row.data, paths)) for row in rows]
     batch = batch_of(values)
-    layout = layout_of(tuple(shape for shape, _ in o.shapes or ()))
+    layout = layout_of(tuple(dict.fromkeys(project_shape(shape, paths) for shape, _ in o.shapes or ())))
     by_shape = {part.shape: part for part in batch.parts}
     parts = [by_shape[shape] for shape in layout.shapes]
     order = np.empty(len(values), np.int64)

@@ -83,7 +83,8 @@ def plan_pool(
 
 def plan_sources(form: TableForm, sources: Sequence[Source], count: int) -> SparkPlan:
     """Data objects as they are."""
-    return SparkPlan(form, tuple(ReadObjects(form, pack) for pack in _packs(sources, count)))
+    needed = [source.narrowed(form.paths) for source in sources]
+    return SparkPlan(form, tuple(ReadObjects(form, pack) for pack in _packs(needed, count)))
 
 
 def _packs(sources: Sequence[Source], count: int) -> list[tuple[Source, ...]]:

@@ -52,7 +52,8 @@ class Views:
     def add(self, form: TableForm, sources: Sequence[Source]) -> str:
         """A view of some data objects; its name."""
         name = f"t{len(self._views)}"
-        parts = [self._part(form, same) for same in _alike(sources)] or [_nothing(form)]
+        needed = [source.narrowed(form.paths) for source in sources]
+        parts = [self._part(form, same) for same in _alike(needed)] or [_nothing(form)]
         query = " UNION ALL ".join(part.sql(_DIALECT) for part in parts)
         self._views.append(f"CREATE TEMPORARY VIEW {name} AS {query}")
         return name

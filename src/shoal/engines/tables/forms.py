@@ -73,6 +73,15 @@ class TableForm:
         return tuple(replace(each, type=_used(each.name, each.type, self.names, self.wholes)) for each in wanted)
 
     @cached_property
+    def paths(self) -> tuple[Path, ...] | None:
+        """Where the values of all columns are; None if that is everywhere."""
+        if self.names is None:
+            return None
+        whole = {column.path: column.type for column in self._plain}
+        ends = (_ends(c.path, c.type, c.type if c.is_exact else whole[c.path]) for c in self.columns)
+        return tuple(path for found in ends for path in found)
+
+    @cached_property
     def _plain(self) -> tuple[Column, ...]:
         names = physical_names(self._fields)
         columns = [Column(name, (f.name,), f.type) for name, f in zip(names, self._fields.fields, strict=True)]
@@ -179,6 +188,15 @@ def _used(name: str, typ: t.Type, names: frozenset[str], wholes: frozenset[str])
     smaller = t.record([(f.name, _used(inner, f.type, names, wholes)) for inner, f in kept])
     # Names that differ in case alone have numbers, which depend on what is beside them.
     return smaller if kept and physical_names(smaller) == [inner for inner, _ in kept] else typ
+
+
+def _ends(path: Path, used: t.Type, whole: t.Type) -> Iterator[Path]:
+    """The paths to what is used of a field as a whole."""
+    if used is whole or not isinstance(used, t.Record) or not isinstance(whole, t.Record):
+        yield path
+        return
+    for name, typ in used.fields:
+        yield from _ends((*path, name), typ, whole.fields[whole.index[name]].type)
 
 
 def _field(typ: t.Type, name: str) -> t.Type | None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from shoal.formats.columns.physical import arrow_type
 from shoal.model import types as t
+from shoal.model.zcode import Data
 
 Paths: TypeAlias = Sequence[tuple[str, ...]]
 
@@ -47,6 +48,16 @@ def project_column(shape: t.Type, column: pa.Array, paths: Paths | None) -> pa.A
     ]
     nulls = column.is_null() if column.null_count else None
     return records_of(project_shape(shape, paths), columns, len(column), nulls)
+
+
+def project_data(shape: t.Type, data: Data, paths: Paths | None) -> Data:
+    """The data of such a record, given that of a whole one."""
+    if paths is None or data is None or is_whole(shape, paths):
+        return data
+    under = shape.under
+    assert isinstance(under, t.Record)
+    fields = zip(under.fields, data, strict=True)
+    return tuple(project_data(f.type, d, within) for f, d in fields if (within := inside(paths, f.name)))
 
 
 def records_of(shape: t.Type, columns: list[pa.Array], length: int, nulls: pa.Array | None) -> pa.Array:

@@ -18,7 +18,7 @@ from shoal.errors import InvalidInput
 from shoal.formats.columns.batches import MANY_FIELDS, MANY_SHAPES, Batch, Part, Piece, Rows
 from shoal.formats.columns.parts import merged, rows_by_code
 from shoal.formats.columns.physical import to_arrow
-from shoal.formats.columns.projection import Paths, inside, is_whole, project_shape
+from shoal.formats.columns.projection import Paths, project_data, project_shape
 from shoal.formats.limits import LIGHT, chunk_size
 from shoal.formats.metering import LEAST_VALUE, give
 from shoal.formats.streams import Source
@@ -28,7 +28,7 @@ from shoal.formats.zng.stream import CONTROL, END_OF_STREAM, MALFORMED, TYPES, V
 from shoal.formats.zng.types import TypeTable
 from shoal.model import types as t
 from shoal.model.values import Value
-from shoal.model.zcode import Data, Decoder, read_uvarint
+from shoal.model.zcode import Decoder, read_uvarint
 
 _SLICE = 8 << 20
 """Bytes of values that are decoded at a time."""
@@ -236,7 +236,7 @@ class _Decoder:
         """Values that are decoded one by one."""
         data = self._columns.decoded(decode, bodies)
         projected = project_shape(shape, self._fields)
-        return Part(projected, to_arrow(projected, [_projected(shape, d, self._fields) for d in data]), rows)
+        return Part(projected, to_arrow(projected, [project_data(shape, d, self._fields) for d in data]), rows)
 
 
 def _by_ident(idents: Rows) -> list[tuple[int, Rows]]:
@@ -248,13 +248,3 @@ def _by_ident(idents: Rows) -> list[tuple[int, Rows]]:
     numbers = np.flatnonzero(counts)
     ends = np.cumsum(counts[numbers])
     return list(zip(numbers.tolist(), np.split(order, ends[:-1]), strict=True))
-
-
-def _projected(typ: t.Type, data: Data, paths: Paths | None) -> Data:
-    """The data of a record with just the fields at some paths."""
-    under = typ.under
-    if paths is None or data is None or is_whole(typ, paths):
-        return data
-    assert isinstance(under, t.Record)
-    fields = zip(under.fields, data, strict=True)
-    return tuple(_projected(f.type, d, within) for f, d in fields if (within := inside(paths, f.name)))
