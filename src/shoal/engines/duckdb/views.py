@@ -26,6 +26,7 @@ from shoal.model import types as t
 from shoal.storage.verified_files import VerifiedFile
 
 _DIALECT = "duckdb"
+_FEW_ROWS, _MANY_FIELDS = 10_000, 300
 
 
 class Views:
@@ -61,7 +62,7 @@ class Views:
     def _part(self, form: TableForm, sources: list[Source]) -> exp.Select:
         layout = sources[0].layout
         names = form.schema.names
-        if Projection(form, layout).has_record_texts:
+        if Projection(form, layout).has_record_texts or _is_wide(form, sources):
             # DuckDB's text of a struct would show the fields that only other records have.
             table = self._registered(pa.Table.from_batches(rows_of(form, sources), form.schema))
             return exp.select(*(build.column(name) for name in names)).from_(table)
@@ -96,6 +97,17 @@ def _alike(sources: Sequence[Source]) -> list[list[Source]]:
     for source in sources:
         by_layout.setdefault((source.shapes, source.names, source.file is not None), []).append(source)
     return list(by_layout.values())
+
+
+def _is_wide(form: TableForm, sources: Sequence[Source]) -> bool:
+    """Whether a table has so many fields, and so few rows, that SQL for each field takes longer than to convert it."""
+    return sum(source.count for source in sources) < _FEW_ROWS and _fields(form.schema.types) > _MANY_FIELDS
+
+
+def _fields(types: Sequence[pa.DataType]) -> int:
+    """How many columns of these types there are, with those inside of structs."""
+    structs = [[typ.field(i).type for i in range(typ.num_fields)] for typ in types if pa.types.is_struct(typ)]
+    return len(types) + sum(map(_fields, structs))
 
 
 def _nothing(form: TableForm) -> exp.Select:

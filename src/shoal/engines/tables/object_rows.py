@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 from shoal.engines.file_damage import damage_to, unless_changed, without_paths
 from shoal.engines.physical import Source
 from shoal.engines.tables.forms import TableForm
+from shoal.engines.tables.plain import is_plain
 from shoal.engines.tables.projection import Projection
 from shoal.errors import StorageFailure
-from shoal.formats.columns.batches import Batch, batches
+from shoal.formats.columns.batches import Batch, Part, batches
 from shoal.formats.columns.fusion import Fuser, TableColumns
 from shoal.formats.columns.layouts import SHAPE, layout_of
 from shoal.model.values import Value
@@ -34,11 +35,21 @@ def rows_in_form(form: TableForm, values: Iterable[Value]) -> Iterator[pa.Record
 
 def batch_in_form(form: TableForm, run: Batch) -> pa.RecordBatch:
     """Values in columns as rows of a table, in their order."""
+    if len(run.parts) == 1 and _is_in_form(form, run.parts[0]):
+        return pa.RecordBatch.from_arrays(run.parts[0].column.flatten(), schema=form.schema)
     layout = layout_of(tuple(part.shape for part in run.parts))
     order = np.empty(run.length, np.int64)
     order[np.concatenate([part.rows for part in run.parts])] = np.arange(run.length)
     table = Fuser(layout, [pa.chunked_array([part.column]) for part in run.parts]).table(order)
     return Projection(form, layout).batch(TableColumns(table))
+
+
+def _is_in_form(form: TableForm, part: Part) -> bool:
+    """Whether records have the columns of a table, in its types, as they are."""
+    column = part.column
+    if not pa.types.is_struct(column.type) or column.null_count or not is_plain(part.shape, form.style):
+        return False
+    return bool(column.type == pa.struct(list(form.schema)))
 
 
 def _tables(source: Source, columns: list[str]) -> Iterator[pa.Table]:
