@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from threading import Timer
+from typing import TYPE_CHECKING
 
 from shoal.api.results import Results
 from shoal.engines.stopping import REMEDY, Stop
 from shoal.errors import Stopped
 from shoal.model.node import frozen
 from shoal.model.values import Value
+
+if TYPE_CHECKING:
+    from shoal.formats.columns.batches import Piece
 
 
 @frozen
@@ -32,7 +37,7 @@ def limited(limits: Limits, stop: Stop, ask: Callable[[], Results]) -> Results:
         started.enter_context(timed(limits.seconds, stop))
         results = ask()
         clock = started.pop_all()
-    return results.through(lambda values: _counted(values, limits, stop, clock))
+    return results.through(lambda pieces: _counted(pieces, limits, stop, clock))
 
 
 @contextmanager
@@ -50,9 +55,14 @@ def timed(seconds: float | None, stop: Stop) -> Iterator[None]:
         timer.cancel()
 
 
-def _counted(values: Iterator[Value], limits: Limits, stop: Stop, clock: ExitStack) -> Iterator[Value]:
+def _counted(pieces: Iterator[Piece], limits: Limits, stop: Stop, clock: ExitStack) -> Iterator[Piece]:
+    count = 0
     with clock:
-        for number, value in enumerate(stop.checked(values)):
-            if number == limits.rows:
+        for piece in stop.checked(pieces):
+            length = 1 if isinstance(piece, Value) else piece.length
+            if limits.rows is not None and count + length > limits.rows:
+                if not isinstance(piece, Value):
+                    yield from islice(piece.values(), limits.rows - count)
                 raise Stopped(f"the query returns more than {limits.rows} values ({REMEDY})")
-            yield value
+            count += length
+            yield piece

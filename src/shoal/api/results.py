@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
 
+    from shoal.formats.columns.batches import Piece
+
 
 class Results(Protocol):
     """The values of a query, computed as they are read. They can be read once, unless `hold` keeps them."""
@@ -27,8 +29,11 @@ class Results(Protocol):
 
     def __exit__(self, *failure: object) -> None: ...
 
-    def through(self, wrap: Callable[[Iterator[Value]], Iterator[Value]]) -> Self:
-        """Wrap the stream of values, for counting or limits; returns self."""
+    def through(self, wrap: Callable[[Iterator[Any]], Iterator[Any]]) -> Self:
+        """Wrap the stream of values, or of pieces, for counting or limits; returns self."""
+
+    def pieces(self) -> Iterator[Piece]:
+        """The values, in columns as far as they come so. They are read once, as by iteration."""
 
     def close(self) -> None:
         """Stop computing and remove temporary files. Values kept by `hold` stay."""

@@ -21,8 +21,11 @@ from shoal.model.values import Value, record, string
 from shoal.planner.files import read_text
 
 if TYPE_CHECKING:
+    from shoal.formats.arrow import exact
+    from shoal.formats.columns.batches import Batch, Piece
     from shoal.lang import parser
 else:
+    exact = lazy("shoal.formats.arrow.exact")
     parser = lazy("shoal.lang.parser")
 
 _MAY_CHANGE = "load"
@@ -65,11 +68,12 @@ def ask(
     is_safe: bool | None = None,
 ) -> Results:
     """The results of a query."""
-    choices = {"ctrl": "T", "statistics": "T" if statistics else "F", "warnings": "T"}
+    choices = {"ctrl": "T", "statistics": "T" if statistics else "F", "warnings": "T", "columns": "T"}
     can_repeat = _MAY_CHANGE not in text.lower() if is_safe is None else is_safe
     answer = service.send(Call("POST", names, choices, value=body, is_safe=can_repeat))
     counted = Statistics()
-    results = Results(text, Stream(answer, counted, on_debug, on_warning, on_output), counted)
+    pieces = Stream(answer, counted, on_debug, on_warning, on_output)
+    results = Results(text, pieces, counted, in_pieces=True)
     results.on_spark(_refuse)
     return results
 
@@ -78,12 +82,15 @@ def _refuse(times: str) -> Any:
     raise Unsupported("tasks of Spark do not read through a service (open the lake itself, or take to_arrow())")
 
 
-_ZSON = 2
+_ZSON, _BINARY = 2, 4
 _RESULTS, _DEBUG = "main", "debug"
 
 
 class Stream:
-    """Values of an answer. Letting go of it before its end closes the connection, and the service stops."""
+    """Values of an answer, some of them in columns.
+
+    Letting go of it before its end closes the connection, and the service stops.
+    """
 
     def __init__(
         self,
@@ -102,10 +109,10 @@ class Stream:
         self._channel = _RESULTS
         self._values = self._read()
 
-    def __iter__(self) -> Iterator[Value]:
+    def __iter__(self) -> Iterator[Piece]:
         return self
 
-    def __next__(self) -> Value:
+    def __next__(self) -> Piece:
         return next(self._values)
 
     def close(self) -> None:
@@ -113,10 +120,12 @@ class Stream:
         self._values.close()
         self._answer.close()
 
-    def _read(self) -> Generator[Value, None, None]:
+    def _read(self) -> Generator[Piece, None, None]:
         with self._answer:
             for item in self._messages():
                 if isinstance(item, zng.Control):
+                    if item.encoding == _BINARY and self._channel == _RESULTS:
+                        yield self._columns(item.body)
                     self._take(item)
                 elif self._channel == _RESULTS:
                     yield item
@@ -129,6 +138,12 @@ class Stream:
     def _messages(self) -> Iterator[Value | zng.Control]:
         try:
             yield from zng.read_messages(self._answer)
+        except InvalidInput as e:
+            raise unreadable(self._answer, e) from None
+
+    def _columns(self, data: bytes) -> Batch:
+        try:
+            return exact.decode(data)
         except InvalidInput as e:
             raise unreadable(self._answer, e) from None
 

@@ -59,9 +59,13 @@ class Results:
         """Let Spark compute the values in `to_spark`; `make` takes its `times` option."""
         self._on_spark = make
 
-    def through(self, wrap: Callable[[Iterator[Value]], Iterator[Value]]) -> Self:
-        """Wrap the stream of values, for counting or limits; returns self."""
-        self._values, self._pieces = wrap(self._values), None
+    def through(self, wrap: Callable[[Iterator[Any]], Iterator[Any]]) -> Self:
+        """Wrap the stream of values, or of pieces, for counting or limits; returns self."""
+        if self._pieces is None:
+            self._values = wrap(self._values)
+        else:
+            self._pieces = wrap(self._pieces)
+            self._values = _one_by_one(self._pieces)
         return self
 
     def __iter__(self) -> Iterator[Value]:
@@ -79,7 +83,7 @@ class Results:
         return f"<Results of {self._program!r}: {kept or ('read' if self._is_read else 'not read yet')}>"
 
     def __dir__(self) -> list[str]:
-        return public_names(Results, ("statistics",), without=("on_spark", "through"))
+        return public_names(Results, ("statistics",), without=("on_spark", "through", "pieces"))
 
     def __enter__(self) -> Self:
         return self
@@ -132,7 +136,7 @@ class Results:
         each row. Values that are not records are in a column `$value`. A type that Arrow lacks, such as ip, is written
         as a similar type, with the Zed type in the metadata of the field.
         """
-        return arrow_tables.to_table(list(self)) if exact else plain_tables.to_table(self._columns())
+        return arrow_tables.to_table(list(self)) if exact else plain_tables.to_table(self.pieces())
 
     def to_pandas(self, *, exact: bool = False) -> pandas.DataFrame:
         """A pandas DataFrame with the columns of `to_arrow`.
@@ -140,14 +144,14 @@ class Results:
         Integers with nulls, and types that numpy lacks, have columns of Arrow types. In an exact frame a column may
         also have the Python objects of `to_list`.
         """
-        return dataframes.to_pandas(list(self)) if exact else plain_tables.to_pandas(self._columns())
+        return dataframes.to_pandas(list(self)) if exact else plain_tables.to_pandas(self.pieces())
 
     def to_polars(self, *, exact: bool = False) -> polars.DataFrame:
         """A polars DataFrame with the columns of `to_arrow`; in an exact one, types that Arrow lacks are objects."""
-        return dataframes.to_polars(list(self)) if exact else plain_tables.to_polars(self._columns())
+        return dataframes.to_polars(list(self)) if exact else plain_tables.to_polars(self.pieces())
 
-    def _columns(self) -> Iterator[Piece]:
-        """The values, in columns as far as they come so."""
+    def pieces(self) -> Iterator[Piece]:
+        """The values, in columns as far as they come so. They are read once, as by iteration."""
         pieces, values = self._pieces, iter(self)
         return values if pieces is None or self._kept is not None else pieces
 

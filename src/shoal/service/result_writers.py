@@ -1,7 +1,8 @@
 """Write the results of a query, with control messages between them if the client asks for these.
 
 Control messages name the channel of the values that follow, count what was read, warn, and report an error. In ZNG
-they are frames of their own, in ZJSON lines whose type is a name. Other formats cannot carry them.
+they are frames of their own, in ZJSON lines whose type is a name. Other formats cannot carry them. To a client that
+asks for it, ZNG also brings values in columns, as control messages of the binary encoding.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.api.infos import MAIN
 from shoal.api.options import Statistics
@@ -17,14 +18,27 @@ from shoal.formats.registry import Format
 from shoal.formats.streams import WriteOptions
 from shoal.formats.zjson import writer as zjson
 from shoal.formats.zng import stream as zng
+from shoal.lazy import lazy
 from shoal.model.fields import named, time_value
 from shoal.model.text import format_value
 from shoal.model.values import Value, int64, string
 from shoal.service.answers import Chunks
 from shoal.service.media import open_writer
 
+if TYPE_CHECKING:
+    from shoal.formats.arrow import exact
+    from shoal.formats.columns.batches import Batch
+else:
+    exact = lazy("shoal.formats.arrow.exact")
+
 DEBUG = "debug"
 _ZSON = 2
+BINARY = 4
+"""The encoding of a control message that holds values in columns (`formats.arrow.exact`)."""
+_FEW = 100
+"""Values that are not worth columns."""
+_SLICE = 4 << 20
+"""Bytes of a control message with columns, or about that."""
 _TOGETHER = 100
 """How many values of a channel other than `main` are collected before they are written."""
 
@@ -34,6 +48,9 @@ class ResultWriter(Protocol):
 
     def write(self, value: Value, channel: str = MAIN) -> None:
         """Write a value."""
+
+    def write_batch(self, batch: Batch) -> None:
+        """Write values that come in columns."""
 
     def end(self) -> None:
         """Write what is left after the last value."""
@@ -59,6 +76,10 @@ class PlainResults:
                 self._flush()
             self._chunks.flush()
 
+    def write_batch(self, batch: Batch) -> None:
+        for value in batch.values():
+            self.write(value)
+
     def end(self) -> None:
         self._writer.close()
 
@@ -76,13 +97,16 @@ class ControlledResults:
         channels: Sequence[str],
         statistics: Statistics,
         warnings: Sequence[str] | None,
+        has_columns: bool = False,
     ) -> None:
+        """`has_columns` says that the client reads columns among the control messages."""
         self._chunks = chunks
         self._messages = _MESSAGES[format_name](chunks)
         self._channels = dict.fromkeys(channels)
         self._statistics = statistics
         self._warnings = warnings
         """None if the client cannot read warnings."""
+        self._has_columns = has_columns
         self._warned = 0
         self._channel = ""
         self._collected: dict[str, list[Value]] = {}
@@ -96,6 +120,20 @@ class ControlledResults:
             waiting.append(value)
             if len(waiting) >= _TOGETHER:
                 self._put_collected(channel)
+        self._send_if_due()
+
+    def write_batch(self, batch: Batch) -> None:
+        messages = self._messages
+        if not self._has_columns or not isinstance(messages, _ZngMessages) or batch.length < _FEW:
+            for value in batch.values():
+                self.write(value)
+            return
+        for run in exact.slices(batch, _SLICE):
+            self._set_channel(MAIN)
+            messages.writer.control(zng.Control(BINARY, exact.encode(run)))
+            self._send_if_due()
+
+    def _send_if_due(self) -> None:
         if self._chunks.is_due():
             for each in list(self._collected):
                 self._put_collected(each)
@@ -122,11 +160,14 @@ class ControlledResults:
             self._put(channel, value)
 
     def _put(self, channel: str, value: Value) -> None:
+        self._set_channel(channel)
+        self._messages.writer.write(value)
+
+    def _set_channel(self, channel: str) -> None:
         if channel != self._channel:
             self._channel = channel
             self._channels[channel] = None
             self._messages.control("QueryChannelSet", channel=channel)
-        self._messages.writer.write(value)
 
     def _put_warnings(self) -> None:
         if self._warnings is None:

@@ -94,6 +94,7 @@ _DATA = (
     Param("format", "name of the format of the body; else by Content-Type, else detected"),
 )
 _CTRL = Param("ctrl", "T for control messages in ZNG and ZJSON", "boolean")
+_COLUMNS = Param("columns", "T for values in columns among the control messages of ZNG", "boolean")
 _WARNINGS = Param("warnings", "T for warnings among the control messages", "boolean")
 _VACUUM = (Param("dryrun", "T to remove nothing", "boolean"), Param("grace", "seconds that garbage stays", "number"))
 _GRANT = (("subject", "string"), ("pool", "string"), ("verb", "string"))
@@ -136,11 +137,12 @@ _OWN: tuple[Route, ...] = (
     Route("POST", _REVISION + "/vector", "addVectors", Need.WRITE, pools.vectors, "record", _IDS),
     Route("DELETE", _REVISION + "/vector", "deleteVectors", Need.WRITE, pools.vectors, "record", _IDS),
     Route("POST", "/query", "query", Need.IDENTITY, queries.query, "record", _QUESTION, (
-        _CTRL, Param("statistics", "T to count what is read; on with ctrl unless it is F", "boolean"), _WARNINGS)),
+        _CTRL, Param("statistics", "T to count what is read; on with ctrl unless it is F", "boolean"), _WARNINGS,
+        _COLUMNS)),
     Route("POST", "/query/describe", "describe", Need.IDENTITY, queries.describe, "record", _QUESTION,
           media_types=_JSON),
     Route("POST", "/query/sql", "sql", Need.IDENTITY, queries.sql, "record",
-          (("statement", "string"), ("engine", "string")), (_CTRL, _WARNINGS)),
+          (("statement", "string"), ("engine", "string")), (_CTRL, _WARNINGS, _COLUMNS)),
     Route("GET", "/query/status/{request}", "queryStatus", Need.IDENTITY, queries.status),
     Route("POST", "/compile", "compile", Need.IDENTITY, queries.compile_program, "record", (("query", "string"),),
           media_types=_JSON),

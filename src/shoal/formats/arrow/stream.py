@@ -36,10 +36,14 @@ def read_columns(source: Source, options: ReadOptions) -> Iterator[Batch]:
     if pipe.is_empty():
         return
     with refusing(_NAME):
-        choices = pa.ipc.IpcReadOptions(use_threads=options.threads > 1)
-        checked = pa.PythonFile(_Checked(pipe, options), mode="r")
-        for batch in pa.ipc.open_stream(checked, options=choices):
+        for batch in open_checked(pipe, options):
             yield from batches(batch, options.arrow_types)
+
+
+def open_checked(source: Any, options: ReadOptions) -> pa.RecordBatchReader:
+    """The batches of a stream; each message is checked before it is unpacked."""
+    choices = pa.ipc.IpcReadOptions(use_threads=options.threads > 1)
+    return pa.ipc.open_stream(pa.PythonFile(_Checked(source, options), mode="r"), options=choices)
 
 
 class _Pipe:
@@ -69,8 +73,8 @@ class _Checked:
 
     closed = False
 
-    def __init__(self, pipe: _Pipe, options: ReadOptions) -> None:
-        self._messages = pa.ipc.MessageReader.open_stream(pa.PythonFile(pipe, mode="r"))
+    def __init__(self, source: Any, options: ReadOptions) -> None:
+        self._messages = pa.ipc.MessageReader.open_stream(pa.PythonFile(source, mode="r"))
         self._options = options
         self._parts: deque[memoryview] = deque()
 

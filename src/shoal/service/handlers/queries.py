@@ -142,13 +142,17 @@ class _QueryStream(Streaming):
         if not call.is_set("ctrl") or not has_controls(call.answer_format):
             return PlainResults(chunks, call.answer_format)
         warnings = call.warnings if _reads_warnings(call) else None
-        return ControlledResults(chunks, name, self._channels, results.statistics, warnings)
+        has_columns = call.is_set("columns")
+        return ControlledResults(chunks, name, self._channels, results.statistics, warnings, has_columns)
 
     def _write_results(self, writer: ResultWriter, results: Results) -> None:
         self._output.writer = writer
         try:
-            for value in results:
-                writer.write(value)
+            for piece in results.pieces():
+                if isinstance(piece, Value):
+                    writer.write(piece)
+                else:
+                    writer.write_batch(piece)
             writer.end()
         except ShoalError as e:
             # The stream has begun: where it can, it ends with the error, and the client raises that.
