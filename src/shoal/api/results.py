@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
 
-    from shoal.formats.columns.batches import Piece
-
 
 class Results(Protocol):
     """The values of a query, computed as they are read. They can be read once, unless `hold` keeps them."""
@@ -32,8 +30,8 @@ class Results(Protocol):
     def through(self, wrap: Callable[[Iterator[Any]], Iterator[Any]]) -> Self:
         """Wrap the stream of values, or of pieces, for counting or limits; returns self."""
 
-    def pieces(self) -> Iterator[Piece]:
-        """The values, in columns as far as they come so. They are read once, as by iteration."""
+    def pieces(self) -> Iterator[Any]:
+        """The values, in batches of columns (`formats.columns`) as far as they come so. Read once, as by iteration."""
 
     def close(self) -> None:
         """Stop computing and remove temporary files. Values kept by `hold` stay."""
