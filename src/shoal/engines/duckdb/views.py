@@ -100,7 +100,7 @@ def _alike(sources: Sequence[Source]) -> list[list[Source]]:
 
 
 def _is_wide(form: TableForm, sources: Sequence[Source]) -> bool:
-    """Whether a table has so many fields, and so few rows, that SQL for each field takes longer than to convert it."""
+    """Whether SQL for each field would take longer than to convert the rows: there are many fields and few rows."""
     return sum(source.count for source in sources) < _FEW_ROWS and _fields(form.schema.types) > _MANY_FIELDS
 
 

@@ -30,7 +30,7 @@ _NAME = "columns"
 
 
 def slices(batch: Batch, size: int) -> Iterator[Batch]:
-    """A batch in runs of about so many bytes."""
+    """A batch in runs of about `size` bytes."""
     step = max(1, size * batch.length // max(1, batch.nbytes))
     for start in range(0, batch.length, step):
         length = min(step, batch.length - start)
