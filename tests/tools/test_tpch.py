@@ -1,4 +1,4 @@
-"""The 22 queries of TPC-H at scale 0.1, with decimals and dates: SQL on DuckDB and on Spark has the answers of DuckDB."""
+"""The 22 queries of TPC-H at scale 0.1, with decimals and dates: `shoal sql` gives the answers of DuckDB."""
 
 from __future__ import annotations
 
