@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from shoal.errors import InvalidInput
 from shoal.extras import is_installed
-from shoal.lake.workers import HERE, Choose, Workers
 from shoal.lazy import lazy
 from shoal.model.node import frozen
 
 if TYPE_CHECKING:
     from shoal.engines.spark import jobs, shuffle
-else:
+    from shoal.lake import workers
+else:  # queries of files need no code of a lake
     jobs = lazy("shoal.engines.spark.jobs")
     shuffle = lazy("shoal.engines.spark.shuffle")
+    workers = lazy("shoal.lake.workers")
 
 Engine = Literal["auto", "interp", "duckdb", "spark"]
 ENGINES: tuple[Engine, ...] = ("auto", "interp", "duckdb", "spark")
@@ -111,12 +112,12 @@ def wants_spark(name: str | None, size: int) -> bool:
     return engine == "spark" or (engine == "auto" and is_large(size))
 
 
-def choose_workers(name: str | None) -> Choose:
+def choose_workers(name: str | None) -> workers.Choose:
     """What chooses the workers of a change by its size, for the engine that a caller names."""
     named_engine(name)
-    return lambda size: spark_workers() if wants_spark(name, size) else HERE
+    return lambda size: spark_workers() if wants_spark(name, size) else workers.HERE
 
 
-def spark_workers() -> Workers:
+def spark_workers() -> workers.Workers:
     """Spark tasks, a few for each core."""
-    return Workers(jobs.run_tasks, shuffle.regroup, jobs.task_count(), is_remote=True)
+    return workers.Workers(jobs.run_tasks, shuffle.regroup, jobs.task_count(), is_remote=True)
