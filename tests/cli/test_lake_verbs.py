@@ -84,6 +84,16 @@ def test_create_tells_the_id_and_may_switch_to_the_pool(shell: Shell) -> None:
     )
 
 
+def test_head_follows_a_pool_that_is_renamed(shell: Shell) -> None:
+    shell.load("{ts:1}")
+    shell.run("create", "-q", "other")
+    shell.run("rename", "-q", "other", "else")
+    assert shell.run("query", "-z", "count()") == "1(uint64)\n"
+    shell.run("rename", "-q", "logs", "new")
+    assert shell.run("query", "-z", "count()") == "1(uint64)\n"
+    shell.load("{ts:2}")
+
+
 def test_rename_and_drop(shell: Shell) -> None:
     assert is_like(f"pool {ID} renamed from logs to old\n", shell.run("rename", "logs", "old"))
     assert shell.run("drop", "-f", "old") == "pool deleted: old\n"

@@ -41,6 +41,17 @@ def test_quoted_names_are_pools_as_they_were(logs: Shell) -> None:
     [
         (["select * from '/etc/passwd'"], "/etc/passwd: pool not found"),
         (["drop table logs"], "sql: only queries can be asked, not DROP (data is changed by other commands)"),
+        (
+            ["show tables"],
+            "sql: only queries can be asked, not SHOW (shoal ls lists the pools, describe POOL its columns)",
+        ),
+        (
+            ["select * from logs@v1"],
+            (
+                "sql: parameters are not allowed in a query "
+                '(the name of a pool at a branch, tag or commit is in double quotes: "logs@v1")'
+            ),
+        ),
         (["selec *"], "sql: syntax error at line 1, column 7, near '*' (did you mean select?)"),
         (["select * from lgos"], "lgos: pool not found (did you mean logs?)"),
         (["select lowr(host) from logs"], "sql: there is no function lowr (did you mean lower?)"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shoal.cli.command import Verb, say
 from shoal.cli.flags import Parsed, UsageError
+from shoal.cli.head import read_head, write_head
 from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS
 
@@ -16,4 +19,7 @@ def run(args: Parsed) -> None:
         raise UsageError("two pool names must be provided: the old one and the new one")
     old, new = args.words
     pool = open_lake(args).rename(old, new)
+    head = read_head(args)
+    if head is not None and head.pool == old:
+        write_head(args, replace(head, pool=new))
     say(args, f"pool {pool.id} renamed from {old} to {new}")

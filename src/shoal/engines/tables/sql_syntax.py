@@ -44,6 +44,7 @@ NODES: frozenset[type[exp.Expr]] = frozenset((*_QUERIES, *_CLAUSES, *_NAMES, *_C
 _TABLES = (exp.Table, exp.Lateral, exp.Unnest, *_QUERIES)
 """What may stand where a table stands."""
 _CHANGING = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Drop, exp.Copy)
+_QUOTE_NAMES = '(the name of a pool at a branch, tag or commit is in double quotes: "logs@v1")'
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -55,6 +56,8 @@ def require_allowed(tree: exp.Expr) -> None:
             continue
         if isinstance(node, exp.Func):
             _require_function(node)
+        elif isinstance(node, exp.Placeholder | exp.Parameter):
+            raise InvalidInput(f"sql: parameters are not allowed in a query {_QUOTE_NAMES}")
         elif type(node) not in NODES:
             raise InvalidInput(f"sql: {_shown(node)} is not allowed in a query")
         _require_plain(node)
@@ -71,7 +74,10 @@ def _require_query(tree: exp.Expr) -> None:
         return
     statement = changing or tree
     word = str(statement.this if isinstance(statement, exp.Command) else statement.key).upper()
-    raise InvalidInput(f"sql: only queries can be asked, not {word} (data is changed by other commands)")
+    hint = (
+        "shoal ls lists the pools, describe POOL its columns" if word == "SHOW" else "data is changed by other commands"
+    )
+    raise InvalidInput(f"sql: only queries can be asked, not {word} ({hint})")
 
 
 def _require_table(node: exp.Expr) -> None:
