@@ -51,6 +51,9 @@ def test_a_function_is_allowed_or_refused() -> None:
     assert len(FUNCTIONS) > 500, "the list lost most of its names"
 
 
+QUOTED = '(the name of a pool at a branch, tag or commit is in double quotes: "logs@v1")'
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
@@ -61,7 +64,7 @@ def test_a_function_is_allowed_or_refused() -> None:
         ("select * from a, lateral duckdb_views()", "sql: duckdb_views is not a pool (only pools can be read)"),
         ("select * from upper('x')", "sql: upper is not a pool (only pools can be read)"),
         ("select * from (summarize a)", "sql: SUMMARIZE is not allowed in a query"),
-        ("select $1", "sql: PLACEHOLDER is not allowed in a query"),
+        ("select $1", f"sql: parameters are not allowed in a query {QUOTED}"),
         ('select x::"foo bar" from a', "sql: 'foo bar' is not allowed in a query"),
         ("select * from a at (version => 1)", "sql: HISTORICALDATA is not allowed in a query"),
         ("select var_map(x) from a", "sql: a function is called with arguments that it does not take"),
