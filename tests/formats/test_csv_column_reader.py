@@ -24,6 +24,7 @@ from shoal.formats.streams import NAME_ENCODING
 from shoal.model import types as t
 from shoal.model.text import format_type, format_value
 from shoal.model.values import Value
+from shoal.testing import strategies
 from shoal.testing.samples import damaged
 from shoal.testing.tiers import examples
 
@@ -250,28 +251,11 @@ cell = st.one_of(
     st.floats().map(str),
     st.integers().map(str),
 )
-quoted = cell.map(lambda text: '"' + text.replace('"', '""') + '"')
-raw = st.text(st.sampled_from('",\n\r a1\t\ufeff'), max_size=6)
-line_end = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", "\r\n\r\n"])
-regular_cell = cell.filter(lambda text: not set(text) & set('",\r\n'))
-
-
-@st.composite
-def csv_text(draw: st.DrawFn) -> bytes:
-    """A table, now and then with a line of another width or some noise."""
-    width = draw(st.integers(1, 4))
-    kind = draw(st.sampled_from([regular_cell, st.one_of(regular_cell, quoted), st.one_of(regular_cell, quoted, raw)]))
-    text = draw(st.sampled_from(["", "", "", "\ufeff", "\n", "\r\n"]))
-    for _ in range(draw(st.integers(0, 6))):
-        count = width if draw(st.integers(0, 15)) else draw(st.integers(1, 5))
-        text += ",".join(draw(kind) for _ in range(count)) + draw(line_end)
-    data = text.encode()
-    cut = draw(st.sampled_from([0, 0, 0, 0, 1, 2]))
-    return data[: len(data) - cut] + draw(st.sampled_from([b"", b"", b"", b"\xff", b'"', b"\r"]))
+csv_text = strategies.csv_texts(cell, most_lines=6, one_odd_in=16)
 
 
 @settings(max_examples=examples(100))
-@given(csv_text(), st.sampled_from([1, 8, 50, 1 << 24]))
+@given(csv_text, st.sampled_from([1, 8, 50, 1 << 24]))
 def test_columns_give_what_rows_give(data: bytes, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(windows, "CHUNK", size)

@@ -16,6 +16,7 @@ from shoal.formats.csv import column_reader, windows
 from shoal.formats.csv.records import Cutter
 from shoal.formats.csv.windows import Windows
 from shoal.model.text import format_value
+from shoal.testing import strategies
 from shoal.testing.csv_tables import both, outcome, texts
 from shoal.testing.samples import damaged
 from shoal.testing.tiers import examples
@@ -25,29 +26,12 @@ cell = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
     st.integers().map(str),
 )
-quoted = cell.map(lambda text: '"' + text.replace('"', '""') + '"')
-raw = st.text(st.sampled_from('",\n\r a1\t\ufeff'), max_size=6)
-line_end = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", "\r\n\r\n"])
-plain = cell.filter(lambda text: not set(text) & set('",\r\n'))
-
-
-@st.composite
-def csv_text(draw: st.DrawFn) -> bytes:
-    """A table, now and then with a line of another width or some noise."""
-    width = draw(st.integers(1, 4))
-    kind = draw(st.sampled_from([plain, st.one_of(plain, quoted), st.one_of(plain, quoted, raw)]))
-    text = draw(st.sampled_from(["", "", "", "\ufeff", "\n", "\r\n"]))
-    for _ in range(draw(st.integers(0, 8))):
-        count = width if draw(st.integers(0, 9)) else draw(st.integers(1, 5))
-        text += ",".join(draw(kind) for _ in range(count)) + draw(line_end)
-    data = text.encode()
-    cut = draw(st.sampled_from([0, 0, 0, 0, 1, 2]))
-    return data[: len(data) - cut] + draw(st.sampled_from([b"", b"", b"", b"\xff", b'"', b"\r"]))
+csv_text = strategies.csv_texts(cell, most_lines=8, one_odd_in=10)
 
 
 @settings(max_examples=examples(150))
 @given(
-    csv_text(),
+    csv_text,
     st.sampled_from([1, 8, 50, 1 << 24]),
     st.sampled_from(["fail", "skip", "keep"]),
     st.sampled_from(["columns", "text", "cells"]),
@@ -65,7 +49,7 @@ def test_columns_give_what_rows_give(
 
 
 @settings(max_examples=examples(100))
-@given(csv_text(), st.integers(0, 40))
+@given(csv_text, st.integers(0, 40))
 def test_records_do_not_depend_on_how_the_text_comes(data: bytes, at: int) -> None:
     options = ReadOptions(csv_infer="columns", csv_delimiter=",", bad="keep")
 

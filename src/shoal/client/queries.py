@@ -82,7 +82,6 @@ def _refuse(times: str) -> Any:
     raise Unsupported("tasks of Spark do not read through a service (open the lake itself, or take to_arrow())")
 
 
-_ZSON, _BINARY = 2, 4
 _RESULTS, _DEBUG = "main", "debug"
 
 
@@ -124,7 +123,7 @@ class Stream:
         with self._answer:
             for item in self._messages():
                 if isinstance(item, zng.Control):
-                    if item.encoding == _BINARY and self._channel == _RESULTS:
+                    if item.encoding == zng.BINARY_MESSAGE and self._channel == _RESULTS:
                         yield self._columns(item.body)
                     self._take(item)
                 elif self._channel == _RESULTS:
@@ -149,7 +148,7 @@ class Stream:
 
     def _take(self, control: zng.Control) -> None:
         """Handle a control message; unknown ones are skipped."""
-        if control.encoding != _ZSON:
+        if control.encoding != zng.ZSON_MESSAGE:
             return
         message = parse_value(control.body.decode())
         match name_of(message):

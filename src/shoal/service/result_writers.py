@@ -32,9 +32,6 @@ else:
     exact = lazy("shoal.formats.arrow.exact")
 
 DEBUG = "debug"
-_ZSON = 2
-BINARY = 4
-"""The encoding of a control message that holds values in columns (`formats.arrow.exact`)."""
 _FEW = 100
 """Values that are not worth columns."""
 _SLICE = 4 << 20
@@ -130,7 +127,7 @@ class ControlledResults:
             return
         for run in exact.slices(batch, _SLICE):
             self._set_channel(MAIN)
-            messages.writer.control(zng.Control(BINARY, exact.encode(run)))
+            messages.writer.control(zng.Control(zng.BINARY_MESSAGE, exact.encode(run)))
             self._send_if_due()
 
     def _send_if_due(self) -> None:
@@ -192,7 +189,7 @@ class _ZngMessages:
         self._write(named("QueryStats", *times, ("Progress", named("Progress", *counts))))
 
     def _write(self, message: Value) -> None:
-        self.writer.control(zng.Control(_ZSON, format_value(message).encode()))
+        self.writer.control(zng.Control(zng.ZSON_MESSAGE, format_value(message).encode()))
 
 
 class _ZjsonMessages:

@@ -161,3 +161,25 @@ json_records = st.dictionaries(field_names, json_values, max_size=5)
 def json_line(value: Any) -> bytes:
     """Canonical JSON: no spaces, only necessary escapes, the shortest numbers."""
     return to_json(decode_line(json.dumps(value))).encode()
+
+
+def csv_texts(cell: st.SearchStrategy[str], most_lines: int, one_odd_in: int) -> st.SearchStrategy[bytes]:
+    """Tables of CSV with some cells. About one line in `one_odd_in` has another width; there may be noise as well."""
+    quoted = cell.map(lambda text: '"' + text.replace('"', '""') + '"')
+    raw = st.text(st.sampled_from('",\n\r a1\t\ufeff'), max_size=6)
+    line_end = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", "\r\n\r\n"])
+    plain = cell.filter(lambda text: not set(text) & set('",\r\n'))
+
+    @st.composite
+    def tables(draw: st.DrawFn) -> bytes:
+        width = draw(st.integers(1, 4))
+        kind = draw(st.sampled_from([plain, st.one_of(plain, quoted), st.one_of(plain, quoted, raw)]))
+        text = draw(st.sampled_from(["", "", "", "\ufeff", "\n", "\r\n"]))
+        for _ in range(draw(st.integers(0, most_lines))):
+            count = width if draw(st.integers(0, one_odd_in - 1)) else draw(st.integers(1, 5))
+            text += ",".join(draw(kind) for _ in range(count)) + draw(line_end)
+        data = text.encode()
+        cut = draw(st.sampled_from([0, 0, 0, 0, 1, 2]))
+        return data[: len(data) - cut] + draw(st.sampled_from([b"", b"", b"", b"\xff", b'"', b"\r"]))
+
+    return tables()

@@ -20,7 +20,7 @@ import pyarrow.json as pj
 from shoal.formats.columns.batches import Part, Rows
 from shoal.formats.columns.parts import moved, records, rows_by_code, selected, without_nulls
 from shoal.formats.columns.physical import arrow_type
-from shoal.formats.json.text_columns import OBJECT, TextReader, kinds_of, pointer
+from shoal.formats.json.text_columns import EXACT_FLOATS, INTEGER_TYPES, OBJECT, PROBED, TextReader, kinds_of, pointer
 from shoal.lazy import lazy
 from shoal.model import types as t
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 else:
     duckdb = lazy("duckdb")
 
-_PROBED = 1000
-"""Lines from which types are guessed."""
 _TYPES: dict[pa.DataType, t.Type] = {
     pa.null(): t.NULL, pa.int64(): t.INT64, pa.float64(): t.FLOAT64, pa.string(): t.STRING, pa.bool_(): t.BOOL,
 }  # fmt: skip
@@ -40,8 +38,6 @@ _NO_FIELD = "\0"
 _NEAR = 64
 """Bytes between the places where long numbers are looked for; and before a word, where it is looked for what it is."""
 _MOST_NAMES = 50
-_EXACT_FLOATS = 2.0**53
-_INTEGERS = pa.array(["BIGINT", "UBIGINT"])
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
@@ -80,7 +76,7 @@ class FieldReader:
 
     def _guess(self, texts: pa.Array) -> pa.Schema | None:
         """The types of the fields, by the first lines; None if some have values of several types, or with parts."""
-        first = _lines(texts.slice(0, _PROBED))
+        first = _lines(texts.slice(0, PROBED))
         fields = [(name, _plain_type(first, name)) for name in self._names] or [(_NO_FIELD, pa.null())]
         self._has_given_up = any(typ is None for _, typ in fields)
         return None if self._has_given_up else pa.schema(fields)
@@ -119,9 +115,9 @@ class FieldReader:
         is_integer = np.floor(items) == items
         if is_integer.any():
             kinds = selected(self._kinds_of(texts, name), where[rows])
-            is_integer &= pc.is_in(kinds, _INTEGERS).to_numpy(zero_copy_only=False)
+            is_integer &= pc.is_in(kinds, INTEGER_TYPES).to_numpy(zero_copy_only=False)
         for typ, own in ((t.INT64, np.flatnonzero(is_integer)), (t.FLOAT64, np.flatnonzero(~is_integer))):
-            if typ is t.INT64 and len(own) and np.abs(items[own]).max() >= _EXACT_FLOATS:
+            if typ is t.INT64 and len(own) and np.abs(items[own]).max() >= EXACT_FLOATS:
                 raise pa.ArrowInvalid("an integer that a float does not hold")
             if len(own):
                 yield Part(typ, selected(present, own).cast(arrow_type(typ)), rows[own])
@@ -186,8 +182,10 @@ def _has_word(data: bytes, word: bytes) -> bool:
 
 
 def _has_long_number(data: bytes) -> bool:
-    """Whether there are more digits in a row than a float64 has before the point: at least four of them, evenly spaced,
-    are at places where it is looked for them."""
+    """Whether a number has more digits before its point than a float64 can hold, which is more than 300.
+
+    Only every 64th byte is read. Such a number covers at least four of these in a row.
+    """
     sampled = np.frombuffer(data, np.uint8)[::_NEAR]
     is_digit = (sampled >= ord("0")) & (sampled <= ord("9"))
     starts = np.flatnonzero(is_digit[:-3] & is_digit[1:-2] & is_digit[2:-1] & is_digit[3:]) * _NEAR

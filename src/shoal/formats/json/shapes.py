@@ -22,7 +22,10 @@ import pyarrow.json as pj
 from shoal.formats.columns.batches import Part, Rows
 from shoal.formats.columns.parts import all_rows, groups, lists, merged, moved, records, selected, without_nulls
 from shoal.formats.json.text_columns import (
+    EXACT_FLOATS,
+    INTEGER_TYPES,
     OBJECT,
+    PROBED,
     SIGNED,
     TextReader,
     are_plain,
@@ -37,10 +40,6 @@ from shoal.model import types as t
 Path = tuple[str, ...]
 Keys = dict[Path, list[str]]
 Integers = dict[Path, np.ndarray[Any, np.dtype[np.bool_]]]
-_INTEGER_TYPES = pa.array(["BIGINT", "UBIGINT"])
-_EXACT_FLOATS = 2.0**53
-"""Below this, a float that was an integer can be made one again."""
-_PROBED = 1000
 _MAX_PATHS = 60
 _MAX_SCHEMAS = 1000
 _SCALARS: dict[pa.DataType, t.Type] = {
@@ -94,7 +93,7 @@ class ShapeReader:
 
     def _objects(self, texts: pa.Array) -> list[Part]:
         if len(self._paths) == 1:
-            self._learn_paths(_object_paths(texts.slice(0, _PROBED)))
+            self._learn_paths(_object_paths(texts.slice(0, PROBED)))
         (separator,) = unused_controls(texts, 1)
         paths = list(self._paths)
         large, others = split_by_size(groups(self._keys(texts, paths, separator)))
@@ -149,7 +148,7 @@ class ShapeReader:
                     types = self._texts.query(
                         "SELECT json_type(x, ?) FROM texts", selected(texts, whole), pointer(*path)
                     )
-                    rows = whole[pc.is_in(types, _INTEGER_TYPES).to_numpy(zero_copy_only=False)]
+                    rows = whole[pc.is_in(types, INTEGER_TYPES).to_numpy(zero_copy_only=False)]
                     if len(rows):
                         out[path] = np.isin(np.arange(len(texts)), rows)
         return out
@@ -316,7 +315,7 @@ def _numbers(column: pa.Array, is_integer: np.ndarray[Any, np.dtype[np.bool_]]) 
     """Floats, and integers that Arrow made floats."""
     whole, others = np.flatnonzero(is_integer), np.flatnonzero(~is_integer)
     floats = selected(column, whole)
-    if pc.max(pc.abs(floats)).as_py() >= _EXACT_FLOATS:
+    if pc.max(pc.abs(floats)).as_py() >= EXACT_FLOATS:
         raise _Blurred
     parts = [Part(t.INT64, floats.cast(pa.int64()), whole)]
     return [*parts, Part(t.FLOAT64, selected(column, others), others)] if len(others) else parts

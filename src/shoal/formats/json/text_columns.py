@@ -57,6 +57,12 @@ _KINDS[[ord("t"), ord("f")]] = BOOL
 _KINDS[ord("n")] = NULL
 SIGNED = ("UBIGINT", "BIGINT")
 """DuckDB distinguishes unsigned integers from negative ones; to us they are all int64."""
+INTEGER_TYPES = pa.array(["BIGINT", "UBIGINT"])
+"""What DuckDB calls a number that was written as an integer."""
+EXACT_FLOATS = 2.0**53
+"""Below this, a float that was an integer can be made one again."""
+PROBED = 1000
+"""Lines from which paths and types are guessed; a wrong guess costs time, and nothing else."""
 _SCALARS: dict[str, t.Type] = {"BIGINT": t.INT64, "DOUBLE": t.FLOAT64, "VARCHAR": t.STRING, "BOOLEAN": t.BOOL}
 _PARSED = {**{name: name for name in _SCALARS}, "OBJECT": "JSON", "ARRAY": ["JSON"]}
 

@@ -25,6 +25,8 @@ from shoal.model.zcode import encode, read_name, read_uvarint, tagged, uvarint
 
 TYPES, VALUES, CONTROL = 0, 1, 2
 END_OF_STREAM = 0xFF
+ZSON_MESSAGE, BINARY_MESSAGE = 2, 4
+"""Encodings of control messages. A service writes messages about a query in ZSON, and columns of results in binary."""
 _VERSION_BIT, _COMPRESSED_BIT = 0x80, 0x40
 _LZ4 = 0
 MAX_FRAME = 256 * 1024 * 1024
