@@ -23,6 +23,7 @@ from shoal.api.access import Verb
 from shoal.api.requests import Need
 from shoal.engines.stopping import results_stopped_by
 from shoal.errors import InvalidInput, NotFound, ShoalError
+from shoal.formats.columns.layouts import bare
 from shoal.formats.registry import Format, by_name
 from shoal.ids import new, parse, to_text
 from shoal.local.lake import whole
@@ -296,7 +297,8 @@ def _written(call: Call, answer: Value | list[Value]) -> bytes:
     is_one = isinstance(answer, Value)
     writer = open_writer(call.answer_format, is_one)(chunks)
     for value in [answer] if isinstance(answer, Value) else answer:
-        writer.write(value)
+        # Without their type name, ids are bytes in JSON too: the Zed API documents its replies with 0x....
+        writer.write(Value(bare(value.type), value.data) if call.answer_format.name == "json" else value)
     writer.close()
     chunks.flush()
     return b"".join(parts)
