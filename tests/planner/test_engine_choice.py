@@ -39,7 +39,7 @@ def test_statements_and_changes_go_to_spark_above_the_same_threshold() -> None:
     for size, is_large in ((THRESHOLDS.large, False), (THRESHOLDS.large + 1, True)):
         assert for_statement("auto", size, False) == ("spark" if is_large else "duckdb")
         assert wants_spark("auto", size) == is_large
-    assert choose_workers("auto")(THRESHOLDS.large) is HERE
+    assert choose_workers("auto", "lake")(THRESHOLDS.large) is HERE
     assert for_statement("spark", THRESHOLDS.large + 1, True) == "duckdb"
 
 
@@ -48,7 +48,7 @@ def test_without_spark_duckdb_takes_what_is_large(monkeypatch: pytest.MonkeyPatc
     size = THRESHOLDS.large + 1
     assert for_scan("auto", size, 1, None) == ("duckdb", "Spark is not installed")
     assert for_statement("auto", size, False) == "duckdb"
-    assert choose_workers("auto")(size) is HERE
+    assert choose_workers("auto", "lake")(size) is HERE
 
 
 def test_unknown_engines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,5 +61,5 @@ def test_unknown_engines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_pyspark_the_message_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(Unsupported) as raised:
-        choose_workers("spark")(0)
+        choose_workers("spark", "lake")(0)
     assert str(raised.value) == "Spark is not installed (install it with: pip install 'shoal[spark]')"

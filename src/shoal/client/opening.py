@@ -15,6 +15,8 @@ from shoal.lazy import lazy
 from shoal.storage import uris
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from shoal.client import remote_lake
     from shoal.local import lake as opening
 else:
@@ -23,17 +25,26 @@ else:
 
 
 def open(  # noqa: A001 - it is `shoal.open`
-    uri: str | os.PathLike[str], *, token: str | None = None, config: str | os.PathLike[str] | None = None
+    uri: str | os.PathLike[str],
+    *,
+    token: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    spark: SparkSession | None = None,
 ) -> Lake:
     """The lake at a path, at a file://, s3://, gs://, az:// or memory:// URI, or behind a service at http(s)://.
 
     A service may want a token: the one that is given, else SHOAL_TOKEN, else that of its URL in the credentials file of
     the directory `config` (default ~/.shoal).
+
+    With `spark`, what Spark does for this lake runs on that session, classic or of Spark Connect. Its settings stay as
+    they are. Otherwise the active session is used, or a new one at SHOAL_SPARK_MASTER.
     """
     location = os.fspath(uri)
     if is_service(location):
+        if spark is not None:
+            raise Unsupported(f"{location}: a service has a Spark of its own (open the lake at its path or URI)")
         return remote_lake.open_remote(location, token, config)
-    return opening.open_local(location)
+    return opening.open_local(location, spark)
 
 
 def create(uri: str | os.PathLike[str]) -> Lake:

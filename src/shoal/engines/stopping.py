@@ -33,6 +33,8 @@ class Stop:
         """The error that the work fails with; None while it may go on."""
         self.memory: int | None = None
         """How many bytes engines may hold for the work; None is as much as there is."""
+        self.spark: object | None = None
+        """The session of Spark that the work runs on; None is the active one, or a new one."""
         self._callbacks: list[Callable[[], None]] = []
         self._lock = RLock()
 
@@ -152,6 +154,15 @@ def stopped_by(stop: Stop) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def running_on(spark: object) -> Iterator[Stop]:
+    """What is done within runs on a session of Spark."""
+    stop = Stop() if current() is NEVER else current()
+    stop.spark = spark
+    with stopped_by(stop):
+        yield stop
 
 
 def results_stopped_by(stop: Stop, values: Iterator[V]) -> Iterator[V]:

@@ -132,4 +132,4 @@ def open_pool(
 
 def _reopen(uri: str, config: PoolConfig) -> Pool:
     """A pool in another process."""
-    return open_pool(reopen_store(uri), config)
+    return open_pool(reopen_store(uri, to_text(config.id)), config)

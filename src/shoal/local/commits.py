@@ -25,14 +25,14 @@ def delete(lake: StoreExecutor, request: Delete) -> str:
         return _once(
             lake, request, lambda pool, op: changes.delete(pool, branch, object_ids(pool, request.ids), note, op)
         )
-    predicate, by = parse_predicate(request.where), choose_workers(request.engine)
+    predicate, by = parse_predicate(request.where), choose_workers(request.engine, lake.uri)
     return _once(lake, request, lambda pool, op: rewriting.delete_where(pool, branch, predicate, note, by, op))
 
 
 @implements(Compact)
 def compact(lake: StoreExecutor, request: Compact) -> str:
     """Merge data objects into sorted ones that do not overlap."""
-    branch, note, by = request.branch, stored_note(request.note), choose_workers(request.engine)
+    branch, note, by = request.branch, stored_note(request.note), choose_workers(request.engine, lake.uri)
     return _once(
         lake, request, lambda pool, op: rewriting.compact(pool, branch, object_ids(pool, request.ids), note, by, op)
     )
@@ -50,7 +50,7 @@ def compact_all(lake: StoreExecutor, request: CompactAll) -> Iterator[Compaction
     """Compact every run of objects that is worth it, one commit per run."""
     pool = lake.writable(request.pool)
     base = pool.refs().branch(request.branch).commit
-    note, by = stored_note(NO_NOTE), choose_workers(request.engine)
+    note, by = stored_note(NO_NOTE), choose_workers(request.engine, lake.uri)
     for run, outcome in rewriting.compact_runs(pool, request.branch, base, _runs(pool, base), note, by):
         if isinstance(outcome, ShoalError):
             yield Compaction(len(run), None, str(outcome))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from shoal.api.branch import Load
 from shoal.api.queries import Query
 from shoal.api.requests import R, Request
+from shoal.engines.stopping import results_stopped_by, running_on
 from shoal.lake.lake import create_at, open_at
 from shoal.lazy import lazy, load
 from shoal.local.executor import StoreExecutor, is_implemented, stored, whole
@@ -34,6 +36,9 @@ _AT_ONCE: dict[type[Request[Any]], ModuleType] = {Load: loads, Query: queries}
 class LocalLake(StoreExecutor):
     """A lake in a store that this process can reach."""
 
+    spark: object | None = None
+    """The session of Spark that its work runs on, where Spark is the engine; None is the active one, or a new one."""
+
     def __reduce__(self) -> tuple[Any, ...]:
         return open_local, (self.uri,)
 
@@ -43,12 +48,18 @@ class LocalLake(StoreExecutor):
             if is_implemented(kind):
                 break
             load(module)
-        return super().do(request)
+        if self.spark is None:
+            return super().do(request)
+        with running_on(self.spark) as stop:
+            result: Any = super().do(request)
+        return results_stopped_by(stop, result) if isinstance(result, Generator) else result  # type: ignore[return-value]
 
 
-def open_local(uri: str) -> LocalLake:
+def open_local(uri: str, spark: object | None = None) -> LocalLake:
     """The lake at a path or URI."""
-    return LocalLake(open_at(uri))
+    lake = LocalLake(open_at(uri))
+    lake.spark = spark
+    return lake
 
 
 def create_local(uri: str) -> LocalLake:

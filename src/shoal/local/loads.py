@@ -24,9 +24,11 @@ from shoal.sources.inputs import is_url
 if TYPE_CHECKING:
     from shoal.engines.spark import jobs
     from shoal.formats.arrow import reader as arrow_reader
+    from shoal.planner import reach
 else:
     jobs = lazy("shoal.engines.spark.jobs")
     arrow_reader = lazy("shoal.formats.arrow.reader")
+    reach = lazy("shoal.planner.reach")
 
 
 @implements(Load)
@@ -59,7 +61,7 @@ def write_data(
         return objects
     # A task may have another working directory.
     paths = [path if is_url(path) else os.path.abspath(checked_path(path)) for path in _paths(data)]
-    return load_files(pool, paths, format_name, options, spark_workers())
+    return load_files(pool, paths, format_name, options, spark_workers(pool.store.uri))
 
 
 def _paths(data: Any) -> list[str]:
@@ -71,6 +73,7 @@ def _paths(data: Any) -> list[str]:
 
 def _load_frame(pool: Pool, frame: Any) -> list[DataObject]:
     """Write the rows of a Spark DataFrame to objects without committing them. On failure, removes the objects."""
+    reach.require_lake(pool.store.uri)
     return gathered(pool, jobs.run_over(frame, write_rows, pool))
 
 

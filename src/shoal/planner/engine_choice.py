@@ -17,10 +17,12 @@ from shoal.model.node import frozen
 if TYPE_CHECKING:
     from shoal.engines.spark import jobs, shuffle
     from shoal.lake import workers
+    from shoal.planner import reach
 else:  # queries of files need no code of a lake
     jobs = lazy("shoal.engines.spark.jobs")
     shuffle = lazy("shoal.engines.spark.shuffle")
     workers = lazy("shoal.lake.workers")
+    reach = lazy("shoal.planner.reach")
 
 Engine = Literal["auto", "interp", "duckdb", "spark"]
 ENGINES: tuple[Engine, ...] = ("auto", "interp", "duckdb", "spark")
@@ -112,12 +114,13 @@ def wants_spark(name: str | None, size: int) -> bool:
     return engine == "spark" or (engine == "auto" and is_large(size))
 
 
-def choose_workers(name: str | None) -> workers.Choose:
-    """What chooses the workers of a change by its size, for the engine that a caller names."""
+def choose_workers(name: str | None, lake: str) -> workers.Choose:
+    """What chooses the workers of a change of a lake by its size, for the engine that a caller names."""
     named_engine(name)
-    return lambda size: spark_workers() if wants_spark(name, size) else workers.HERE
+    return lambda size: spark_workers(lake) if wants_spark(name, size) else workers.HERE
 
 
-def spark_workers() -> workers.Workers:
-    """Spark tasks, a few for each core."""
+def spark_workers(lake: str) -> workers.Workers:
+    """Spark tasks, a few for each core, which reach a lake."""
+    reach.require_lake(lake)
     return workers.Workers(jobs.run_tasks, shuffle.regroup, jobs.task_count(), is_remote=True)

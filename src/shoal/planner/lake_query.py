@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from shoal.engines.physical import Source
     from shoal.engines.tables import answers, plain, statements
     from shoal.formats.columns.batches import Batch
-    from shoal.planner import scan_units, spark_dataframes
+    from shoal.planner import reach, scan_units, spark_dataframes
 else:
     sandbox = lazy("shoal.engines.duckdb.sandbox")
     answers = lazy("shoal.engines.tables.answers")
     plain = lazy("shoal.engines.tables.plain")
     statements = lazy("shoal.engines.tables.statements")
+    reach = lazy("shoal.planner.reach")
     scan_units = lazy("shoal.planner.scan_units")
     spark_dataframes = lazy("shoal.planner.spark_dataframes")
 
@@ -46,13 +47,16 @@ def ask(lake: Pools, question: Question) -> Results:
         dispatched = prepare(lake, question)
     if "spark" in dispatched.engines:
         load(spark_dataframes)  # registers the data source `shoal` with the session that is about to start
+        with stopped_by(question.stop):
+            reach.require_lake(lake.store.uri)
     results = run_dispatched(lake, question, dispatched)
     results.on_spark(lambda times: _dataframe(lake, question, times))
     return results
 
 
 def _dataframe(lake: Pools, question: Question, times: str) -> DataFrame:
-    return spark_dataframes.frame_of_program(lake, question, compile_question(lake, question), times)
+    with stopped_by(question.stop):
+        return spark_dataframes.frame_of_program(lake, question, compile_question(lake, question), times)
 
 
 # ---- SQL
@@ -87,6 +91,7 @@ def _answer(
     _count(statistics, sources)
     read = [(table.form, rows) for table, rows in zip(tables, sources, strict=True)]
     if engine == "spark":
+        reach.require_lake(lake.store.uri)
         return answers.batches_of(spark_dataframes.run_statement(statement, read))
     return answers.batches_of(sandbox.run_statement(statement, read, is_trusted=policy_of(lake) is None))
 

@@ -129,7 +129,7 @@ class ObjectReader:
 
 
 def _reader_elsewhere(uri: str, prefix: str, o: DataObject, read: Any) -> ObjectReader:
-    return ObjectReader(reopen_store(uri), prefix, o, read)
+    return ObjectReader(reopen_store(uri, prefix), prefix, o, read)
 
 
 @dataclass(frozen=True, slots=True)

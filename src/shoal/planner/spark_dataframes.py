@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
+import pickle
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from shoal import errors
 from shoal.access.view import Pools
 from shoal.engines.physical import Source
-from shoal.engines.spark.jobs import TASKS_PER_CORE, reason_of, stoppable
+from shoal.engines.spark import shipping
+from shoal.engines.spark.failures import class_of, translated_statement
+from shoal.engines.spark.jobs import TASKS_PER_CORE, stoppable
 from shoal.engines.spark.session import spark_session, when_opened
+from shoal.engines.spark.stages import Step, cluster, is_on_this_machine
+from shoal.engines.spark.worker_entry import on_frame
 from shoal.engines.stopping import current
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.statements import Statement
-from shoal.errors import InvalidInput, ShoalError, StorageFailure, Unsupported
+from shoal.errors import InvalidInput, ShoalError
 from shoal.lang import plan
 from shoal.lazy import lazy
 from shoal.planner.execute import Question
-from shoal.planner.spark_plan import SparkPlan, plan_program, plan_sources, style_of
-from shoal.storage.uris import require_reach
+from shoal.planner.reach import require_lake
+from shoal.planner.spark_plan import SparkPlan, plan_program, plan_sources, style_of, task_batches
 
 if TYPE_CHECKING:
     from pyspark import logger as pyspark_logger
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.pandas import types as spark_types
 
     from shoal.planner import spark_datasource
 else:
+    spark_types = lazy("pyspark.sql.pandas.types")
     pyspark_logger = lazy("pyspark.logger")
     spark_datasource = lazy("shoal.planner.spark_datasource")
 
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _FOR_STATEMENTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "false",
@@ -43,14 +47,12 @@ _FOR_STATEMENTS = {
 }
 """What a statement means does not depend on what others set, and it reads no files."""
 _OF_THE_SESSION = re.compile(r"\b(?:current|session)_(?:user|database|catalog|schema)\(\)")
-_OF_THE_CLUSTER = ("PythonException", "SparkException", "SparkNoSuchElementException", "StreamingQueryException")
-_OURS = re.compile(r"^(shoal\.[\w.]*)\.(\w+): (.+)$", re.MULTILINE)
 
 
 def register(spark: SparkSession) -> None:
-    """Make the source `shoal` known to a session."""
-    # With the option `prune` it refuses to be asked with this setting off.
-    spark.conf.set(_PUSHDOWN, "true")
+    """Make the source `shoal` known to a session. Settings of the session stay as they are."""
+    if not is_on_this_machine(spark):
+        shipping.send_package(spark)
     with _active(spark):
         spark.dataSource.register(spark_datasource.ShoalSource)
 
@@ -96,20 +98,25 @@ def _quoted(name: str) -> str:
 def frame_of_program(lake: Pools, question: Question, program: plan.Program, times: str) -> DataFrame:
     """What a program gives, computed by tasks."""
     style = style_of(times)
-    require_reach(lake.store.uri)
     spark = open_session()
+    require_lake(lake.store.uri)
     return _frame(spark, plan_program(lake, question, program, style, _tasks(spark)))
 
 
 def _tasks(spark: SparkSession) -> int:
-    context = getattr(spark, "_sc", None)
-    if context is None:
-        raise Unsupported("tables of a lake cannot be read over Spark Connect yet (use a master other than sc://)")
-    return TASKS_PER_CORE * int(context.defaultParallelism)
+    return TASKS_PER_CORE * cluster(spark).cores
 
 
 def _frame(spark: SparkSession, table: SparkPlan) -> DataFrame:
-    return spark.read.format("shoal").option("plan", table.to_text()).load()
+    """The rows of a table. A source is planned by a Python beside the driver, which elsewhere may have no libraries."""
+    if is_on_this_machine(spark):
+        return spark.read.format("shoal").option("plan", table.to_text()).load()
+    rows = pa.array([pickle.dumps(task) for task in table.tasks], pa.binary())
+    numbered = pa.table({"bucket": pa.array(range(len(rows)), pa.int32()), "row": rows})
+    shipping.send_package(spark)
+    read = on_frame(cluster(spark).shipment, Step(task_batches).pickled())
+    source = spark.createDataFrame(numbered).repartitionById(max(1, len(rows)), "bucket")
+    return source.mapInArrow(read, spark_types.from_arrow_schema(table.form.schema))
 
 
 # ---- statements
@@ -133,27 +140,32 @@ def run_statement(
         _require_columns(statement, answer)
         return answer
 
-    with _errors(), stoppable():
+    with _errors(), stoppable("shoal: sql"):
         try:
             return _collected(analyzed(statement.columns))
         except Exception as e:
-            if _class_of(e) is None:
+            if class_of(e) is None:
                 raise
             return _collected(analyzed(None))  # an unknown column: let the message list all of them
 
 
 def _require_columns(statement: Statement, answer: DataFrame) -> None:
     """Refuse a name that Spark takes for a function, such as `user`, because no table has a column of this name."""
-    if statement.session_words:
-        analyzed: Any = answer._jdf.queryExecution().analyzed().toString()
-        if _OF_THE_SESSION.search(analyzed) is not None:
-            words = ", ".join(sorted(statement.session_words))
-            raise InvalidInput(f"sql: {words}: no table has such a column")
+    if statement.session_words and _OF_THE_SESSION.search(_analyzed(answer)) is not None:
+        words = ", ".join(sorted(statement.session_words))
+        raise InvalidInput(f"sql: {words}: no table has such a column")
+
+
+def _analyzed(answer: Any) -> str:
+    """The analyzed plan of a statement, as text."""
+    if (classic := getattr(answer, "_jdf", None)) is not None:
+        return str(classic.queryExecution().analyzed().toString())
+    return str(answer._explain_string(extended=True))
 
 
 def _collected(answer: DataFrame) -> Iterator[pa.RecordBatch]:
     with _errors():
-        with stoppable():
+        with stoppable("shoal: sql"):
             table = answer.toArrow()
         yield from current().checked(table.to_batches())
 
@@ -168,30 +180,7 @@ def _errors() -> Iterator[None]:
         raise
     except Exception as e:
         current().check()
-        raise _named(e) from e
-
-
-def _named(error: Exception) -> ShoalError:
-    ours = _OURS.findall(str(error))
-    if ours:
-        module, name, text = ours[-1]
-        return _kind(module, name)(text)
-    if _class_of(error) is not None and type(error).__name__ not in _OF_THE_CLUSTER:
-        return InvalidInput(f"sql: {' '.join(str(error).partition(' SQLSTATE')[0].split())}")
-    return StorageFailure(f"Spark: {reason_of(error)} (SHOAL_SPARK_LOG=WARN shows more)")
-
-
-def _kind(module: str, name: str) -> type[ShoalError]:
-    """The class of the error tree that an error of a task belongs to."""
-    raised = getattr(sys.modules.get(module), name, StorageFailure)
-    return next(kind for kind in raised.__mro__ if kind.__module__ == errors.__name__)
-
-
-def _class_of(error: Exception) -> str | None:
-    """The error class that Spark gives an error; None if the error is not from Spark."""
-    ask = getattr(error, "getCondition", None)
-    condition: str | None = None if ask is None else ask()
-    return condition
+        raise translated_statement(e) from e
 
 
 @contextmanager

@@ -60,6 +60,18 @@ class SparkPlan:
         return plan_
 
 
+def task_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of the tasks in the second column, pickled; runs in a worker, over `mapInArrow`."""
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa: PLC0415 - a worker has it
+
+    for batch in batches:
+        for row in batch.column(1):
+            task = pickle.loads(row.as_py())  # noqa: S301 - of our own driver
+            schema = to_arrow_schema(from_arrow_schema(task.form.schema), timezone="UTC")
+            for rows in task.batches():
+                yield rows.select(schema.names).cast(schema)
+
+
 def style_of(times: str) -> Style:
     """What types a table has that is to keep times in this way."""
     styles = {style.times: style for style in (SPARK, SPARK_INTEGERS)}

@@ -5,6 +5,8 @@ Paths are taken literally: `~` is a name like any other, and `%20` in a `file://
 
 from __future__ import annotations
 
+import os
+import platform
 import re
 import threading
 from functools import lru_cache
@@ -41,10 +43,17 @@ def open_store(uri: str) -> ObjectStore:
             return _open_cloud(uri)
 
 
-@lru_cache(maxsize=8)
-def reopen_store(uri: str) -> ObjectStore:
-    """Open the store of another process, once in this one."""
+@lru_cache(maxsize=64)
+def reopen_store(uri: str, prefix: str = "") -> ObjectStore:
+    """Open the store of another process, once in this one. In a directory, the folder `prefix` has to be there."""
     require_reach(uri)
+    scheme, path = _split(uri)
+    if scheme == "file" and not os.path.isdir(os.path.join(path, prefix)):
+        # On another machine this would create a second store under the same name, or report its objects as lost.
+        raise Unsupported(
+            f"{platform.node()} does not see {path} as other processes of this job do (let the lake be in a directory"
+            " that all machines share, or in s3://, gs:// or az://)"
+        )
     return open_store(uri)
 
 

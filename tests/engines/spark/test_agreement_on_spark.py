@@ -10,6 +10,7 @@ import pytest
 from tests.engines.spark.conftest import SharedSession
 
 import shoal
+from shoal.api.lake import Lake
 from shoal.errors import Unsupported
 from shoal.local.lake import LocalLake
 from shoal.model.values import Value
@@ -69,17 +70,15 @@ def test_tasks_agree_with_the_interpreter_and_damage_is_told(shared_session: Sha
     shared_session.run(check_all, tmp_path)
 
 
-def check_all(tmp_path: Path) -> None:
-    """Everything in one session."""
-    lake = shoal.create(tmp_path / "lake")
-    assert isinstance(lake, LocalLake)
+def check_programs(lake: Lake, pools: int, questions: int) -> None:
+    """Generated programs over generated data, and joins."""
     on_spark = 0
-    for seed in range(POOLS):
+    for seed in range(pools):
         pool = lake.create(f"p{seed}", key=KEYS[seed % len(KEYS)])
         for rows in Rows(seed * 10).loads(1 + seed % 3, 40):
             pool.load(rows)
         lake.create(f"o{seed}", key="id").load(Rows(seed * 10).rows(15))
-        chance = [Questions(seed * QUESTIONS + i).question(f"o{seed}") for i in range(QUESTIONS)]
+        chance = [Questions(seed * questions + i).question(f"o{seed}") for i in range(questions)]
         for question in [*PLAIN, *chance]:
             program = f"from p{seed} | {question}"
             right = outcome(lambda: lake.query(program, engine="interp"))  # noqa: B023 - called at once
@@ -88,7 +87,7 @@ def check_all(tmp_path: Path) -> None:
             if isinstance(right, str):
                 continue  # not a valid program
             on_spark += any(part.engine == "spark" for part in lake.explain(program, engine="spark"))
-    assert on_spark > POOLS * len(PLAIN) / 2
+    assert on_spark > pools * len(PLAIN) / 2
 
     for question in JOINS:
         program = f"from p0 | {question}"
@@ -99,6 +98,12 @@ def check_all(tmp_path: Path) -> None:
         assert (first.engine, first.interpreted) == ("spark", ()), program
         assert all(other.why.startswith("joined by tasks") for other in others), program
 
+
+def check_all(tmp_path: Path) -> None:
+    """Everything in one session."""
+    lake = shoal.create(tmp_path / "lake")
+    assert isinstance(lake, LocalLake)
+    check_programs(lake, POOLS, QUESTIONS)
     ties = lake.create("ties", key="k")
     for first_key in range(3):
         ties.load([{"k": k, "s": k % 2} for k in range(first_key, 30, 3)])

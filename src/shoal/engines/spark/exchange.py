@@ -10,12 +10,12 @@ import heapq
 import pickle
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cmp_to_key, partial
+from functools import cmp_to_key
 from typing import Any, NamedTuple, TypeVar
 
 from shoal.engines.interp.engine import sort_order
 from shoal.engines.spark.jobs import cores, decoded, encoded, framed, opened, stage, stream
+from shoal.engines.spark.stages import Stage, Step, cluster
 from shoal.errors import ShoalError
 from shoal.lang import plan
 from shoal.model.values import Value
@@ -45,6 +45,15 @@ class Sent(NamedTuple):
     data: bytes
     is_error: bool = False
 
+    def packed(self) -> bytes:
+        """As a row of a stage."""
+        return pickle.dumps(tuple(self))
+
+
+def received(row: bytes) -> Sent:
+    """What a task was given."""
+    return Sent(*pickle.loads(row))  # noqa: S301 - from a task of ours
+
 
 class Ranked(NamedTuple):
     """How rows are sorted: plain data, which goes to tasks."""
@@ -58,16 +67,17 @@ class Ranked(NamedTuple):
         return keys_of, cmp_to_key(compare)
 
 
-def sorted_by_tasks(runs: Any, order: Ranked) -> Iterator[Value]:
+def sorted_by_tasks(runs: Stage, order: Ranked) -> Iterator[Value]:
     """All rows in order, of which each task gives sorted runs; equal rows stay in the order of the tasks."""
-    with kept(runs):
+    on = cluster()
+    with on.keeping([runs]):
         edges = edges_of([runs], order)
-        shuffled = parted(runs, order, edges, 0).partitionBy(len(edges) + 1, int)
-        for data in stream(shuffled.mapPartitions(partial(_merged_part, pickle.dumps(order)))):
+        parts = on.exchange([(runs, parted(order, edges, 0))], len(edges) + 1)
+        for data in stream(parts.then(Step(_merged_part, (order,))), title="shoal: merge sorted rows"):
             yield from decoded(data)
 
 
-def stage_of(work: Callable[[P], Iterable[SortedRun]], payloads: Sequence[P]) -> Any:
+def stage_of(work: Callable[[P], Iterable[SortedRun]], payloads: Sequence[P]) -> Stage:
     """Tasks that give sorted runs, at least one of them."""
     return stage(work, payloads) if payloads else stage(_nothing, [None])
 
@@ -76,29 +86,16 @@ def _nothing(_: None) -> Iterator[SortedRun]:
     return iter(())
 
 
-@contextmanager
-def kept(*stages: Any) -> Iterator[None]:
-    """What tasks have made is kept on their disks meanwhile, since it is read more than once."""
-    from pyspark import StorageLevel  # noqa: PLC0415 - loaded by now
-
-    for rdd in stages:
-        rdd.persist(StorageLevel.DISK_ONLY)
-    try:
-        yield
-    finally:
-        for rdd in stages:
-            rdd.unpersist()
-
-
-def edges_of(stages: Sequence[Any], order: Ranked) -> list[list[Value]]:
+def edges_of(stages: Sequence[Stage], order: Ranked) -> list[list[Value]]:
     """Keys that cut the sorted runs of all tasks into parts of about the same size, as many as there is work for."""
-    firsts = [first for runs in stages for first in stream(runs.mapPartitions(_firsts))]
+    title = "shoal: sort rows"
+    firsts = [first for runs in stages for first in stream(runs.then(Step(_firsts)), title=title)]
     return _edges(firsts, order, max(PARTS_PER_CORE * cores(), len(firsts) // MOST_RUNS))
 
 
-def parted(runs: Any, order: Ranked, edges: list[list[Value]], side: int) -> Any:
-    """The runs of all tasks, cut at the edges, each with the part that it belongs to."""
-    return runs.mapPartitionsWithIndex(partial(_parted, pickle.dumps((order, edges, side))))
+def parted(order: Ranked, edges: list[list[Value]], side: int) -> Step:
+    """Cuts the runs of a task at the edges, and sends each piece to the part that it belongs to."""
+    return Step(_parted, (order, edges, side))
 
 
 def sorted_runs(values: Iterable[Value], order: Ranked) -> Iterator[SortedRun]:
@@ -123,13 +120,14 @@ def _edges(firsts: list[list[Value]], order: Ranked, count: int) -> list[list[Va
 # ---- in tasks
 
 
-def _firsts(rows: Iterable[bytes]) -> Iterator[bytes]:
+def _firsts(task: int, rows: Iterable[bytes]) -> Iterator[bytes]:
     return framed(lambda: (opened(row).first for row in rows))
 
 
-def _parted(packed: bytes, task: int, rows: Iterable[bytes]) -> Iterator[tuple[int, Sent]]:
+def _parted(
+    task: int, rows: Iterable[bytes], order: Ranked, edges: list[list[Value]], side: int
+) -> Iterator[tuple[int, bytes]]:
     """The runs of a task, cut at the edges, each with the part that it belongs to."""
-    order, edges, side = pickle.loads(packed)  # noqa: S301 - from our driver
     keys_of, rank = order.rank()
     ranks = [rank(edge) for edge in edges]
     number = 0
@@ -137,21 +135,20 @@ def _parted(packed: bytes, task: int, rows: Iterable[bytes]) -> Iterator[tuple[i
         try:
             run = opened(row)
         except ShoalError:
-            yield 0, Sent(side, task, number, row, is_error=True)
+            yield 0, Sent(side, task, number, row, is_error=True).packed()
             return
         values = list(decoded(run.data))
         cuts = [bisect_left(values, edge, key=lambda v: rank(keys_of(v))) for edge in ranks]
         for part, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(values)], strict=True)):
             if start < end:
                 data = run.data if end - start == len(values) else b"".join(encoded(values[start:end]))
-                yield part, Sent(side, task, number, data)
+                yield part, Sent(side, task, number, data).packed()
                 number += 1
 
 
-def _merged_part(packed: bytes, rows: Iterable[tuple[int, Sent]]) -> Iterator[bytes]:
+def _merged_part(task: int, rows: Iterable[bytes], order: Ranked) -> Iterator[bytes]:
     """The rows of a part in order."""
-    order: Ranked = pickle.loads(packed)  # noqa: S301 - from our driver
-    return framed(lambda: encoded(merged([sent for _, sent in rows], order)))
+    return framed(lambda: encoded(merged(map(received, rows), order)))
 
 
 def merged(sent: Iterable[Sent], order: Ranked) -> Iterator[Value]:

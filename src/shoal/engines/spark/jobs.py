@@ -17,10 +17,13 @@ from threading import Event, Thread
 from typing import Any, TypeVar
 
 from shoal.engines.progress import watcher
+from shoal.engines.spark import worker_entry
+from shoal.engines.spark.failures import translated
 from shoal.engines.spark.session import spark_session
+from shoal.engines.spark.stages import Stage, Step, cluster
 from shoal.engines.spark.stuck_tasks import JobGroup
 from shoal.engines.stopping import NEVER, Stop, current, results_stopped_by, stopped_by
-from shoal.errors import ShoalError, StorageFailure, Unsupported
+from shoal.errors import ShoalError
 from shoal.formats.zng import stream as zng
 from shoal.ids import new, to_text
 from shoal.model.values import Value
@@ -57,15 +60,13 @@ R = TypeVar("R")
 TASKS_PER_CORE = 2
 """Enough to even out, few enough not to wait for their starts."""
 _DONE, _FAILED = b"d", b"e"
-_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
-"""Of a thread, that are set by a group of jobs."""
 _EVERY = 0.2
 """Seconds between two looks at a job."""
 
 
 def cores() -> int:
     """How many tasks run at a time."""
-    return int(_context().defaultParallelism)
+    return cluster().cores
 
 
 def task_count() -> int:
@@ -81,68 +82,70 @@ def run_tasks(
     `at_once` is for few results that are all needed: one job, since each costs more than a short task.
     """
     if payloads:
-        yield from stream(stage(work, payloads), len(payloads) if at_once else None)
+        title = title_of(work, payloads[0])
+        yield from stream(stage(work, payloads), len(payloads) if at_once else None, title)
 
 
-def stage(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Any:
-    """The results as an RDD, of which nothing has been computed yet."""
+def title_of(work: Callable[..., Any], payload: Any) -> str:
+    """What a job is called where Spark shows it: by the kind of task, or by what is called."""
+    kind = type(payload)
+    name = kind.__name__ if kind.__module__.endswith(".runner") else work.__name__
+    return "shoal: " + re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").strip().lower()
+
+
+def stage(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Stage:
+    """The results, of which nothing has been computed yet."""
     return stage_calls([(work, payload) for payload in payloads])
 
 
-def stage_calls(calls: Sequence[tuple[Callable[[P], Iterable[R]], P]]) -> Any:
-    """Functions of modules with a payload each, a task for each of them, as an RDD."""
+def stage_calls(calls: Sequence[tuple[Callable[[P], Iterable[R]], P]]) -> Stage:
+    """Functions of modules with a payload each, a task for each of them."""
     memory = _task_memory()
-    pickled = [pickle.dumps((*call, memory)) for call in calls]
-    return _context().parallelize(pickled, len(pickled)).mapPartitions(_run)
+    return cluster().stage([pickle.dumps((*call, memory)) for call in calls], Step(_run))
 
 
-def stream(rows: Any, wave: int | None = None) -> Generator[Any, None, None]:
-    """What is in an RDD of a stage, in the order of its partitions.
+def stream(rows: Stage, wave: int | None = None, title: str = "shoal") -> Generator[Any, None, None]:
+    """What is in a stage, in the order of its partitions.
 
     As many tasks run at a time as there are cores, or as a wave has, and while their results are used the next do: so
     memory is bounded, and nothing waits for results that nobody asks for.
     """
-    context = _context()
-    wave, count = wave or cores(), rows.getNumPartitions()
+    on, stop = cluster(), current()
+    wave, count = wave or on.cores, rows.count
     waves = [range(start, min(start + wave, count)) for start in range(0, count, wave)]
-    group, stop = f"shoal-{to_text(new())}", current()
+    group = f"shoal-{to_text(new())}"
 
     def collect(partitions: range) -> list[bytes]:
-        context.setJobGroup(group, "shoal", interruptOnCancel=True)
-        return list(context.runJob(rows, _as_is, partitions))
+        return on.collect(rows, partitions, group, title)
 
-    with ThreadPoolExecutor(1) as ahead, shown(group, count), stop.cancelling(lambda: context.cancelJobGroup(group)):
+    with ThreadPoolExecutor(1) as ahead, shown(group, count), stop.cancelling(lambda: on.cancel(group)):
         waiting = ahead.submit(collect, waves[0])
         try:
             for following in (*waves[1:], None):
-                rows_ = _named(waiting.result)
+                rows_ = named(waiting.result)
                 if following is not None:
                     waiting = ahead.submit(collect, following)
                 yield from map(opened, rows_)
         finally:
             if not waiting.done():
-                context.cancelJobGroup(group)
+                on.cancel(group)
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
+def stoppable(title: str = "shoal: statement") -> Iterator[None]:
     """Jobs that this thread starts within are cancelled if what they are for is stopped."""
-    stop = current()
-    if stop is NEVER:
-        yield
-        return
-    context, name = _context(), f"shoal-{to_text(new())}"
-    group = JobGroup(context, name)
-    context.setJobGroup(name, "shoal", interruptOnCancel=True)
-    try:
-        with stop.cancelling(group.cancel):
+    stop, on, name = current(), cluster(), f"shoal-{to_text(new())}"
+    with on.named_jobs(name, title):
+        if stop is NEVER:
             yield
-    finally:
-        if stop.why is not None:
-            group.end()
-        if group.has_jvm:
-            for key in _PROPERTIES:
-                context.setLocalProperty(key, None)
+            return
+        group = JobGroup(spark_session(), on, name)
+        try:
+            with stop.cancelling(group.cancel):
+                yield
+        finally:
+            if stop.why is not None:
+                group.end()
 
 
 @contextmanager
@@ -152,12 +155,11 @@ def shown(group: str, count: int) -> Iterator[None]:
     if show is None:
         yield
         return
-    over = Event()
-    tracker = _context().statusTracker()
+    over, on = Event(), cluster()
 
     def look() -> None:
         while not over.wait(_EVERY):
-            show(_done(tracker, group), count)
+            show(on.tasks_done(group), count)
 
     thread = Thread(target=look, daemon=True)
     thread.start()
@@ -169,15 +171,6 @@ def shown(group: str, count: int) -> Iterator[None]:
         show(0, 0)
 
 
-def _done(tracker: Any, group: str) -> int:
-    """How many tasks of a group are done; of stages that are over, Spark may have forgotten the number."""
-    done = 0
-    for job in tracker.getJobIdsForGroup(group):
-        for stage in getattr(tracker.getJobInfo(job), "stageIds", ()):
-            done += getattr(tracker.getStageInfo(stage), "numCompletedTasks", 0)
-    return done
-
-
 def _task_memory() -> int | None:
     """The memory that each task of a query with a limit may use."""
     memory = current().memory
@@ -186,20 +179,10 @@ def _task_memory() -> int | None:
 
 def run_over(frame: Any, work: Callable[[P, Iterator[Any]], Iterable[R]], payload: P) -> Iterator[R]:
     """What a function of a module makes of the rows that each task has, as Arrow batches."""
-    task = partial(_run_over, pickle.dumps((work, payload, _task_memory())))
-    rows = _named(lambda: [bytes(row[0]) for row in frame.mapInArrow(task, "made binary").collect()])
+    task = Step(_run_over, (work, payload, _task_memory()))
+    function = worker_entry.on_frame(cluster().shipment, task.pickled())
+    rows = named(lambda: [bytes(row[0]) for row in frame.mapInArrow(function, "made binary").collect()])
     yield from map(opened, rows)
-
-
-def _context() -> Any:
-    context = getattr(spark_session(), "_sc", None)
-    if context is None:
-        raise Unsupported("Spark Connect cannot run this (use a master other than sc://)")
-    return context
-
-
-def _as_is(rows: Iterable[bytes]) -> Iterable[bytes]:
-    return rows
 
 
 def opened(row: bytes) -> Any:
@@ -210,7 +193,7 @@ def opened(row: bytes) -> Any:
     return result
 
 
-def _named(job: Callable[[], list[bytes]]) -> list[bytes]:
+def named(job: Callable[[], list[bytes]]) -> list[bytes]:
     """A job that fails for other reasons than those of our own code is a failure of the cluster."""
     try:
         return job()
@@ -218,35 +201,32 @@ def _named(job: Callable[[], list[bytes]]) -> list[bytes]:
         raise
     except Exception as e:
         current().check()
-        raise StorageFailure(f"Spark: {reason_of(e)} (SHOAL_SPARK_LOG=WARN shows more)") from e
-
-
-def reason_of(error: Exception) -> str:
-    """The most useful line: the last error that a traceback, in Python or in Java, ends with."""
-    errors_ = re.findall(r"^(?:Caused by: )?[\w.$]*(?:Error|Exception|Failure): .+$", str(error), re.MULTILINE)
-    return (errors_[-1] if errors_ else str(error).strip().partition("\n")[0] or type(error).__name__)[:300]
+        raise translated(e) from e
 
 
 # ---- in tasks
 
 
-def _run_over(pickled: bytes, batches: Iterator[Any]) -> Iterator[Any]:
+def _run_over(batches: Iterator[Any], work: Callable[..., Iterable[Any]], payload: Any, memory: int | None) -> Any:
     import pyarrow as pa  # noqa: PLC0415 - not for jobs without columns
 
-    for row in framed(lambda: _called(pickled, batches)):
+    for row in framed(lambda: _called(work, payload, memory, batches)):
         yield pa.RecordBatch.from_arrays([pa.array([row], pa.binary())], ["made"])
 
 
-def _run(pickled: Iterable[bytes]) -> Iterator[bytes]:
+def _run(task: int, pickled: Iterable[bytes]) -> Iterator[bytes]:
     for each in pickled:
-        yield from framed(lambda: _called(each))  # noqa: B023 - called at once
+        yield from framed(partial(_loaded, each))
 
 
-def _called(pickled: bytes, *args: Any) -> Iterable[Any]:
+def _loaded(pickled: bytes) -> Iterable[Any]:
     work, payload, memory = pickle.loads(pickled)  # noqa: S301 - from our driver
+    return _called(work, payload, memory)
+
+
+def _called(work: Callable[..., Iterable[Any]], payload: Any, memory: int | None, *args: Any) -> Iterable[Any]:
     if memory is None:
-        results: Iterable[Any] = work(payload, *args)
-        return results
+        return work(payload, *args)
     stop = Stop()
     stop.memory = memory
     with stopped_by(stop):

@@ -6,10 +6,8 @@ order of the keys, since partitions do, so that nothing has to be sorted again.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from shoal.api.options import Statistics
@@ -17,17 +15,17 @@ from shoal.engines.interp.engine import needs_names, run_program
 from shoal.engines.interp.environment import Run
 from shoal.engines.spark.exchange import (
     Ranked,
-    Sent,
     SortedRun,
     edges_of,
-    kept,
     merged,
     parted,
+    received,
     sorted_by_tasks,
     sorted_runs,
     stage_of,
 )
 from shoal.engines.spark.jobs import decoded, encoded, framed, stream
+from shoal.engines.spark.stages import Step, cluster
 from shoal.engines.spark.task_operators import NO_TAIL, Tail, before_join, finished, is_for_join, tail_of
 from shoal.engines.sql.nodes import NotColumnar
 from shoal.lang import plan
@@ -112,7 +110,7 @@ class Joined:
                 order = Ranked(last, self._funcs)
                 yield from sorted_by_tasks(self._stage(self._tail, order, context, keeping), order)
                 return
-            results = stream(self._stage(self._tail, None, context, keeping))
+            results = stream(self._stage(self._tail, None, context, keeping), title="shoal: join rows")
             rows = (value for data in results for value in decoded(data))
             yield from rows if last is None else finished(last, rows, self._funcs, context)
 
@@ -144,13 +142,13 @@ class Joined:
         ]
         stages, orders = [runs for runs, _ in sides], tuple(ranked for _, ranked in sides)
         cuts = [by_key(key, direction, self._funcs) for key in keys]
-        keeping.enter_context(kept(*stages))
+        on = cluster()
+        keeping.enter_context(on.keeping(stages))
         edges = edges_of(stages, cuts[0])
-        sent = [parted(runs, cut, edges, side) for side, (runs, cut) in enumerate(zip(stages, cuts, strict=True))]
-        exchanged = sent[0].union(sent[1]).partitionBy(len(edges) + 1, int)
+        sent = [(runs, parted(cut, edges, side)) for side, (runs, cut) in enumerate(zip(stages, cuts, strict=True))]
         join = plan.Join(op.style, *keys, op.args, direction, direction)
         task = _Task(join, orders, tail.in_tasks(), self._funcs, order)
-        return exchanged.mapPartitions(partial(_join_part, pickle.dumps(task)))
+        return on.exchange(sent, len(edges) + 1).then(Step(_join_part, (task,)))
 
     def _direction(self) -> plan.Order:
         orders = (self._op.left_order, self._op.right_order)
@@ -194,12 +192,11 @@ class _Task(NamedTuple):
     cut: Ranked | None
 
 
-def _join_part(packed: bytes, rows: Iterable[tuple[int, Sent]]) -> Iterator[bytes]:
+def _join_part(number: int, rows: Iterable[bytes], task: _Task) -> Iterator[bytes]:
     """The join of what a task was given, by the interpreter."""
 
     def joined() -> Iterable[Any]:
-        task: _Task = pickle.loads(packed)  # noqa: S301 - from our driver
-        sent = [each for _, each in rows]
+        sent = list(map(received, rows))
         sides = [merged((e for e in sent if e.side == side), order) for side, order in enumerate(task.orders)]
         legs = tuple((plan.Physical(_Received(side)),) for side in sides)
         body = (plan.Fork(legs), task.join, *task.ops)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from subprocess import Popen
+from threading import Event, Timer
 from warnings import catch_warnings
 
 from py4j.java_gateway import JavaGateway
@@ -19,11 +20,13 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from shoal.engines.spark import logs
+from shoal.engines.spark.addresses import patience, require_listening
 from shoal.engines.spark.installation import find_java, remove_scratch_directory, require_version, scratch_directory
 from shoal.engines.spark.interrupts import handled
 from shoal.engines.spark.jvm import DidNotStart, Jvm, is_needed, java_options, variables
 from shoal.engines.spark.settings import Reach, reach_of
 from shoal.errors import Unsupported
+from shoal.extras import require
 
 with catch_warnings(action="ignore", category=FutureWarning):
     # pyspark imports this, and pandas with it, before the first value goes to the JVM.
@@ -40,10 +43,13 @@ _REMEDY = "check SHOAL_SPARK_MASTER and SHOAL_SPARK_CONF; SHOAL_SPARK_LOG=INFO s
 
 def open_session(master: str | None, conf: Mapping[str, str], jvm: Jvm | None) -> SparkSession:
     """A session with its driver in a JVM that boots or, if that fails, in one that Spark's scripts start."""
+    if master:
+        require_listening(master)
     try:
         with _set(_variables(master)), handled():
             gateway = _gateway(master, conf, jvm) if is_needed() else None
-            SparkContext(conf=_spark_conf(master, conf), gateway=gateway)
+            with _ended_when_late(gateway, master):
+                SparkContext(conf=_spark_conf(master, conf), gateway=gateway)
             session = SparkSession.builder.config(map=dict(conf)).getOrCreate()
             session.conf.get(_ANY_SETTING)
             return session
@@ -55,10 +61,10 @@ def open_session(master: str | None, conf: Mapping[str, str], jvm: Jvm | None) -
 
 def open_remote(url: str, conf: Mapping[str, str]) -> SparkSession:
     """A session of a Spark Connect server."""
+    require("grpc")
+    require_listening(url)
     try:
         return SparkSession.builder.remote(url).config(map=dict(conf)).getOrCreate()
-    except ImportError as e:
-        raise Unsupported("Spark Connect is not installed (install it with: pip install 'pyspark[connect]')") from e
     except (PySparkException, ValueError) as e:
         raise Unsupported(f"there is no Spark at {url}: {_reason(e)} (check SHOAL_SPARK_MASTER)") from e
     finally:
@@ -79,6 +85,30 @@ def end_jvm(gateway: JavaGateway | None) -> bool:
     SparkContext._gateway = SparkContext._jvm = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
     return True
+
+
+@contextmanager
+def _ended_when_late(gateway: JavaGateway | None, master: str | None) -> Iterator[None]:
+    """A master that listens but does not answer costs the JVM, if it is ours: Spark would wait for a minute."""
+    is_late = Event()
+
+    def end() -> None:
+        is_late.set()
+        if gateway is not None and gateway.proc is not None:
+            gateway.proc.kill()
+
+    watch = Timer(patience(), end)
+    watch.daemon = True
+    watch.start()
+    try:
+        yield
+    except Exception as e:
+        if is_late.is_set():
+            SparkContext._gateway = SparkContext._jvm = None
+            raise Unsupported(f"{master} does not answer as a master of Spark ({_REMEDY})") from e
+        raise
+    finally:
+        watch.cancel()
 
 
 def _stop() -> None:

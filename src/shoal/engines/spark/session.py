@@ -16,6 +16,7 @@ from warnings import filterwarnings
 from shoal.engines.spark import jvm
 from shoal.engines.spark.installation import find_java, remove_scratch_directory
 from shoal.engines.spark.settings import Reach, configuration, is_remote, reach_of
+from shoal.engines.stopping import current
 from shoal.errors import Unsupported
 from shoal.extras import require
 from shoal.lazy import lazy, load
@@ -36,7 +37,11 @@ _acts: list[Callable[[SparkSession], None]] = []
 
 
 def spark_session() -> SparkSession:
-    """The session that is active; else a new one, at the master that the environment names or on this machine."""
+    """The session that a lake was opened with; else the active one; else a new one, at the master that the environment
+    names or on this machine.
+    """
+    if (given := current().spark) is not None:
+        return given
     require("pyspark")
     filterwarnings("ignore", _ABOUT_PANDAS, FutureWarning)
     with _starting:

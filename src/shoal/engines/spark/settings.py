@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from shoal.engines.spark import shipping
 from shoal.engines.spark.installation import cache_directory, scratch_directory
 from shoal.errors import InvalidInput
 
@@ -79,7 +80,8 @@ def configuration(master: str | None) -> dict[str, str]:
     reach = reach_of(master)
     words = _words(master) if reach > Reach.SESSION else {}
     conf = {setting.key: setting.value.format_map(words) for setting in SETTINGS if setting.reach <= reach}
-    return {**conf, **added}
+    libraries = shipping.settings() if reach is Reach.DRIVER else {}
+    return {**conf, **libraries, **added}
 
 
 def reach_of(master: str | None) -> Reach:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from shoal.engines.spark.jobs import framed, opened, stage_calls, stream
+from shoal.engines.spark.jobs import framed, opened, stage_calls, stream, title_of
+from shoal.engines.spark.stages import Step, cluster
 from shoal.errors import ShoalError
 
 P = TypeVar("P")
@@ -35,9 +36,8 @@ def regroup(
     # Each bucket is sent like a piece, and first: so a task gets its own, and no other.
     joins: list[tuple[int, Any]] = list(enumerate((join, bucket) for bucket in buckets))
     calls: list[tuple[Any, Any]] = [(_as_it_is, joins), *((part, payload) for payload in payloads)]
-    pieces = stage_calls(calls)
-    sent = pieces.mapPartitionsWithIndex(partial(_sent, len(buckets))).partitionBy(len(buckets), int)
-    yield from stream(sent.mapPartitions(_joined))
+    received = cluster().exchange([(stage_calls(calls), Step(_sent, (len(buckets),)))], len(buckets))
+    yield from stream(received.then(Step(_joined)), title=title_of(join, None))
 
 
 # ---- in tasks
@@ -47,7 +47,7 @@ def _as_it_is(pieces: Iterable[M]) -> Iterable[M]:
     return pieces
 
 
-def _sent(count: int, task: int, rows: Iterable[bytes]) -> Iterator[tuple[int, Sent]]:
+def _sent(task: int, rows: Iterable[bytes], count: int) -> Iterator[tuple[int, bytes]]:
     """The pieces of a task, each with the number of its bucket. An error goes to all of them."""
     for number, row in enumerate(rows):
         try:
@@ -55,12 +55,12 @@ def _sent(count: int, task: int, rows: Iterable[bytes]) -> Iterator[tuple[int, S
         except ShoalError:
             buckets = range(count)
         for bucket in buckets:
-            yield bucket, Sent(task, number, row)
+            yield bucket, pickle.dumps((task, number, row))
 
 
-def _joined(bucket: Iterable[tuple[int, Sent]]) -> Iterator[bytes]:
+def _joined(task: int, rows: Iterable[bytes]) -> Iterator[bytes]:
     """The results of a bucket, whose pieces come in any order."""
-    pieces_ = deque(sorted(sent for _, sent in bucket))
+    pieces_ = deque(sorted(Sent(*pickle.loads(row)) for row in rows))  # noqa: S301 - from tasks of ours
     join, payload = opened(pieces_.popleft().row)[1]
 
     def pieces() -> Iterator[Any]:

@@ -15,6 +15,7 @@ from collections.abc import Collection
 from typing import Any
 
 from shoal.engines.spark.session import end_jvm
+from shoal.engines.spark.stages import Cluster
 
 _GRACE = 5.0
 """Seconds for cancelled work to end; most takes a few milliseconds."""
@@ -27,26 +28,29 @@ _TASK = re.compile(r"Executor task launch worker for task \S+ in stage (\d+)\.")
 class JobGroup:
     """The jobs of a query that can be stopped."""
 
-    def __init__(self, context: Any, name: str) -> None:
-        self._context, self._name, self._gateway = context, name, context._gateway
+    def __init__(self, spark: Any, on: Cluster, name: str) -> None:
+        self._context: Any = getattr(spark, "_sc", None)
+        self._gateway: Any = getattr(self._context, "_gateway", None)
+        self._on, self._name = on, name
         self._cancelled: float | None = None
 
     @property
-    def has_jvm(self) -> bool:
-        return self._context._jsc is not None
+    def _has_jvm(self) -> bool:
+        """Whether the driver is in a JVM of this process that has not ended; a server of Spark Connect is elsewhere."""
+        return self._context is not None and self._context._jsc is not None
 
     def cancel(self) -> None:
         """Cancel what runs. Called again and again, it ends the JVM once that has not helped for long."""
         now = time.monotonic()
         self._cancelled = now if self._cancelled is None else self._cancelled
-        if now - self._cancelled > _GRACE:
+        if now - self._cancelled > _GRACE and self._gateway is not None:
             end_jvm(self._gateway)
-        if self.has_jvm:
-            self._context.cancelJobGroup(self._name)
+        if self._context is None or self._has_jvm:
+            self._on.cancel(self._name)
 
     def end(self) -> None:
         """Wait for the tasks that were cancelled, and end them with the JVM if they do not end."""
-        if not self.has_jvm or not self._context._jsc.sc().isLocal():
+        if not self._has_jvm or not self._context._jsc.sc().isLocal():
             return
         stages = self._stages()
         until = time.monotonic() + _GRACE

@@ -23,6 +23,10 @@ from shoal.lang import plan
 class Task(Protocol):
     """A share of a table."""
 
+    @property
+    def form(self) -> TableForm:
+        """The form of the table."""
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the form of the table."""
 

@@ -1,0 +1,146 @@
+"""A real standalone cluster: workers with an empty environment and a Python without Shoal, the lake in an S3 server."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engines.spark.conftest import SharedSession
+from tests.engines.spark.test_agreement_on_spark import check_programs
+
+import shoal
+from shoal.api.lake import Lake
+from shoal.engines.spark import packing
+from shoal.errors import Unsupported
+from shoal.testing.spark_cluster import HOST, SHORT_LIVED, SparkCluster, bare_python, running_cluster, running_connect
+from shoal.testing.tiers import IS_LONG
+
+POOLS, QUESTIONS = (4, 20) if IS_LONG else (1, 2)
+ROWS: list[dict[str, Any]] = [{"ts": i * 37 % 1000, "k": i % 7, "s": "x" * (i % 5)} for i in range(1000)]
+pytestmark = pytest.mark.timeout(1_800 if IS_LONG else 600)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("libraries") / "libraries.zip"
+    packing.pack(target)
+    return target
+
+
+def store_of(endpoint: str) -> dict[str, str]:
+    """The environment that reaches an S3 server."""
+    return {
+        "AWS_ENDPOINT_URL_S3": endpoint,
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+    }
+
+
+def conf_of(store: dict[str, str]) -> dict[str, str]:
+    """Settings of a session: small executors, which reach the store by their own environment."""
+    return {
+        "spark.driver.host": HOST,
+        "spark.executor.memory": "512m",
+        "spark.pyspark.python": bare_python(),
+        "spark.executor.extraJavaOptions": " ".join(SHORT_LIVED),
+        **{f"spark.executorEnv.{name}": value for name, value in store.items()},
+    }
+
+
+def _set(variables: dict[str, str]) -> None:
+    os.environ.update(variables)
+
+
+def driver(master: str, store: dict[str, str], temporary: Path, **variables: str) -> ProcessPoolExecutor:
+    """A process whose session is at a master."""
+    conf = ",".join(f"{key}={value}" for key, value in conf_of(store).items())
+    settings = {
+        "SHOAL_SPARK_MASTER": master,
+        "SHOAL_SPARK_CONF": "" if master.startswith("sc:") else conf,
+        "SHOAL_CACHE": str(temporary / "cache"),
+        "SHOAL_SPARK_PATIENCE": "120",
+        "TMPDIR": str(temporary),
+        **store,
+        **variables,
+    }
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _set, (settings,))
+
+
+def test_everything_runs_on_a_cluster_without_shoal(
+    cluster: SparkCluster, libraries: Path, endpoint: str, tmp_path: Path
+) -> None:
+    store = store_of(endpoint)
+    with driver(cluster.master, store, tmp_path, SHOAL_SPARK_LIBRARIES=str(libraries)) as process:
+        SharedSession(process).run(check_everything, "s3://bucket/standalone", tmp_path)
+
+
+def test_everything_runs_over_spark_connect(
+    cluster: SparkCluster, libraries: Path, endpoint: str, tmp_path: Path
+) -> None:
+    store = store_of(endpoint)
+    with (
+        running_connect(tmp_path / "connect", cluster.master, libraries, conf_of(store)) as url,
+        driver(url, store, tmp_path) as process,
+    ):
+        SharedSession(process).run(check_everything, "s3://bucket/connect", tmp_path)
+
+
+def check_everything(uri: str, root: Path) -> None:
+    """Queries, writes, frames and statements."""
+    lake = shoal.create(uri)
+    writes_are_those_of_this_process(lake, root)
+    frames_go_in_and_out(lake)
+    statements_are_answered(lake)
+    check_programs(lake, POOLS, QUESTIONS)
+
+
+def writes_are_those_of_this_process(lake: Lake, root: Path) -> None:
+    file = root / "rows.ndjson"
+    file.write_text("".join(f'{{"ts":{row["ts"]},"k":{row["k"]},"s":"{row["s"]}"}}\n' for row in ROWS))
+    pool = lake.create("rows", key="ts")
+    pool.load(file, engine="spark")
+    pool.load([{"ts": 5, "k": "text"}])
+    assert lake.query("from rows | count()").to_list() == [1001]
+    pool.compact([o.id for o in pool.objects()], engine="spark")
+    pool.delete(where="k == 6", engine="spark")
+    expected = sum(row["k"] != 6 for row in ROWS) + 1
+    assert lake.query("from rows | count()", engine="spark").to_list() == [expected]
+    assert [commit.message.split()[0] for commit in pool.log()][:2] == ["deleted", "compacted"]
+
+
+def frames_go_in_and_out(lake: Lake) -> None:
+    frame: Any = lake.query("from rows | k == 3 | cut ts, k").to_spark()
+    assert sorted(map(tuple, frame.collect())) == sorted((row["ts"], 3) for row in ROWS if row["k"] == 3)
+    lake.create("copy", key="ts").load(frame)
+    assert lake.query("from copy | sum(ts)").to_list() == [sum(row["ts"] for row in ROWS if row["k"] == 3)]
+
+
+def statements_are_answered(lake: Lake) -> None:
+    statement = "select s, count(*) as n from copy join rows using (ts) where copy.k = 3 group by s order by s"
+    right = lake.sql(statement, engine="duckdb").to_list()
+    assert lake.sql(statement, engine="spark").to_list() == right != []
+
+
+def test_what_is_missing_is_one_line(cluster: SparkCluster, endpoint: str, tmp_path: Path) -> None:
+    with driver(cluster.master, store_of(endpoint), tmp_path) as process:
+        SharedSession(process).run(check_refusals, tmp_path)
+
+
+def check_refusals(root: Path) -> None:
+    """Executors have no library."""
+    lake = shoal.create(root / "lake")
+    lake.create("rows", key="ts").load(ROWS)
+    with pytest.raises(Unsupported, match=r"^executor \S+ \(Python 3\.\S+\) lacks .*pyarrow.* \(install it there, or"):
+        lake.query("from rows | sum(ts)", engine="spark").to_list()
