@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field
+from typing import NamedTuple
 
 from shoal.access.view import Pools, author_of, check_plan, policy_of, pool_to_load
 from shoal.api.options import Memory, ReadOptions, Watch
@@ -23,13 +24,13 @@ from shoal.model.fields import id_value
 from shoal.model.node import frozen
 from shoal.model.parse import parse_value
 from shoal.model.values import NULL, Value
-from shoal.planner import plan_cache
 from shoal.planner.catalog import LakeCatalog, Views
 from shoal.planner.dispatch import Decision, Dispatched, dispatch
-from shoal.planner.engine_choice import named_engine
+from shoal.planner.engine_choice import Engine, named_engine
 from shoal.planner.file_query import emitter
 from shoal.planner.file_scans import with_files
 from shoal.planner.files import read_part, runs_plans
+from shoal.planner.plan_cache import PlanCache
 from shoal.planner.read_log import ReadLog
 from shoal.planner.scan_sources import lake_opener
 from shoal.sources.policy import SourcePolicy
@@ -91,21 +92,32 @@ def _compile(lake: Pools, source: Source, question: Question) -> tuple[plan.Prog
     return compiled, catalog
 
 
+class _Key(NamedTuple):
+    """What a query is compiled from."""
+
+    parts: tuple[str, ...]
+    head: tuple[str, str] | None
+    engine: Engine
+
+
+_plans: PlanCache[_Key, Dispatched] = PlanCache()
+
+
 def prepare(lake: Pools, question: Question) -> Dispatched:
     """The physical plan of a query, from the plan cache if it is there."""
     engine = named_engine(question.engine)
     source = _source(question)
-    key = plan_cache.Key(tuple(part.text for part in source.parts), question.head, engine)
+    key = _Key(tuple(part.text for part in source.parts), question.head, engine)
     # A transaction sees its own commits, and learns what is read while the query is planned.
     is_cached = question.views is None and question.reads is None
-    cached = plan_cache.find(lake, key) if is_cached else None
+    cached = _plans.find(lake, key) if is_cached else None
     if cached is not None:
         check_plan(lake, cached.program, question.policy)
         return cached
     compiled, catalog = _compile(lake, source, question)
     dispatched = dispatch(lake, compiled, engine, question.on_warning, question.reads)
     if is_cached and not catalog.warnings:
-        plan_cache.keep(lake, key, dispatched, catalog.positions)
+        _plans.keep(lake, key, dispatched, catalog.positions)
     return dispatched
 
 
