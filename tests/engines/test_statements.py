@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.engines.duckdb.sandbox import run_statement
+from shoal.engines.duckdb.sandbox import TableQuery
 from shoal.engines.tables.answers import batches_of
 from shoal.engines.tables.statements import Statement
 from shoal.errors import InvalidInput, NotFound
@@ -119,7 +119,7 @@ def test_the_database_of_a_statement_reads_nothing_else(monkeypatch: pytest.Monk
     monkeypatch.setattr("shoal.engines.tables.statements._uses", lambda tree: iter(()))
     for text in ("select * from '/etc/passwd'", "select * from read_text('/etc/passwd')", "select * from glob('/*')"):
         with pytest.raises(InvalidInput, match=r"disabled by configuration|does not exist"):
-            list(run_statement(Statement(text), []))
+            list(TableQuery(Statement(text), []).run())
 
 
 def test_pools_are_tables_at_any_commitish(lake: LocalLake) -> None:

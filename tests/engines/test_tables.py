@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines.duckdb.sandbox import run_statement
+from shoal.engines.duckdb.sandbox import TableQuery
 from shoal.engines.spark.table_tasks import RunFragment
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.plain import DUCKDB, SPARK, SPARK_INTEGERS
@@ -48,7 +48,7 @@ def table_of(lake: LocalLake, name: str, style: object = SPARK_INTEGERS) -> Pool
 
 def by_duckdb(lake: LocalLake, name: str) -> Counter[str]:
     table = table_of(lake, name, DUCKDB)
-    batches = run_statement(Statement("from p"), [(table.form, table.sources(table.prune(())))])
+    batches = TableQuery(Statement("from p"), [(table.form, table.sources(table.prune(())))]).run()
     return Counter(same_text(row) for row in rows_of(batches))
 
 

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from shoal.engines.duckdb.child_processes import SERVER
+from shoal.engines.duckdb.own_databases import OwnDatabase
 from shoal.engines.duckdb.queries import memory_settings, out_of_memory
-from shoal.engines.duckdb.statement_job import ENGINE_ERRORS, Database, EngineFailure, Execution, OwnDatabase
+from shoal.engines.duckdb.statement_job import ENGINE_ERRORS, Database, EngineFailure, Execution, Job
 from shoal.engines.duckdb.views import Views
 from shoal.engines.file_damage import damage_to, require_unchanged, unless_changed, without_paths
 from shoal.engines.physical import Source
@@ -34,22 +35,69 @@ _OF_THE_STATEMENT = (
 """Errors that a statement has over files of any content: to read all of them again would only delay the message."""
 
 
-def run_statement(
-    statement: Statement, tables: Sequence[tuple[TableForm, Sequence[Source]]], is_trusted: bool = False
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a statement over the tables of its uses. An invalid statement fails here, not at the first row.
+class TableQuery:
+    """A statement over the tables of its uses. It can run any number of times, in several threads at once.
 
-    A trusted one comes from the user of this process, who may read any file.
+    What follows from the statement and the tables alone is kept for the next run: the texts of the views and of the
+    statement. Files are verified for each run.
     """
-    forms = [form for form, _ in tables]
-    try:
-        rows = _started(statement, tables, statement.columns, is_trusted)
-    except InvalidInput as e:
-        explained = _explained(e, statement, forms)
-        if statement.columns is None or explained is not e:
-            raise explained from None
-        rows = _started(statement, tables, None, is_trusted)  # an unknown column: let the message list all of them
-    return _with_reasons(rows, statement, forms)
+
+    def __init__(self, statement: Statement, tables: Sequence[tuple[TableForm, Sequence[Source]]]) -> None:
+        self._statement = statement
+        self._tables = tables
+        self._known: tuple[Views, str] | None = None
+
+    def run(self, is_trusted: bool = False) -> Iterator[pa.RecordBatch]:
+        """The rows. An invalid statement fails here, not at the first row.
+
+        A trusted one comes from the user of this process, who may read any file.
+        """
+        statement, forms = self._statement, [form for form, _ in self._tables]
+        try:
+            rows = self._started(statement.columns, is_trusted)
+        except InvalidInput as e:
+            explained = _explained(e, statement, forms)
+            if statement.columns is None or explained is not e:
+                raise explained from None
+            rows = self._started(None, is_trusted)  # an unknown column: let the message list all of them
+        return _with_reasons(rows, statement, forms)
+
+    def _started(self, columns: frozenset[str] | None, is_trusted: bool) -> Iterator[pa.RecordBatch]:
+        views, text = self._again(columns) or self._compiled(columns)
+        with _errors(views.files):
+            job = views.job(text, memory_settings(current().memory))
+            execution = _execution(job, is_trusted)
+        try:
+            with _errors(views.files), current().cancelling(execution.interrupt):
+                execution.start(job)
+        except BaseException:
+            execution.close()
+            raise
+        if columns == self._statement.columns:
+            self._known = views, text
+        return _batches(execution, views.files)
+
+    def _again(self, columns: frozenset[str] | None) -> tuple[Views, str] | None:
+        """What the last run had, if this one needs the same."""
+        known = self._known
+        if known is None or columns != self._statement.columns:
+            return None
+        with _errors(known[0].files):
+            views = known[0].again()
+        return None if views is None else (views, known[1])
+
+    def _compiled(self, columns: frozenset[str] | None) -> tuple[Views, str]:
+        views, statement = Views(), self._statement
+        forms = [form.for_statement(columns, statement.companions, statement.wholes) for form, _ in self._tables]
+        with _errors(views.files):
+            names = [views.add(form, sources) for form, (_, sources) in zip(forms, self._tables, strict=True)]
+            return views, statement.sql(DIALECT, names, [form.hidden for form in forms])
+
+
+def _execution(job: Job, is_trusted: bool) -> Execution:
+    if current().memory is not None:
+        return SERVER.child()
+    return OwnDatabase(job) if is_trusted else Database()
 
 
 def _with_reasons(
@@ -67,34 +115,6 @@ def _explained(error: InvalidInput, statement: Statement, forms: Sequence[TableF
         return error
     reason = next((why for form in forms if (why := form.why_text(statement.names))), "")
     return InvalidInput(str(error).replace("sql: ", f"sql: {reason}", 1)) if reason else error
-
-
-def _started(
-    statement: Statement,
-    tables: Sequence[tuple[TableForm, Sequence[Source]]],
-    columns: frozenset[str] | None,
-    is_trusted: bool,
-) -> Iterator[pa.RecordBatch]:
-    views = Views()
-    forms = [form.for_statement(columns, statement.companions, statement.wholes) for form, _ in tables]
-    with _errors(views.files):
-        names = [views.add(form, sources) for form, (_, sources) in zip(forms, tables, strict=True)]
-        text = statement.sql(DIALECT, names, [form.hidden for form in forms])
-        job = views.job(text, memory_settings(current().memory))
-        execution: Execution = _execution(is_trusted)
-    try:
-        with _errors(views.files), current().cancelling(execution.interrupt):
-            execution.start(job)
-    except BaseException:
-        execution.close()
-        raise
-    return _batches(execution, views.files)
-
-
-def _execution(is_trusted: bool) -> Execution:
-    if current().memory is not None:
-        return SERVER.child()
-    return OwnDatabase() if is_trusted else Database()
 
 
 def _batches(execution: Execution, files: Sequence[VerifiedFile]) -> Iterator[pa.RecordBatch]:

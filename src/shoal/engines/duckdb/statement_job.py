@@ -6,8 +6,6 @@ nothing but what is imported here.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
@@ -23,9 +21,9 @@ from shoal.model.node import frozen
 
 ENGINE_ERRORS = (duckdb.Error, pa.ArrowException, OSError)
 """What a query in DuckDB fails with; while results are fetched, Arrow raises it instead."""
-_BATCH_ROWS = 8192
+BATCH_ROWS = 8192
 _CONFIG = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-_SETTINGS = (
+SETTINGS = (
     "SET python_enable_replacements = false",  # else the variables of Python are tables
     "SET TimeZone = 'UTC'",
     "SET arrow_large_buffer_size = false",
@@ -110,7 +108,7 @@ class Database:
         (row,) = self._con.execute("SELECT current_setting('threads')").fetchall()
         return int(row[0])
 
-    def start(self, job: Job, batch_rows: int = _BATCH_ROWS) -> None:
+    def start(self, job: Job, batch_rows: int = BATCH_ROWS) -> None:
         with self._failing():
             self._prepare(job)
             self._reader = self._con.sql(job.text).to_arrow_reader(batch_rows)
@@ -129,7 +127,7 @@ class Database:
 
     def _prepare(self, job: Job) -> None:
         con = self._con
-        for setting in _SETTINGS:
+        for setting in SETTINGS:
             con.execute(setting)
         for name, value in job.settings.items():
             con.execute(f"SET {name} = ?", [value])
@@ -149,12 +147,13 @@ class Database:
     def _create(self, conversion: Conversion) -> None:
         typ, common, style = conversion.type, conversion.common, conversion.style
         target_type = plain_type(common, style)
+        failures = self._failures  # not self: the connection has the function, and would never be freed
 
         def convert(values: pa.ChunkedArray) -> pa.ChunkedArray:
             try:
                 parts = [to_common(typ, common, _exact(chunk, typ), style) for chunk in values.chunks]
             except InvalidInput as e:
-                self._failures.append(f"column {conversion.column}: {e}")
+                failures.append(f"column {conversion.column}: {e}")
                 raise
             return pa.chunked_array(parts, target_type)
 
@@ -170,28 +169,6 @@ class Database:
             yield
         except ENGINE_ERRORS as e:
             raise EngineFailure(str(e), self._failures[0] if self._failures else None) from None
-
-
-class OwnDatabase(Database):
-    """An execution of a statement of this process's own user, who may read any file, on the database of this thread.
-
-    To open a database takes longer than to run a small statement.
-    """
-
-    def _connect(self) -> duckdb.DuckDBPyConnection:
-        process = os.getpid()  # a fork must not use the database of its parent
-        if getattr(_databases, "process", None) != process:
-            _databases.process, _databases.database = process, super()._connect()
-        database: duckdb.DuckDBPyConnection = _databases.database
-        return database.cursor()
-
-    def _prepare(self, job: Job) -> None:
-        for setting in _SETTINGS:
-            self._con.execute(setting)
-        self._make_views(job)
-
-
-_databases = threading.local()
 
 
 def _exact(values: pa.Array, typ: t.Type) -> pa.Array:

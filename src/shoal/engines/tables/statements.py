@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 import sqlglot
@@ -25,6 +26,8 @@ from shoal.suggestions import did_you_mean
 Constant: TypeAlias = int | float | str
 DIALECT = "duckdb"
 _LONGEST = 100_000
+_LONGEST_KEPT = 10_000
+"""Characters of a statement that is kept: its tree takes some hundred times as many bytes."""
 _MOST_LEVELS = 900
 """As many as DuckDB takes, or nearly so."""
 _TOO_DEEP = f"sql: the statement nests deeper than {_MOST_LEVELS} levels"
@@ -61,7 +64,7 @@ class Use:
 
 
 class Statement:
-    """A query."""
+    """A query. It does not change: threads may share it."""
 
     def __init__(self, text: str) -> None:
         """InvalidInput, if it is not a query over pools."""
@@ -72,12 +75,12 @@ class Statement:
         except RecursionError:
             raise InvalidInput(_TOO_DEEP) from None
 
-    @property
+    @cached_property
     def is_description(self) -> bool:
         """Whether it asks for the columns of a table, and reads none."""
         return isinstance(self._tree, exp.Describe)
 
-    @property
+    @cached_property
     def columns(self) -> frozenset[str] | None:
         """The names of columns that occur, in lower case; None if a star stands for all of them."""
         tree = self._tree
@@ -88,23 +91,23 @@ class Statement:
             return None
         return self.names
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """All names that occur, in lower case."""
         return frozenset(name.name.lower() for name in self._tree.find_all(exp.Identifier))
 
-    @property
+    @cached_property
     def wholes(self) -> frozenset[str]:
         """The names that occur at the end of a path, or in no path, in lower case: `c`, of `a.b.c`."""
         return frozenset(name.name.lower() for name in self._tree.find_all(exp.Identifier) if not _has_field(name))
 
-    @property
+    @cached_property
     def session_words(self) -> frozenset[str]:
         """Names that functions have as well, which an engine calls if there is no column of this name."""
         names = (name.name.lower() for name in self._tree.find_all(exp.Identifier))
         return OF_THE_SESSION.intersection(names)
 
-    @property
+    @cached_property
     def companions(self) -> frozenset[str]:
         """The names that may be companions of columns, in lower case."""
         return frozenset(name.name.lower() for name in self._tree.find_all(exp.Identifier) if "$" in name.name)
@@ -129,6 +132,14 @@ class Statement:
             raise InvalidInput(_TOO_DEEP) from None
         except _CONFUSED:
             raise InvalidInput(_WRONG_ARGUMENTS) from None
+
+
+def statement_of(text: str) -> Statement:
+    """The statement of a text; those that were asked recently are not parsed again."""
+    return _recent(text) if len(text) <= _LONGEST_KEPT else Statement(text)
+
+
+_recent = lru_cache(maxsize=64)(Statement)
 
 
 def _parse(text: str) -> exp.Expr:

@@ -1,0 +1,160 @@
+"""Plans of SQL statements, in which each pool is a table by its name: what is read, and by which engine.
+
+In SQL `"pool@commitish"` is the pool as it was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import pyarrow as pa
+
+from shoal.access.view import Pools
+from shoal.api.commitish import parse_head
+from shoal.engines.physical import Source
+from shoal.engines.tables.forms import TableForm
+from shoal.engines.tables.plain import DUCKDB, SPARK
+from shoal.engines.tables.statements import Statement, Use, statement_of
+from shoal.errors import NotFound
+from shoal.ids import Id, to_text
+from shoal.lake.names import Warn
+from shoal.lake.pools import Pool
+from shoal.lazy import lazy
+from shoal.planner.engine_choice import Engine, for_statement, named_engine
+from shoal.planner.plan_cache import PlanCache
+from shoal.planner.prune import Pruned
+from shoal.planner.scan_units import PoolTable
+
+if TYPE_CHECKING:
+    from shoal.engines.duckdb import sandbox
+    from shoal.planner import spark_dataframes
+else:
+    sandbox = lazy("shoal.engines.duckdb.sandbox")
+    spark_dataframes = lazy("shoal.planner.spark_dataframes")
+
+MOST_SOURCES = 4096
+"""Data objects of a plan that is kept: to read more of them takes so long that to plan it does not count."""
+
+
+@dataclass(frozen=True)
+class StatementPlan:
+    """A statement, each of whose tables is at one commit. It can run any number of times."""
+
+    statement: Statement
+    engine: Literal["duckdb", "spark"]
+    tables: Sequence[tuple[TableForm, Sequence[Source]]]
+    """Those of the uses of the statement."""
+
+    @cached_property
+    def _query(self) -> sandbox.TableQuery:
+        return sandbox.TableQuery(self.statement, self.tables)
+
+    def run(self, is_trusted: bool) -> Iterator[pa.RecordBatch]:
+        """The rows. An invalid statement fails here, not at the first row.
+
+        A trusted one comes from the user of this process, who may read any file.
+        """
+        if self.engine == "spark":
+            return spark_dataframes.run_statement(self.statement, self.tables)
+        return self._query.run(is_trusted)
+
+    @property
+    def sources(self) -> Iterator[Source]:
+        """The data objects of all tables."""
+        return (source for _, sources in self.tables for source in sources)
+
+
+class _Key(NamedTuple):
+    """What a plan is made from."""
+
+    text: str
+    engine: Engine
+
+
+_plans: PlanCache[_Key, StatementPlan] = PlanCache()
+
+
+def plan_statement(lake: Pools, text: str, engine: str | None, warn: Warn | None) -> StatementPlan:
+    """The plan of a statement, from the plan cache if it is there."""
+    statement = statement_of(text)
+    for_statement(engine, 0, statement.is_description)  # an engine that there is not
+    key = _Key(text, named_engine(engine))
+    cached = _plans.find(lake, key)
+    if cached is not None:
+        return cached
+    planner = _Planner(lake)
+    plan = planner.plan(statement, engine)
+    if warn is not None:
+        for line in planner.warnings:
+            warn(line)
+    if planner.is_repeatable and sum(1 for _ in plan.sources) <= MOST_SOURCES:
+        _plans.keep(lake, key, plan, planner.positions)
+    return plan
+
+
+class _Read(NamedTuple):
+    """A pool at a commit, and the objects that a use of it has to read."""
+
+    pool: Pool
+    commit: Id | None
+    pruned: Pruned
+
+
+class _Planner:
+    """Plans one statement."""
+
+    def __init__(self, lake: Pools) -> None:
+        self._lake = lake
+        self.positions = {"": lake.position()}
+        """Where the journals stood before they were asked: of the lake, and of pools by their ids."""
+        self.warnings: list[str] = []
+        """Why what is read may not be what was meant."""
+        self._is_literal = True
+        """Whether all pools have the very names that the statement has."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the plan stays right while no journal moves.
+
+        Which pool has a similar name also depends on the pools that a caller may see.
+        """
+        return self._is_literal and not self.warnings
+
+    def plan(self, statement: Statement, engine: str | None) -> StatementPlan:
+        reads = self._reads(statement)
+        chosen = for_statement(engine, sum(read.pruned.size for read in reads), statement.is_description)
+        style = SPARK if chosen == "spark" else DUCKDB
+        tables = [
+            (table.form, table.sources(read.pruned, self.warnings.append))
+            for read in reads
+            for table in (PoolTable(read.pool, read.commit, style),)
+        ]
+        return StatementPlan(statement, chosen, tables)
+
+    def _reads(self, statement: Statement) -> list[_Read]:
+        """What a statement reads; each pool is at one commit however often it is named."""
+        commits: dict[str, tuple[Pool, Id | None]] = {}
+        reads = []
+        for use in statement.uses:
+            if use.name not in commits:
+                pool = self._pool(use)
+                self.positions.setdefault(to_text(pool.config.id), pool.journal.read().position)
+                commits[use.name] = pool, pool.resolve(parse_head(use.name)[1], self.warnings.append)
+            pool, commit = commits[use.name]
+            reads.append(_Read(pool, commit, PoolTable(pool, commit, DUCKDB).prune(use.conditions)))
+        return reads
+
+    def _pool(self, use: Use) -> Pool:
+        """The pool of a table; unless the name is quoted, upper and lower case are the same."""
+        name = parse_head(use.name)[0]
+        try:
+            return self._lake.pool(name)
+        except NotFound:
+            alike = [config.name for config in self._lake.configs() if config.name.lower() == name.lower()]
+            if use.is_quoted or len(alike) != 1:
+                raise
+            self._is_literal = False
+            return self._lake.pool(alike[0])
