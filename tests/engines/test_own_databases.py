@@ -113,7 +113,7 @@ def test_results_may_be_read_in_another_thread(lake: LocalLake) -> None:
     counts: list[int] = []
     for _ in range(3):
         results = lake.sql("select k from p")
-        thread = threading.Thread(target=lambda found=results: counts.append(len(found.to_list())))  # type: ignore[misc]
+        thread = threading.Thread(target=lambda found=results: counts.append(len(found.to_list())))
         thread.start()
         thread.join()
     assert counts == [ROWS] * 3

@@ -66,7 +66,7 @@ class Views:
         name = f"t{len(self._views)}"
         needed = [source.narrowed(form.paths) for source in sources]
         parts = [self._part(form, same) for same in _alike(needed)] or [_nothing(form)]
-        query = " UNION ALL ".join(part.sql(_DIALECT) for part in parts)
+        query = " UNION ALL ".join(part.sql(_DIALECT, copy=False) for part in parts)
         self._views.append(f"CREATE TEMPORARY VIEW {name} AS {query}")
         return name
 
@@ -78,8 +78,8 @@ class Views:
             table = self._registered(pa.Table.from_batches(rows_of(form, sources), form.schema))
             return exp.select(*(build.column(name) for name in names)).from_(table)
         columns = [_Columns(self, form, column).sql(layout) for column in form.columns] or [build.null("BOOLEAN")]
-        items = [exp.alias_(sql, name, quoted=True) for sql, name in zip(columns, names, strict=True)]
-        return exp.select(*items).from_(self._table(sources))
+        items = [exp.alias_(sql, name, quoted=True, copy=False) for sql, name in zip(columns, names, strict=True)]
+        return exp.select(*items, copy=False).from_(self._table(sources), copy=False)
 
     def _table(self, sources: list[Source]) -> exp.Table:
         if sources[0].file is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -94,23 +94,26 @@ class Statement:
     @cached_property
     def names(self) -> frozenset[str]:
         """All names that occur, in lower case."""
-        return frozenset(name.name.lower() for name in self._tree.find_all(exp.Identifier))
+        return frozenset(name.name.lower() for name in self._identifiers)
 
     @cached_property
     def wholes(self) -> frozenset[str]:
         """The names that occur at the end of a path, or in no path, in lower case: `c`, of `a.b.c`."""
-        return frozenset(name.name.lower() for name in self._tree.find_all(exp.Identifier) if not _has_field(name))
+        return frozenset(name.name.lower() for name in self._identifiers if not _has_field(name))
 
     @cached_property
     def session_words(self) -> frozenset[str]:
         """Names that functions have as well, which an engine calls if there is no column of this name."""
-        names = (name.name.lower() for name in self._tree.find_all(exp.Identifier))
-        return OF_THE_SESSION.intersection(names)
+        return OF_THE_SESSION & self.names
 
     @cached_property
     def companions(self) -> frozenset[str]:
         """The names that may be companions of columns, in lower case."""
-        return frozenset(name.name.lower() for name in self._tree.find_all(exp.Identifier) if "$" in name.name)
+        return frozenset(name for name in self.names if "$" in name)
+
+    @cached_property
+    def _identifiers(self) -> tuple[exp.Identifier, ...]:
+        return tuple(self._tree.find_all(exp.Identifier))
 
     def sql(self, dialect: str, names: Sequence[str], hidden: Sequence[Sequence[str]] = ()) -> str:
         """The statement for an engine, in which the tables have these names; some of their columns are no part of `*`.
@@ -125,7 +128,7 @@ class Statement:
         if self.is_description:
             tree = exp.select("column_name", "column_type").from_(exp.Subquery(this=tree))
         try:
-            return tree.sql(dialect, identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
+            return tree.sql(dialect, copy=False, identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
         except UnsupportedError as e:
             raise Unsupported(f"sql: {_one_line(e)} (it may be known to the other engine: -engine duckdb)") from None
         except RecursionError:
@@ -214,6 +217,7 @@ def _has_field(name: exp.Identifier) -> bool:
 
 
 def _uses(tree: exp.Expr) -> Iterator[Use]:
+    names = {each.alias_or_name.lower() for each in tree.find_all(exp.Table, exp.TableAlias, exp.CTE)}
     for index, node in enumerate(tree.find_all(exp.Table)):
         name = node.this
         if not isinstance(name, exp.Identifier):
@@ -222,7 +226,7 @@ def _uses(tree: exp.Expr) -> Iterator[Use]:
             name_of = node.sql(DIALECT)
             raise InvalidInput(f'sql: {name_of} is not a pool (pools have no schemas; quote a name with dots: "a.b")')
         if _common_table(node, name.name) is None:
-            yield Use(index, name.name, bool(name.args.get("quoted")), tuple(_conditions(node)))
+            yield Use(index, name.name, bool(name.args.get("quoted")), tuple(_conditions(node, names)))
 
 
 def _hide(tree: exp.Expr, hidden: dict[int, Sequence[str]]) -> None:
@@ -290,8 +294,8 @@ def _common_table(node: exp.Expr, name: str) -> exp.CTE | None:
 # ---- conditions
 
 
-def _conditions(table: exp.Table) -> Iterator[Condition]:
-    """What WHERE asks of a table, as far as it compares columns with constants."""
+def _conditions(table: exp.Table, others: Set[str]) -> Iterator[Condition]:
+    """What WHERE asks of a table, as far as it compares columns with constants; `others` are the names of tables."""
     select = table.parent_select
     if (
         not isinstance(select, exp.Select)
@@ -303,7 +307,6 @@ def _conditions(table: exp.Table) -> Iterator[Condition]:
     where = select.args.get("where")
     if where is None:
         return
-    others = {name.alias_or_name.lower() for name in table.root().find_all(exp.Table, exp.TableAlias, exp.CTE)}
     computed = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
     is_only = not select.args.get("joins") and not select.args.get("laterals")
     for part in _conjuncts(where.this):
