@@ -291,7 +291,7 @@ class _Run:
         self._wait()
         self._threads = futures.ThreadPoolExecutor(_WRITERS)
         # The columns are put together before the threads part.
-        run.prepare()
+        run.prepare(self._threads.map)
         self._waiting = [self._threads.submit(writer.write, run, rows) for rows in np.array_split(run.order, shares)]
 
 

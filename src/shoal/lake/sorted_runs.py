@@ -8,31 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from shoal.formats.columns import kernels
 from shoal.formats.columns.batches import Rows
-from shoal.formats.columns.fusion import Fuser
+from shoal.formats.columns.fusion import Fuser, MapAll
 from shoal.formats.columns.layouts import Layout, choose_shapes, layout_of, named_layout
 from shoal.formats.columns.parts import rows_by_code
 from shoal.formats.columns.physical import arrow_type, from_arrow, to_arrow
 from shoal.lake.column_registry import ColumnRegistry
 from shoal.lake.key_columns import SOMEWHERE, find_place
+from shoal.lake.key_order import stable_order
 from shoal.lake.keys import Key, SortKey, is_ranged, key_getter, sorted_indices
 from shoal.lake.zones import ORDERED
-from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.text import format_type
 from shoal.model.values import Value
 from shoal.model.zcode import encode
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = lazy("pyarrow.compute")
 
 
 class EncodedRow(NamedTuple):
@@ -96,14 +91,14 @@ class SortedRun:
         self.ids: tuple[int, ...] = ()
         """The field ids of the columns of the layout."""
 
-    def prepare(self) -> None:
+    def prepare(self, map_all: MapAll = map) -> None:
         """Put the columns of the layout together, under the names that the pool has for them."""
         if self.limit and self._fuser is None:
             shapes = tuple(self.shapes[: self.limit])
             columns = self._registry.register(layout_of(shapes))
             self._layout = named_layout(shapes, tuple(column.name for column in columns))
             self.ids = tuple(column.id for column in columns)
-            self._fuser = Fuser(self._layout, self.columns[: self.limit])
+            self._fuser = Fuser(self._layout, self.columns[: self.limit], map_all)
 
     # ---- the order of the keys
 
@@ -113,16 +108,10 @@ class SortedRun:
         if is_few or any(column is None for column in columns):
             keys = self.keys(arrived)
             return arrived[np.array(sorted_indices(keys, self._key.order), np.int64)]
-        taken = [kernels.take(column, arrived) for column in columns if column is not None]
-        if len(taken) == 1 and _is_sorted(taken[0], self._key.order):
-            return arrived
-        direction = "ascending" if self._key.order == "asc" else "descending"
-        nulls = "at_end" if self._key.order == "asc" else "at_start"
-        names = [str(i) for i in range(len(taken))]
-        table = pa.Table.from_arrays(taken, names)
-        order = pc.sort_indices(table, sort_keys=[(name, direction, nulls) for name in names])
-        ordered: Rows = arrived[order.to_numpy()]
-        return ordered
+        order = stable_order(
+            [kernels.take(column, arrived) for column in columns if column is not None], self._key.order
+        )
+        return arrived if order is None else arrived[order]
 
     def _key_column(self, index: int) -> pa.Array | None:
         """One of the keys of all rows as a column; None if Arrow would not order it as Zed does."""
@@ -160,7 +149,7 @@ class SortedRun:
                 for place, offset in zip(places.tolist(), offsets.tolist(), strict=True):
                     out[place] = self._encoded[offset]
                 continue
-            data = from_arrow(self.shapes[shape], kernels.take(self.columns[shape], offsets))
+            data = from_arrow(self.shapes[shape], _taken(self.columns[shape], offsets))
             for place, item in zip(places.tolist(), data, strict=True):
                 out[place] = Value(self.shapes[shape], item)
         return out
@@ -214,9 +203,11 @@ _ABSENT = EncodedRow((), t.NULL, None)
 """Stands where a row will be."""
 
 
-def _is_sorted(column: pa.Array, order: str) -> bool:
-    """Whether a column is in order already, as the times of logs often are."""
-    if column.null_count or len(column) < 2 or not pa.types.is_integer(column.type):
-        return len(column) < 2
-    data = column.to_numpy()
-    return bool((data[1:] >= data[:-1]).all() if order == "asc" else (data[1:] <= data[:-1]).all())
+_FEW = 16
+
+
+def _taken(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
+    """Some items of a column, which is not put together for the sake of a few."""
+    if len(rows) > _FEW:
+        return kernels.take(column, rows)
+    return pa.concat_arrays([chunk for row in rows.tolist() for chunk in column.slice(row, 1).chunks])

@@ -5,7 +5,7 @@ A record that is null itself, which the columns of its fields cannot tell, has -
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple, Protocol
@@ -103,21 +103,35 @@ def _numbered(field: pa.Field, ids: Iterator[int]) -> pa.Field:
 
 # ---- parts to tables
 
+Held = list[tuple[int, pa.Array]]
+"""Chunks of a column, each with the shape that it belongs to."""
+
+
+class MapAll(Protocol):
+    """`map`, or the same on several threads."""
+
+    def __call__(
+        self, work: Callable[[Held], pa.Array | None], items: Sequence[Held], /
+    ) -> Iterable[pa.Array | None]: ...
+
 
 class Fuser:
     """Brings parts, the chunks of a column for each shape, together in one table."""
 
-    def __init__(self, layout: Layout, columns: Sequence[pa.ChunkedArray]) -> None:
-        """`columns` are those of the shapes of the layout, in their order; a row is counted through all of them."""
+    def __init__(self, layout: Layout, columns: Sequence[pa.ChunkedArray], map_all: MapAll = map) -> None:
+        """`columns` are those of the shapes of the layout, in their order; a row is counted through all of them.
+
+        `map_all` may join the chunks of several columns at a time.
+        """
         self.layout = layout
         self.lengths = np.array([len(c) for c in columns], np.int64)
-        self.leaves: list[list[tuple[int, pa.Array]]] = [[] for _ in layout.leaves]
+        self.leaves: list[Held] = [[] for _ in layout.leaves]
         self.structs: list[list[tuple[int, Mask | int]]] = [[] for _ in layout.structs]
         """Which rows of a chunk have the struct; a number is the length of one of which all have it."""
         for shape, (form, column) in enumerate(zip(layout.forms, columns, strict=True)):
             for chunk in column.chunks:
                 self._take_apart(shape, form, chunk)
-        self.joined = [None if not held else pa.concat_arrays([c for _, c in held]) for held in self.leaves]
+        self.joined = list(map_all(_join, self.leaves))
 
     def _take_apart(self, shape: int, form: Form, column: pa.Array) -> None:
         if isinstance(form, Leaf):
@@ -136,6 +150,10 @@ class Fuser:
     def everything(self) -> pa.Table:
         """All rows, shape after shape."""
         return self.table(np.arange(int(self.lengths.sum()), dtype=np.int64))
+
+
+def _join(held: Held) -> pa.Array | None:
+    return pa.concat_arrays([chunk for _, chunk in held]) if held else None
 
 
 class _Picked(NamedTuple):
