@@ -183,9 +183,11 @@ def _read(
     chunks = _chunks(source, options, bad.first_line)
     waiting: deque[tuple[_Chunk, Decoded]] = deque()
     error: InvalidInput | None = None
+    # With one chunk more than threads, none waits for its next chunk while the values of the last one are taken.
+    ahead = options.threads + 1 if options.threads > 1 else 1
     try:
         while True:
-            while error is None and len(waiting) < options.threads:
+            while error is None and len(waiting) < ahead:
                 try:
                     chunk = next(chunks, None)
                 except InvalidInput as e:
