@@ -29,6 +29,7 @@ from shoal.formats.columns.physical import from_arrow
 from shoal.lake.key_columns import KeyInterval
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey
 from shoal.lake.objects import DataObject, Purged, key_of, missing
+from shoal.lake.parquet_choices import with_dictionaries, with_statistics
 from shoal.lake.pool_config import DEFAULT_SEEK_STRIDE
 from shoal.lake.zones import LONGEST_BOUND, ORDERED, Extent, pack
 from shoal.lazy import lazy
@@ -75,7 +76,7 @@ class Packed(NamedTuple):
 def write(layout: Layout, ids: tuple[int, ...], table: pa.Table, key: SortKey, seek_stride: int) -> Packed:
     """A sorted table as a file, whose columns have these field ids."""
     value_size = table.get_total_buffer_size()
-    rows = group_bytes(seek_stride) * table.num_rows // max(1, value_size)
+    rows = min(max(1, group_bytes(seek_stride) * table.num_rows // max(1, value_size)), _MOST_GROUP_ROWS)
     said = {_SHAPES: json.dumps([format_type(shape) for shape in layout.shapes]).encode(), _KEY: str(key).encode()}
     out = pa.BufferOutputStream()
     sorting = _sorting(layout, key, table.schema)
@@ -84,9 +85,10 @@ def write(layout: Layout, ids: tuple[int, ...], table: pa.Table, key: SortKey, s
         out,
         compression=_COMPRESSION,
         compression_level=_LEVEL,
-        row_group_size=min(max(1, rows), _MOST_GROUP_ROWS),
+        row_group_size=rows,
         write_page_checksum=True,
-        write_statistics=_with_statistics(table),
+        write_statistics=with_statistics(table),
+        use_dictionary=with_dictionaries(table, rows),
         store_schema=False,
         store_decimal_as_integer=True,
         sorting_columns=sorting,
@@ -107,28 +109,6 @@ def group_bytes(seek_stride: int) -> int:
     """
     fineness = min(1.0, seek_stride / DEFAULT_SEEK_STRIDE)
     return int(seek_stride * max(_FEWEST_STRIDES, _MOST_STRIDES * fineness**2))
-
-
-def _with_statistics(table: pa.Table) -> bool | list[str]:
-    """The columns of Parquet that tell their least and greatest value: all but those with a NaN.
-
-    A NaN does not count for these, and engines that take it for a number would think that there is none.
-    """
-    columns = [leaf for name in table.column_names for leaf in _parquet_leaves(name, table.column(name))]
-    with_nan = {path for path, column in columns if kernels.has_nan(column)}
-    return sorted({path for path, _ in columns} - with_nan) if with_nan else True
-
-
-def _parquet_leaves(path: str, column: pa.ChunkedArray) -> Iterator[tuple[str, pa.ChunkedArray]]:
-    """The columns that Parquet makes of one, by their paths."""
-    typ = column.type
-    if pa.types.is_struct(typ):
-        for inner, values in zip(typ, column.flatten(), strict=True):
-            yield from _parquet_leaves(f"{path}.{inner.name}", values)
-    elif pa.types.is_list(typ):
-        yield from _parquet_leaves(f"{path}.list.element", kernels.items(column))
-    else:
-        yield path, column
 
 
 def _sorting(layout: Layout, key: SortKey, columns: pa.Schema) -> list[Any] | None:
