@@ -69,7 +69,43 @@ def test_columns_and_rows_agree_on_rows_with_the_same_keys(made: list[Any]) -> N
     assert by_columns(text) == by_rows(text)
 
 
+numbers = st.sampled_from(["0", "-0", "1", "1.0", "-0.0", "2.5", "1e2", "9007199254740993", "null"])
+scalars = st.one_of(numbers, st.sampled_from(["9223372036854775808", '"x"', '"2024-01-01"', "true", "null", "[]"]))
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> str:
+    """An object with a and b, mostly in this order."""
+    keys = draw(st.sampled_from(["ab"] * 8 + ["ba", "a", "aab", "abc", ""]))
+    values = draw(st.sampled_from([numbers, scalars]))
+    return "{" + ",".join(f'"{key}":{draw(values)}' for key in keys) + "}"
+
+
+def arrays(elements: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    lists = st.lists(elements, max_size=4).map(lambda items: f"[{','.join(items)}]")
+    return st.one_of(lists, lists, lists, st.just("null"))
+
+
+@given(
+    st.sampled_from([numbers, scalars, objects(), st.one_of(objects(), st.just("null"))]).flatmap(
+        lambda elements: st.lists(arrays(elements), max_size=8)
+    )
+)
+@settings(max_examples=examples(150))
+def test_columns_and_rows_agree_on_arrays_of_numbers_and_of_objects(made: list[str]) -> None:
+    text = "".join(f'{{"a":1,"list":{array}}}\n' for array in made).encode()
+    assert by_columns(text) == by_rows(text)
+
+
 EXACT = [
+    b'{"a":[1.5,2.5]}\n{"a":[]}\n{"a":null}\n{"a":[1,2.0,3.5]}\n{"a":[null,2]}\n',
+    b'{"a":[{"x":1,"y":"t"}]}\n{"a":[]}\n{"a":[{"x":2,"y":null},null]}\n{"a":null}\n',
+    b'{"a":[{"x":1,"y":2}]}\n{"a":[{"y":1,"x":2}]}\n',
+    b'{"a":[{"x":1,"y":2}]}\n{"a":[{"x":1}]}\n',
+    b'{"a":[{"x":1,"x":2}]}\n{"a":[{"x":1}]}\n',
+    b'{"a":[{"x":1.5},{"x":2},{"x":2.0}]}\n{"a":[{"x":9007199254740993},{"x":0.5}]}\n',
+    b'{"a":[{"x.y":1.5},{"x.y":2}]}\n{"a.b":[{"x":1.5}]}\n{"a[*]":[1.5,2]}\n{"*":[{"*":1.5}]}\n',
+    b'{"a":[{"x":"2024-01-01"}]}\n{"a":[{"x":"2024-01-02"}]}\n',
     b'{"a":1,"n":{"v":1}}\n{"a":"x","n":{"v":1.5}}\n{"a":2,"n":{"v":1.5}}\n{"a":"y","n":{"v":2}}\n',
     b'{"t":"2024-01-01T00:00:00Z"}\n{"t":null}\n{"t":["2024-01-01"]}\n{"t":{"u":"2024-01-01"}}\n{"t":"2024-01-01"}\n',
     b'{"a":{"b":1}}\n{"a":{"b":1,"c":2}}\n{"a":{"c":2,"b":1}}\n{"a":{"b":null}}\n{"a":{}}\n{"a":null}\n',

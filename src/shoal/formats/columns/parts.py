@@ -154,7 +154,7 @@ def lists(elements: list[Part], sizes: Sizes) -> list[Part]:
     starts = np.cumsum(sizes) - sizes
     out = []
     for mask, rows in rows_by_code(masks):
-        inside = np.arange(count) if len(rows) == len(sizes) else _ranges(starts[rows], sizes[rows])
+        inside = np.arange(count) if len(rows) == len(sizes) else ranges(starts[rows], sizes[rows])
         members = [i for i in range(len(elements)) if mask >> i & 1]
         shape, values = _elements(elements, members, codes[inside], within[inside])
         out.append(Part(shape, list_array(arrow_type(shape), sizes[rows], values, None), rows))
@@ -174,7 +174,7 @@ def _shape_sets(codes: Rows, sizes: Sizes, kinds: int) -> Rows:
     return out
 
 
-def _ranges(starts: Rows, sizes: Sizes) -> Rows:
+def ranges(starts: Rows, sizes: Sizes) -> Rows:
     """The numbers start, start + 1, ... of each range, end to end."""
     total = int(sizes.sum())
     shift = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)

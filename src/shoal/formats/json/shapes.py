@@ -10,6 +10,7 @@ refuses, and the columns that it would blur, go the slower way of `text_columns`
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import duckdb
@@ -20,9 +21,20 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from shoal.formats.columns.batches import Part, Rows
-from shoal.formats.columns.parts import all_rows, groups, lists, merged, moved, records, selected, without_nulls
+from shoal.formats.columns.parts import all_rows, groups, merged, moved, records, selected, without_nulls
+from shoal.formats.json.exact_columns import (
+    ArrayReader,
+    Blurred,
+    Exact,
+    Integers,
+    Keys,
+    Path,
+    float_columns,
+    has_short_list,
+    is_blurred,
+    is_whole,
+)
 from shoal.formats.json.text_columns import (
-    EXACT_FLOATS,
     INTEGER_TYPES,
     OBJECT,
     PROBED,
@@ -35,24 +47,9 @@ from shoal.formats.json.text_columns import (
     split_by_size,
     unused_controls,
 )
-from shoal.model import types as t
 
-Path = tuple[str, ...]
-Keys = dict[Path, list[str]]
-Integers = dict[Path, np.ndarray[Any, np.dtype[np.bool_]]]
 _MAX_PATHS = 60
 _MAX_SCHEMAS = 1000
-_SCALARS: dict[pa.DataType, t.Type] = {
-    pa.int64(): t.INT64,
-    pa.float64(): t.FLOAT64,
-    pa.string(): t.STRING,
-    pa.bool_(): t.BOOL,
-}
-_PLAIN_ELEMENTS = (pa.int64(), pa.string(), pa.bool_())
-
-
-class _Blurred(Exception):
-    """Arrow's view of a group does not tell its shapes apart."""
 
 
 class ShapeReader:
@@ -60,6 +57,7 @@ class ShapeReader:
 
     def __init__(self) -> None:
         self._texts = TextReader()
+        self._arrays = ArrayReader(self._texts)
         self._paths: list[Path] = [()]
         self._schemas: dict[str, pa.Schema] = {}
 
@@ -107,7 +105,7 @@ class ShapeReader:
             group = selected(texts, rows)
             try:
                 parts = self._group(group, keys, signature)
-            except (_Blurred, pa.ArrowInvalid):
+            except (Blurred, pa.ArrowInvalid):
                 parts = self._split_by_type(group, keys, signature)
             out += moved(parts, rows)
         return out
@@ -132,7 +130,7 @@ class ShapeReader:
         table = self._parse(texts, signature)
         self._learn_paths({path for field in table.schema for path in _struct_paths(field.type, (field.name,))})
         if set(table.column_names) != set(keys[()]):
-            raise _Blurred
+            raise Blurred
         columns = {name: table.column(name).chunk(0) for name in table.column_names}
         integers = self._integers_among_floats(texts, columns)
         fields = [self._field(columns[key], (key,), keys, integers, texts) for key in keys[()]]
@@ -142,8 +140,8 @@ class ShapeReader:
         """For each column of floats, the rows in which it is an integer. Only a whole number can be one."""
         out: Integers = {}
         for name, column in columns.items():
-            for path, floats in _float_columns(column, (name,)):
-                whole = np.flatnonzero(_is_whole(floats))
+            for path, floats in float_columns(column, (name,)):
+                whole = np.flatnonzero(is_whole(floats))
                 if len(whole):
                     types = self._texts.query(
                         "SELECT json_type(x, ?) FROM texts", selected(texts, whole), pointer(*path)
@@ -169,7 +167,7 @@ class ShapeReader:
         """Part of a group, in which each key has values of one kind."""
         try:
             return self._group(texts, keys, signature)
-        except (_Blurred, pa.ArrowInvalid):
+        except (Blurred, pa.ArrowInvalid):
             return self._slowly(texts, keys[()])
 
     def _parse(self, texts: pa.Array, signature: str) -> pa.Table:
@@ -190,14 +188,17 @@ class ShapeReader:
             self._schemas[signature] = _strings_only(table.schema)
             table = _read_json(lines, self._schemas[signature])
         if table.num_rows != len(texts) or any(column.num_chunks != 1 for column in table.columns):
-            raise _Blurred
+            raise Blurred
         return table
 
     def _field(self, column: pa.Array, path: Path, keys: Keys, integers: Integers, texts: pa.Array) -> list[Part]:
         """A top-level field; one that holds what Arrow blurs is parsed from its text."""
-        if not _is_blurred(column.type) and not _has_short_list(column):
-            return list(_Exact(keys, integers).parts(column, path, all_rows(texts)))
+        if not is_blurred(column.type) and not has_short_list(column):
+            return list(Exact(keys, integers).parts(column, path, all_rows(texts)))
         is_list = pa.types.is_list(column.type)
+        if is_list:
+            with suppress(Blurred):
+                return self._arrays.parts(column, path[0], texts)
         parsed = self._texts.fields(texts, {path[0]: ["JSON"] if is_list else "JSON"})[path[0]]
         valid, nulls = without_nulls(parsed)
         present = selected(parsed, valid)
@@ -245,89 +246,6 @@ def _struct_paths(typ: pa.DataType, path: Path) -> Iterator[Path]:
         yield path
         for field in typ:
             yield from _struct_paths(field.type, (*path, field.name))
-
-
-def _float_columns(column: pa.Array, path: Path) -> Iterator[tuple[Path, pa.Array]]:
-    """Columns of floats, which may hold integers. Arrays are not looked into: those of floats are blurred."""
-    if pa.types.is_float64(column.type):
-        yield path, column
-    if pa.types.is_struct(column.type) and not _is_blurred(column.type):
-        for field, child in zip(column.type, column.flatten(), strict=True):
-            yield from _float_columns(child, (*path, field.name))
-
-
-def _is_whole(floats: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    numbers = floats.to_numpy(zero_copy_only=False)  # nulls become NaN
-    if np.isinf(numbers).any() or np.isnan(numbers).sum() != floats.null_count:
-        raise _Blurred
-    return np.asarray(np.floor(numbers) == numbers)
-
-
-def _is_blurred(typ: pa.DataType) -> bool:
-    """Whether the column holds arrays of other than plain scalars."""
-    if pa.types.is_list(typ):
-        return typ.value_type not in _PLAIN_ELEMENTS
-    return pa.types.is_struct(typ) and any(_is_blurred(field.type) for field in typ)
-
-
-def _has_short_list(column: pa.Array) -> bool:
-    """Whether elements are lost: Arrow 26 drops nulls that come before the first other element of a column."""
-    if pa.types.is_list(column.type):
-        return bool(column.offsets[-1].as_py() != len(column.values))
-    if pa.types.is_struct(column.type):
-        return any(_has_short_list(column.field(i)) for i in range(column.type.num_fields))
-    return False
-
-
-class _Exact:
-    """Parts of the columns that Arrow shows exactly, given the keys of objects and which floats are integers."""
-
-    def __init__(self, keys: Keys, integers: Integers) -> None:
-        self._keys = keys
-        self._integers = integers
-
-    def parts(self, column: pa.Array, path: Path, where: Rows) -> Iterator[Part]:
-        """The parts of a column whose items stand in these rows of the group."""
-        rows, nulls = without_nulls(column)
-        yield from nulls
-        if not len(rows) or pa.types.is_null(column.type):
-            return
-        present = selected(column, rows)
-        if pa.types.is_struct(column.type):
-            yield from moved(self._structs(present, path, where[rows]), rows)
-        elif pa.types.is_list(column.type):
-            yield from moved(_plain_lists(present), rows)
-        elif path in self._integers:
-            yield from moved(_numbers(present, self._integers[path][where[rows]]), rows)
-        else:
-            yield Part(_SCALARS[column.type], present, rows)
-
-    def _structs(self, column: pa.Array, path: Path, where: Rows) -> list[Part]:
-        names = self._keys.get(path)
-        children = {field.name: child for field, child in zip(column.type, column.flatten(), strict=True)}
-        if names is None or len(names) != len(children) or set(names) != set(children):
-            raise _Blurred
-        fields = [list(self.parts(children[name], (*path, name), where)) for name in names]
-        return records(names, fields, len(column))
-
-
-def _numbers(column: pa.Array, is_integer: np.ndarray[Any, np.dtype[np.bool_]]) -> list[Part]:
-    """Floats, and integers that Arrow made floats."""
-    whole, others = np.flatnonzero(is_integer), np.flatnonzero(~is_integer)
-    floats = selected(column, whole)
-    if pc.max(pc.abs(floats)).as_py() >= EXACT_FLOATS:
-        raise _Blurred
-    parts = [Part(t.INT64, floats.cast(pa.int64()), whole)]
-    return [*parts, Part(t.FLOAT64, selected(column, others), others)] if len(others) else parts
-
-
-def _plain_lists(column: pa.Array) -> list[Part]:
-    sizes = np.diff(column.offsets.to_numpy())
-    inside = column.flatten()
-    present = np.flatnonzero(inside.is_valid().to_numpy(zero_copy_only=False))
-    if not len(present):
-        return lists([], sizes)
-    return lists([Part(_SCALARS[inside.type], selected(inside, present), present)], sizes)
 
 
 # ---- what has to be known before
