@@ -20,6 +20,7 @@ names are empty or differ in case only, they have others here (`physical_names`)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -81,26 +82,65 @@ def _arrow_type(typ: t.Type) -> pa.DataType:
 # ---- data to columns
 
 
+_FEW = 64
+"""For fewer rows than this, to make an array takes longer than what is put into it."""
+Plan = Callable[[], pa.Array]
+"""Makes a column, once the data of all leaves are known."""
+Leaf = Callable[[t.Type, Sequence[Data]], Plan]
+"""Takes data in the physical form of a type that has no parts."""
+
+
 def to_arrow(typ: t.Type, data: Sequence[Data]) -> pa.Array:
     """A column of these data, which are all of this type."""
+    if len(data) >= _FEW or not isinstance(typ.under, t.Record):
+        return _plan(typ, data, _alone)()
+    leaves = _Leaves()
+    plan = _plan(typ, data, leaves.add)
+    leaves.close()
+    return plan()
+
+
+def _alone(typ: t.Type, data: Sequence[Data]) -> Plan:
+    return partial(pa.array, data, arrow_type(typ))
+
+
+class _Leaves:
+    """The leaves of a few wide records: those of one type are made as one array, of which each has a part."""
+
+    def __init__(self) -> None:
+        self._data: dict[t.Type, list[Data]] = {}
+        self._arrays: dict[t.Type, pa.Array] = {}
+
+    def add(self, typ: t.Type, data: Sequence[Data]) -> Plan:
+        same = self._data.setdefault(typ, [])
+        start = len(same)
+        same += data
+        return lambda: self._arrays[typ].slice(start, len(data))
+
+    def close(self) -> None:
+        """All leaves are here."""
+        self._arrays = {typ: pa.array(data, arrow_type(typ)) for typ, data in self._data.items()}
+
+
+def _plan(typ: t.Type, data: Sequence[Data], leaf: Leaf) -> Plan:
     typ = typ.under
     match typ:
         case t.Primitive():
-            return pa.array(_PACK[typ](data) if typ in _PACK else data, arrow_type(typ))
+            return leaf(typ, _PACK[typ](data) if typ in _PACK else data)
         case t.Record():
-            return _records_to_arrow(typ, data)
+            return _plan_records(typ, data, leaf)
         case t.Array() | t.Set():
-            return _lists(typ, data, to_arrow(typ.elem, [x for d in data if d is not None for x in d]))
+            return _plan_lists(typ, data, _plan(typ.elem, [x for d in data if d is not None for x in d], leaf))
         case t.Map():
-            keys = to_arrow(typ.key, [k for d in data if d is not None for k, _ in d])
-            values = to_arrow(typ.value, [v for d in data if d is not None for _, v in d])
-            return _lists(typ, data, pa.StructArray.from_arrays([keys, values], ["key", "value"]))
+            keys = _plan(typ.key, [k for d in data if d is not None for k, _ in d], leaf)
+            values = _plan(typ.value, [v for d in data if d is not None for _, v in d], leaf)
+            return _plan_lists(typ, data, lambda: pa.StructArray.from_arrays([keys(), values()], ["key", "value"]))
         case t.Union():
-            return _unions_to_arrow(typ, data)
+            return _plan_unions(typ, data, leaf)
         case t.Enum():
-            return pa.array(data, pa.int32())
+            return leaf(t.INT32, data)
         case t.Error():
-            return to_arrow(typ.inner, data)
+            return _plan(typ.inner, data, leaf)
         case _:
             raise AssertionError(typ)
 
@@ -116,26 +156,25 @@ def _nulls(data: Sequence[Data]) -> Mask | None:
     return np.array(nulls, bool) if any(nulls) else None
 
 
-def _records_to_arrow(typ: t.Record, data: Sequence[Data]) -> pa.Array:
+def _plan_records(typ: t.Record, data: Sequence[Data], leaf: Leaf) -> Plan:
     if not typ.fields:
-        return pa.array([None if d is None else True for d in data], pa.bool_())
+        return leaf(t.BOOL, [None if d is None else True for d in data])
     absent = (None,) * len(typ.fields)
     columns = list(zip(*(absent if d is None else d for d in data), strict=True)) or [()] * len(typ.fields)
-    arrays = [to_arrow(f.type, c) for f, c in zip(typ.fields, columns, strict=True)]
-    return structs(arrow_type(typ), arrays, _nulls(data), len(data))
+    plans = [_plan(f.type, c, leaf) for f, c in zip(typ.fields, columns, strict=True)]
+    return lambda: structs(arrow_type(typ), [plan() for plan in plans], _nulls(data), len(data))
 
 
-def _unions_to_arrow(typ: t.Union, data: Sequence[Data]) -> pa.Array:
-    tags = pa.array([None if d is None else d[0] for d in data], pa.int16())
-    members = [
-        to_arrow(m, [d[1] if d is not None and d[0] == i else None for d in data]) for i, m in enumerate(typ.types)
-    ]
-    return structs(arrow_type(typ), [tags, *members], _nulls(data), len(data))
+def _plan_unions(typ: t.Union, data: Sequence[Data], leaf: Leaf) -> Plan:
+    plans = [leaf(t.INT16, [None if d is None else d[0] for d in data])]
+    for i, member in enumerate(typ.types):
+        plans.append(_plan(member, [d[1] if d is not None and d[0] == i else None for d in data], leaf))
+    return lambda: structs(arrow_type(typ), [plan() for plan in plans], _nulls(data), len(data))
 
 
-def _lists(typ: t.Type, data: Sequence[Data], values: pa.Array) -> pa.Array:
+def _plan_lists(typ: t.Type, data: Sequence[Data], values: Plan) -> Plan:
     sizes = np.fromiter((0 if d is None else len(d) for d in data), np.int32, len(data))
-    return lists(arrow_type(typ), _offsets(sizes), values, _nulls(data))
+    return lambda: lists(arrow_type(typ), _offsets(sizes), values(), _nulls(data))
 
 
 def list_array(typ: pa.DataType, sizes: np.ndarray[Any, Any], values: pa.Array, mask: pa.Array | None) -> pa.Array:

@@ -313,9 +313,24 @@ def typed(decoded: Any, depth: int = 0) -> Typed:
 
 
 def _typed_record(decoded: dict[str, Any], depth: int) -> Typed:
-    items = [typed(v, depth + 1) for v in decoded.values()]
-    names = tuple([n if n.isascii() else _without_surrogates(n) for n in decoded])
-    return t.record_of(names, tuple([i[0] for i in items])), tuple([i[1] for i in items])
+    types: list[t.Type] = []
+    data: list[Data] = []
+    for value in decoded.values():
+        # Most values are of these kinds, and a call for each would take longer than all the rest.
+        if value is None or type(value) is bool:
+            types.append(t.NULL if value is None else t.BOOL)
+            data.append(value)
+        elif type(value) is str and value.isascii():
+            types.append(t.STRING)
+            data.append(value)
+        else:
+            typ, item = typed(value, depth + 1)
+            types.append(typ)
+            data.append(item)
+    names = tuple(decoded)
+    if not "".join(names).isascii():
+        names = tuple([name if name.isascii() else _without_surrogates(name) for name in names])
+    return t.record_of(names, tuple(types)), tuple(data)
 
 
 def _typed_array(decoded: list[Any], depth: int) -> Typed:
