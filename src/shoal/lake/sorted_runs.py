@@ -27,7 +27,7 @@ from shoal.lake.zones import ORDERED
 from shoal.model import types as t
 from shoal.model.text import format_type
 from shoal.model.values import Value
-from shoal.model.zcode import encode
+from shoal.model.zcode import Data, encode
 
 
 class EncodedRow(NamedTuple):
@@ -149,10 +149,17 @@ class SortedRun:
                 for place, offset in zip(places.tolist(), offsets.tolist(), strict=True):
                     out[place] = self._encoded[offset]
                 continue
-            data = from_arrow(self.shapes[shape], _taken(self.columns[shape], offsets))
-            for place, item in zip(places.tolist(), data, strict=True):
+            for place, item in zip(places.tolist(), self._data(shape, offsets), strict=True):
                 out[place] = Value(self.shapes[shape], item)
         return out
+
+    def _data(self, shape: int, offsets: Rows) -> list[Data]:
+        """Some of the values of a shape. If they are most of them, it is faster to look at all."""
+        column = self.columns[shape]
+        if 2 * len(offsets) <= len(column):
+            return from_arrow(self.shapes[shape], _taken(column, offsets))
+        every = from_arrow(self.shapes[shape], kernels.whole(column))
+        return [every[offset] for offset in offsets.tolist()]
 
     def keys(self, rows: Rows) -> list[Key]:
         """The keys of some rows."""
