@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +56,8 @@ LEAST_STRIDE = 32
 _HELD_VALUES = 20_000
 """How many values that come one by one are made into columns at a time."""
 _WRITERS = 2
+_SMALL = 16 << 20
+"""Bytes of a run that are written sooner than threads would help."""
 _WRITING, _HOLDING = 8, 4
 """The shares of memory that the values of a run may have, and that they may take with all that is held beside them.
 Sorting and writing them takes the rest: the values are there once more, in order, and once encoded."""
@@ -162,6 +165,8 @@ class ObjectWriter:
     def close(self) -> list[DataObject]:
         """Write what is left; all objects written."""
         self._flush()
+        for run in self._runs.values():
+            run.flush()
         objects = [made for run in self._runs.values() for made in run.close()]
         if self._skipped and objects:
             objects[0] = replace(objects[0], skipped=self._skipped)
@@ -211,7 +216,7 @@ class _Run:
         """What the values count for: bytes in memory, or as ZNG where they come one by one and objects are small."""
         self._made: list[DataObject] = []
         self._threads: futures.ThreadPoolExecutor | None = None
-        self._waiting: list[futures.Future[list[DataObject]]] = []
+        self._waiting: list[futures.Future[DataObject]] = []
 
     def add(self, part: Part) -> None:
         """Take the rows of one shape."""
@@ -242,12 +247,12 @@ class _Run:
         self._measured += self._size - self._before if size is None else -(-size * self._added // max(1, length))
         self._before, self._added = self._size, 0
         is_full = self._measured >= self._config.object_size or self._size >= self._largest
-        if self._count and not self._is_one and (is_full or self._size + self._overhead >= self._held):
-            self._flush()
+        if not self._is_one and (is_full or self._size + self._overhead >= self._held):
+            self.flush()
 
     def close(self) -> list[DataObject]:
-        if self._count:
-            self._flush()
+        """All objects, once what is left is written."""
+        self.flush()
         self._wait()
         return self._made
 
@@ -262,37 +267,39 @@ class _Run:
         waiting, self._waiting = self._waiting, []
         try:
             for each in waiting:
-                self._made.extend(each.result())
+                self._made.append(each.result())
         finally:
             if self._threads is not None:
                 self._threads.shutdown()
                 self._threads = None
 
-    def _sorted(self) -> SortedRun:
-        """What has come so far, sorted; what comes now starts another run."""
+    def _taken_out(self) -> SortedRun:
+        """What has come so far; what comes now starts another run."""
         shapes, encoded = self._shapes, self._encoded
         self._shapes, self._encoded, self._encoded_types = {}, EncodedRows(), set()
         self._size = self._before = self._measured = self._count = self._overhead = 0
         most_shapes = MOST_SHAPES if self._config.seek_stride >= LEAST_STRIDE else 0
         return SortedRun(self._config.key, self._columns, shapes, encoded, most_shapes, MOST_COLUMNS)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what has come so far, or begin to."""
+        if not self._count:
+            return
         size, measured = self._size, self._measured
-        run = self._sorted()
+        run = self._taken_out()
         shares = max(1, min(_WRITERS, size // LARGE)) if self._config.object_size >= LARGEST_RUN else 1
         if self._is_one:
-            shares = max(shares, min(len(run.order), -(-measured // self._config.object_size)))
-        row_size = measured / len(run.order)
-        writer = _Writer(self._store, self._pool, self._config, self._has_key, row_size)
-        if size < 2 * LARGE:
-            for rows in np.array_split(run.order, shares):
-                self._made.extend(writer.write(run, rows))
+            shares = max(shares, min(len(run), -(-measured // self._config.object_size)))
+        writer = _Writer(self._store, self._pool, self._config, self._has_key, measured / len(run))
+        if size < _SMALL:
+            self._made.extend(task() for task in writer.tasks(run, run.sort(), shares))
             return
         self._wait()
         self._threads = futures.ThreadPoolExecutor(_WRITERS)
         # The columns are put together before the threads part.
+        order = self._threads.submit(run.sort)
         run.prepare(self._threads.map)
-        self._waiting = [self._threads.submit(writer.write, run, rows) for rows in np.array_split(run.order, shares)]
+        self._waiting = [self._threads.submit(task) for task in writer.tasks(run, order.result(), shares)]
 
 
 class _Writer:
@@ -306,14 +313,14 @@ class _Writer:
         """The size of rows by the average of their run, so that every object is full by the same measure."""
         return math.ceil(len(rows) * self._row_size)
 
-    def write(self, run: SortedRun, rows: Rows) -> list[DataObject]:
-        objects = []
-        in_columns, in_rows = run.split(rows)
-        if len(in_columns):
-            objects.append(self._write_columns(run, in_columns))
-        if len(in_rows):
-            objects.append(self._write_rows(run, in_rows))
-        return objects
+    def tasks(self, run: SortedRun, order: Rows, shares: int) -> Iterator[Callable[[], DataObject]]:
+        """Each writes an object: for each share of the rows, one of those that go into columns, and one of the rest."""
+        for rows in np.array_split(order, shares):
+            in_columns, in_rows = run.split(rows)
+            if len(in_columns):
+                yield partial(self._write_columns, run, in_columns)
+            if len(in_rows):
+                yield partial(self._write_rows, run, in_rows)
 
     def _write_columns(self, run: SortedRun, rows: Rows) -> DataObject:
         layout, table, counts = run.table(rows)

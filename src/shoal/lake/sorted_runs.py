@@ -59,7 +59,7 @@ class EncodedRows:
 
 
 class SortedRun:
-    """The values of a run, and the order of their keys."""
+    """The values of a run, and the order of their keys. Threads may sort it and prepare it at the same time."""
 
     def __init__(
         self,
@@ -83,8 +83,7 @@ class SortedRun:
         self._key = key
         self.ends = np.cumsum([len(c) for c in self.columns], dtype=np.int64)
         self._in_columns = int(self.ends[-1]) if len(self.ends) else 0
-        arrived = np.concatenate([*arrivals, np.array(encoded.arrivals, np.int64)])
-        self.order = self._sorted(np.argsort(arrived, kind="stable"))
+        self._arrivals = np.concatenate([*arrivals, np.array(encoded.arrivals, np.int64)])
         self._fuser: Fuser | None = None
         self._layout: Layout | None = None
         self._registry = registry
@@ -101,6 +100,13 @@ class SortedRun:
             self._fuser = Fuser(self._layout, self.columns[: self.limit], map_all)
 
     # ---- the order of the keys
+
+    def __len__(self) -> int:
+        return len(self._arrivals)
+
+    def sort(self) -> Rows:
+        """The rows in the order of their keys; those with equal keys as they arrived."""
+        return self._sorted(np.argsort(self._arrivals, kind="stable"))
 
     def _sorted(self, arrived: Rows) -> Rows:
         is_few = kernels.goes_without(len(arrived))
