@@ -115,10 +115,10 @@ def encode(typ: t.Type, data: Data) -> bytes | None:
 
 def encoder(typ: t.Type) -> Callable[[Data], bytes]:
     """What gives the body of data of a type that are not null."""
-    made = typ.memo.get(_ENCODER)
-    if made is None:
-        made = typ.memo[_ENCODER] = _encoder(typ)
-    return made
+    cached = typ.memo.get(_ENCODER)
+    if cached is None:
+        cached = typ.memo[_ENCODER] = _encoder(typ)
+    return cached
 
 
 _FLOAT_FORMATS = {t.FLOAT16: "<e", t.FLOAT32: "<f", t.FLOAT64: "<d"}

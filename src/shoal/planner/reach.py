@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from shoal.engines.spark import checks
 from shoal.engines.spark.session import spark_session
+from shoal.engines.spark.shipping import TASK_MODULES
 from shoal.engines.spark.stages import is_on_this_machine
 from shoal.errors import Unsupported
 from shoal.lake.lake import is_lake
@@ -25,6 +28,18 @@ def require_lake(uri: str) -> None:
         if executor.lake:
             raise Unsupported(f"executor {executor.host} does not reach the lake: {executor.lake}")
     _reached[spark].add(uri)
+
+
+def look_from_executors(uri: str) -> tuple[list[checks.Executor], Callable[[checks.Executor], float]]:
+    """What a task sees on each executor, and how far its clock is from ours at the least."""
+    began = time.time()
+    executors = checks.look(uri, see_lake, TASK_MODULES)
+    ended = time.time()
+
+    def offset(executor: checks.Executor) -> float:
+        return min(executor.clock - began, 0.0) or max(executor.clock - ended, 0.0)
+
+    return executors, offset
 
 
 def see_lake(uri: str) -> None:

@@ -13,20 +13,24 @@ import pyarrow as pa
 from shoal.access.view import Pools
 from shoal.engines.physical import Source
 from shoal.engines.spark import shipping
+from shoal.engines.spark.credentials import credentials_to_send
 from shoal.engines.spark.failures import class_of, translated_statement
 from shoal.engines.spark.jobs import TASKS_PER_CORE, stoppable
 from shoal.engines.spark.session import spark_session, when_opened
 from shoal.engines.spark.stages import Step, cluster, is_on_this_machine
 from shoal.engines.spark.worker_entry import on_frame
-from shoal.engines.stopping import current
+from shoal.engines.stopping import current, running_on
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.statements import Statement
 from shoal.errors import InvalidInput, ShoalError
+from shoal.lake.branches import MAIN
+from shoal.lake.lake import open_at
 from shoal.lang import plan
 from shoal.lazy import lazy
 from shoal.planner.execute import Question
 from shoal.planner.reach import require_lake
-from shoal.planner.spark_plan import SparkPlan, plan_program, plan_sources, style_of, task_batches
+from shoal.planner.scan_units import PoolTable
+from shoal.planner.spark_plan import SparkPlan, plan_pool, plan_program, plan_sources, style_of, task_batches
 
 if TYPE_CHECKING:
     from pyspark import logger as pyspark_logger
@@ -85,10 +89,24 @@ def open_session() -> SparkSession:
 
 def make_views(spark: SparkSession, lake: str, pools: Sequence[str], times: str = "microseconds") -> None:
     """Temporary views of pools, each by its name."""
+    if not is_on_this_machine(spark):
+        _make_views_elsewhere(spark, lake, pools, times)
+        return
     register(spark)
     for name in pools:
         reader = spark.read.format("shoal").option("lake", lake).option("times", times)
         reader.option("tasks", str(_tasks(spark))).load(name).createOrReplaceTempView(_quoted(name))
+
+
+def _make_views_elsewhere(spark: SparkSession, uri: str, pools: Sequence[str], times: str) -> None:
+    """Views that are planned here, since the Python beside the driver may have no libraries."""
+    with running_on(spark):
+        require_lake(uri)
+    lake, style = open_at(uri), style_of(times)
+    for name in pools:
+        pool = lake.pool(name)
+        table = PoolTable(pool, pool.resolve(MAIN), style)
+        _frame(spark, plan_pool(table, (), None, _tasks(spark))).createOrReplaceTempView(_quoted(name))
 
 
 def _quoted(name: str) -> str:
@@ -114,7 +132,7 @@ def _frame(spark: SparkSession, table: SparkPlan) -> DataFrame:
     rows = pa.array([pickle.dumps(task) for task in table.tasks], pa.binary())
     numbered = pa.table({"bucket": pa.array(range(len(rows)), pa.int32()), "row": rows})
     shipping.send_package(spark)
-    read = on_frame(cluster(spark).shipment, Step(task_batches).pickled())
+    read = on_frame(cluster(spark).shipment, Step(task_batches, (credentials_to_send(spark),)).pickled())
     source = spark.createDataFrame(numbered).repartitionById(max(1, len(rows)), "bucket")
     return source.mapInArrow(read, spark_types.from_arrow_schema(table.form.schema))
 

@@ -2,7 +2,7 @@
 
     lake       where the lake is
     path       the pool, or pool@commitish; `load` gives it
-    commit     a branch, a tag, a commit or a time; `main` unless given
+    at         a branch, a tag, a commit or a time; `main` unless given (also called `commit`)
     query      a program that tasks run over the pool, such as `where status >= 500 | cut host`
     times      `microseconds`, which are timestamps, or `integers`, of nanoseconds
     tasks      how many there are at most
@@ -91,7 +91,7 @@ class ShoalSource(DataSource):  # type: ignore[misc]
         pool = lake.pool(pool_name)
         style = style_of(self.options.get("times", "microseconds"))
         count = int(self.options.get("tasks", TASKS_PER_CORE * (os.cpu_count() or 1)))
-        commitish = self.options.get("commit") or commitish
+        commitish = self.options.get("at") or self.options.get("commit") or commitish
         query = self.options.get("query")
         if query is not None:
             question = Question(query, (pool_name, commitish))

@@ -19,6 +19,7 @@ from shoal.access.view import Pools, policy_of
 from shoal.engines.duckdb.runner import Compiled
 from shoal.engines.interp.engine import needs_names
 from shoal.engines.physical import Scan, Source
+from shoal.engines.spark.credentials import use_credentials
 from shoal.engines.spark.runner import packed
 from shoal.engines.spark.table_tasks import ReadObjects, RunFragment, Task
 from shoal.engines.sql.nodes import NotColumnar
@@ -60,8 +61,9 @@ class SparkPlan:
         return plan_
 
 
-def task_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def task_batches(batches: Iterator[pa.RecordBatch], credentials: dict[str, str]) -> Iterator[pa.RecordBatch]:
     """The rows of the tasks in the second column, pickled; runs in a worker, over `mapInArrow`."""
+    use_credentials(credentials)
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa: PLC0415 - a worker has it
 
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Opens buckets of S3, Google Cloud and Azure with settings from the environment, and translates errors.
+"""Opens buckets of S3, Google Cloud and Azure with their settings, and translates errors.
 
 Without credentials no request is sent: the library would ask the metadata service of a cloud for some.
 """
@@ -9,13 +9,14 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from shoal.errors import InvalidInput, NotFound, StorageFailure, Unsupported
 from shoal.model.node import frozen
+from shoal.storage.settings import sent_settings, setting
 
 if TYPE_CHECKING:  # the library has these for type checkers only
     from obstore.store import ClientConfig, RetryConfig, S3Config
@@ -95,14 +96,16 @@ _SERVICES = {
 def open_bucket(scheme: str, bucket: str, where: str, client: ClientConfig, retry: RetryConfig) -> Bucket:
     """Open a bucket; errors name it `where`. No request is sent, so a missing bucket is not noticed yet."""
     service = _SERVICES[scheme]
-    endpoint = next((os.environ[name] for name in service.endpoints if os.environ.get(name)), None)
-    is_public = os.environ.get(service.public, "").lower() in ("true", "1")
+    endpoint = next(filter(None, map(setting, service.endpoints)), None)
+    is_public = (setting(service.public) or "").lower() in ("true", "1")
     _check_settings(service, endpoint, is_public, where)
     options: ClientConfig = {**client, "allow_http": endpoint is not None and endpoint.startswith("http://")}
+    sent: Any = sent_settings(scheme)
     with naming(where):
         match scheme:
             case "s3":
                 config: S3Config = {
+                    **sent,  # type: ignore[typeddict-item]
                     "skip_signature": is_public,
                     "conditional_put": "etag",  # regardless of AWS_CONDITIONAL_PUT: creates depend on it
                     "disable_bulk_delete": True,  # used even for one object, and many stores lack it
@@ -111,15 +114,19 @@ def open_bucket(scheme: str, bucket: str, where: str, client: ClientConfig, retr
                     config["endpoint"] = endpoint
                 return S3Store(bucket, config=config, client_options=options, retry_config=retry)
             case "gs":
-                return GCSStore(bucket, skip_signature=is_public, client_options=options, retry_config=retry)
+                return GCSStore(
+                    bucket, config=sent, skip_signature=is_public, client_options=options, retry_config=retry
+                )
             case _:
-                return AzureStore(bucket, skip_signature=is_public, client_options=options, retry_config=retry)
+                return AzureStore(
+                    bucket, config=sent, skip_signature=is_public, client_options=options, retry_config=retry
+                )
 
 
 def _check_settings(service: _Service, endpoint: str | None, is_public: bool, where: str) -> None:
     if endpoint is not None and not _ENDPOINT.fullmatch(endpoint):
         raise InvalidInput(f"{where}: the endpoint {endpoint!r} is not an http or https URL")
-    if not is_public and not any(all(os.environ.get(name) for name in variables) for variables in service.keys):
+    if not is_public and not any(all(map(setting, variables)) for variables in service.keys):
         raise InvalidInput(f"{where}: no credentials ({service.advice})")
 
 

@@ -51,12 +51,12 @@ class SparkCluster:
         """Its address."""
         return f"spark://{HOST}:{self.port}"
 
-    def start_worker(self, cores: int = 1, memory: str = "1g") -> subprocess.Popen[bytes]:
-        """Add a worker; it has registered when this returns."""
+    def start_worker(self, cores: int = 1, memory: str = "1g", hidden: Path | None = None) -> subprocess.Popen[bytes]:
+        """Add a worker and wait until it has registered. A hidden directory is empty for it, as on another machine."""
         name = f"worker{len(self.workers)}"
         options = ("--host", HOST, "--port", "0", "--webui-port", "0", "--cores", str(cores), "--memory", memory)
         folder = self.folder / name
-        worker = _start("deploy.worker.Worker", (*options, "-d", str(folder), self.master), folder)
+        worker = _start("deploy.worker.Worker", (*options, "-d", str(folder), self.master), folder, hidden=hidden)
         self.workers.append(worker)
         _await(folder, "Successfully registered with master", worker)
         return worker
@@ -107,7 +107,9 @@ def running_connect(
         _end(server)
 
 
-def _start(name: str, words: tuple[str, ...], folder: Path, memory: str = "-Xmx256m") -> subprocess.Popen[bytes]:
+def _start(
+    name: str, words: tuple[str, ...], folder: Path, memory: str = "-Xmx256m", hidden: Path | None = None
+) -> subprocess.Popen[bytes]:
     """A program of Spark in an empty environment."""
     folder.mkdir(parents=True)
     java, jars = find_java(), spark_jars()
@@ -124,6 +126,9 @@ def _start(name: str, words: tuple[str, ...], folder: Path, memory: str = "-Xmx2
     }
     command = [str(java), "-cp", os.pathsep.join(map(str, jars)), memory, *OPTIONS, *SHORT_LIVED]
     command += [f"-Djava.io.tmpdir={folder}", f"org.apache.spark.{name}", *words]
+    if hidden is not None:
+        script = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", script, str(hidden), *command]
     with (folder / "log").open("wb") as log:
         return subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL)  # noqa: S603
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -16,8 +18,17 @@ from tests.engines.spark.test_agreement_on_spark import check_programs
 import shoal
 from shoal.api.lake import Lake
 from shoal.engines.spark import packing
-from shoal.errors import Unsupported
-from shoal.testing.spark_cluster import HOST, SHORT_LIVED, SparkCluster, bare_python, running_cluster, running_connect
+from shoal.errors import InvalidInput, Unsupported
+from shoal.testing.scripts import call_shoal
+from shoal.testing.spark_cluster import (
+    HOST,
+    SHORT_LIVED,
+    SparkCluster,
+    bare_python,
+    free_port,
+    running_cluster,
+    running_connect,
+)
 from shoal.testing.tiers import IS_LONG
 
 POOLS, QUESTIONS = (4, 20) if IS_LONG else (1, 2)
@@ -103,6 +114,7 @@ def check_everything(uri: str, root: Path) -> None:
     writes_are_those_of_this_process(lake, root)
     frames_go_in_and_out(lake)
     statements_are_answered(lake)
+    views_are_tables(lake)
     check_programs(lake, POOLS, QUESTIONS)
 
 
@@ -133,6 +145,14 @@ def statements_are_answered(lake: Lake) -> None:
     assert lake.sql(statement, engine="spark").to_list() == right != []
 
 
+def views_are_tables(lake: Lake) -> None:
+    spark = shoal.spark.session()
+    before = dict(spark.conf.getAll)
+    assert shoal.spark.views(spark, shoal.open(lake.uri, spark=spark)) == ["copy", "rows"]
+    assert spark.sql("select count(*) from copy where k = 3").collect()[0][0] == sum(row["k"] == 3 for row in ROWS)
+    assert dict(spark.conf.getAll) == before
+
+
 def test_what_is_missing_is_one_line(cluster: SparkCluster, endpoint: str, tmp_path: Path) -> None:
     with driver(cluster.master, store_of(endpoint), tmp_path) as process:
         SharedSession(process).run(check_refusals, tmp_path)
@@ -144,3 +164,107 @@ def check_refusals(root: Path) -> None:
     lake.create("rows", key="ts").load(ROWS)
     with pytest.raises(Unsupported, match=r"^executor \S+ \(Python 3\.\S+\) lacks .*pyarrow.* \(install it there, or"):
         lake.query("from rows | sum(ts)", engine="spark").to_list()
+
+
+def test_a_wrong_master_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = shoal.create(tmp_path / "lake")
+    lake.create("rows", key="ts").load(ROWS)
+    for scheme in ("spark", "sc"):
+        monkeypatch.setenv("SHOAL_SPARK_MASTER", f"{scheme}://{HOST}:{free_port()}")
+        with pytest.raises(
+            Unsupported, match=rf"^there is no Spark at {scheme}://\S+: \S+: connection refused \(check"
+        ):
+            lake.query("from rows | sum(ts)", engine="spark").to_list()
+    monkeypatch.setenv("SHOAL_SPARK_MASTER", "spark://host:port")
+    with pytest.raises(InvalidInput, match=r"^SHOAL_SPARK_MASTER: spark://host:port is not an address"):
+        lake.query("from rows | sum(ts)", engine="spark").to_list()
+
+
+@pytest.mark.long
+def test_a_cluster_without_executors_is_one_line(tmp_path: Path) -> None:
+    with (
+        running_cluster(tmp_path / "cluster", workers=0) as empty,
+        driver(empty.master, {}, tmp_path, SHOAL_SPARK_PATIENCE="8") as process,
+    ):
+        SharedSession(process).run(check_nobody, tmp_path)
+
+
+def check_nobody(root: Path) -> None:
+    """A job ends in time."""
+    lake = shoal.create(root / "lake")
+    lake.create("rows", key="ts").load(ROWS)
+    began = time.monotonic()
+    with pytest.raises(Unsupported, match=r"^no task has run within 8 s: no executor has registered \(see whether"):
+        lake.query("from rows | sum(ts)", engine="spark").to_list()
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.geteuid() != 0, reason="hides a directory from a worker by a mount of its own")
+def test_a_lake_that_an_executor_does_not_see_is_refused(libraries: Path, tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    with running_cluster(tmp_path / "cluster", workers=1) as mixed:
+        mixed.start_worker(hidden=hidden)
+        with driver(mixed.master, {}, tmp_path, SHOAL_SPARK_LIBRARIES=str(libraries)) as process:
+            SharedSession(process).run(check_unseen, hidden)
+
+
+def check_unseen(hidden: Path) -> None:
+    """Nothing is written, and nothing is reported as lost."""
+    lake = shoal.create(hidden / "lake")
+    pool = lake.create("rows", key="ts")
+    pool.load(ROWS)
+    (hidden / "more.ndjson").write_text('{"ts":1}\n')
+    message = r"^executor \S+ does not reach the lake: \S+ does not see \S+ as other processes of this job do \(let the"
+    with pytest.raises(Unsupported, match=message):
+        lake.query("from rows | sum(ts)", engine="spark").to_list()
+    with pytest.raises(Unsupported, match=message):
+        pool.load(hidden / "more.ndjson", engine="spark")
+    assert lake.query("from rows | count()").to_list() == [len(ROWS)]
+
+
+@pytest.mark.long
+def test_the_driver_sends_credentials_that_no_log_shows(
+    cluster: SparkCluster, libraries: Path, endpoint: str, tmp_path: Path
+) -> None:
+    secret = "correct-horse-battery-staple"
+    store = {**store_of(endpoint), "AWS_SECRET_ACCESS_KEY": secret}
+    events = tmp_path / "events"
+    events.mkdir()
+    kept = {"SHOAL_SPARK_CREDENTIALS": "driver", "SHOAL_SPARK_LIBRARIES": str(libraries), "SHOAL_SPARK_LOG": "INFO"}
+    with driver(cluster.master, {}, tmp_path, **store, **kept) as process:
+        SharedSession(process).run(check_credentials, events)
+    seen = [
+        path for path in (*events.rglob("*"), *cluster.folder.rglob("*")) if path.is_file() and path.suffix != ".so"
+    ]
+    assert any(path.is_relative_to(events) for path in seen)
+    assert not [path for path in seen if secret.encode() in path.read_bytes()]
+
+
+def check_credentials(events: Path) -> None:
+    """Executors have no credentials of their own."""
+    os.environ["SHOAL_SPARK_CONF"] += f",spark.eventLog.enabled=true,spark.eventLog.dir=file://{events}"
+    lake = shoal.create("s3://bucket/credentials")
+    lake.create("rows", key="ts").load(ROWS)
+    total = sum(row["ts"] for row in ROWS)
+    assert lake.query("from rows | sum(ts)", engine="spark").to_list() == [total]
+    assert lake.sql("select sum(ts) as n from rows", engine="spark").to_list() == [{"n": total}]
+
+
+@pytest.mark.long
+def test_doctor_looks_at_each_executor(cluster: SparkCluster, libraries: Path, endpoint: str, tmp_path: Path) -> None:
+    with driver(cluster.master, store_of(endpoint), tmp_path, SHOAL_SPARK_LIBRARIES=str(libraries)) as process:
+        status, out = SharedSession(process).run(ask_the_doctor)
+    assert status == 0, out
+    rows = [json.loads(line) for line in out.splitlines()]
+    executors = [row["result"] for row in rows if row["check"].startswith("executor")]
+    assert len(executors) == 2
+    assert all("reaches the lake; " in text and "pyarrow 2" in text for text in executors)
+
+
+def ask_the_doctor() -> tuple[int, str]:
+    """What the command prints."""
+    shoal.create("s3://bucket/doctor")
+    status, out, err = call_shoal(["doctor", "-spark", "-j", "-lake", "s3://bucket/doctor"])
+    return status, out.decode() + err

@@ -41,7 +41,7 @@ class Views:
         """All that is read."""
 
     def again(self) -> Views | None:
-        """The same views for another run, with files that were verified anew; None if they have to be made anew."""
+        """These views for another run, with files that were verified again; None if they cannot be used again."""
         if self._tables:
             return None  # rows in memory, which nobody should hold between two runs
         views = Views()

@@ -21,6 +21,9 @@ from shoal.errors import ShoalError, Unsupported
 from shoal.ids import new, to_text
 from shoal.version import VERSION
 
+CLOCK_LIMIT = 5.0
+"""Seconds by which the clock of an executor may be off; commits carry the time of the driver."""
+
 
 class Executor(NamedTuple):
     """What a task saw where it ran."""

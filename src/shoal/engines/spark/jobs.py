@@ -14,10 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from threading import Event, Thread
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from shoal.engines.progress import watcher
 from shoal.engines.spark import worker_entry
+from shoal.engines.spark.credentials import credentials_to_send, use_credentials
 from shoal.engines.spark.failures import translated
 from shoal.engines.spark.session import spark_session
 from shoal.engines.spark.stages import Stage, Step, cluster
@@ -100,8 +101,8 @@ def stage(work: Callable[[P], Iterable[R]], payloads: Sequence[P]) -> Stage:
 
 def stage_calls(calls: Sequence[tuple[Callable[[P], Iterable[R]], P]]) -> Stage:
     """Functions of modules with a payload each, a task for each of them."""
-    memory = _task_memory()
-    return cluster().stage([pickle.dumps((*call, memory)) for call in calls], Step(_run))
+    means = _means()
+    return cluster().stage([pickle.dumps((work, pickle.dumps(payload), means)) for work, payload in calls], Step(_run))
 
 
 def stream(rows: Stage, wave: int | None = None, title: str = "shoal") -> Generator[Any, None, None]:
@@ -171,15 +172,24 @@ def shown(group: str, count: int) -> Iterator[None]:
         show(0, 0)
 
 
-def _task_memory() -> int | None:
-    """The memory that each task of a query with a limit may use."""
+class Means(NamedTuple):
+    """What a task may use."""
+
+    memory: int | None
+    """Bytes of memory, of a query with a limit."""
+    credentials: dict[str, str]
+    """Settings of the store that count before those of the worker's environment."""
+
+
+def _means() -> Means:
     memory = current().memory
-    return None if memory is None else memory // cores()
+    credentials = {} if cluster().shipment is None else credentials_to_send(spark_session())
+    return Means(None if memory is None else memory // cores(), credentials)
 
 
 def run_over(frame: Any, work: Callable[[P, Iterator[Any]], Iterable[R]], payload: P) -> Iterator[R]:
     """What a function of a module makes of the rows that each task has, as Arrow batches."""
-    task = Step(_run_over, (work, payload, _task_memory()))
+    task = Step(_run_over, (work, pickle.dumps(payload), _means()))
     function = worker_entry.on_frame(cluster().shipment, task.pickled())
     rows = named(lambda: [bytes(row[0]) for row in frame.mapInArrow(function, "made binary").collect()])
     yield from map(opened, rows)
@@ -207,28 +217,26 @@ def named(job: Callable[[], list[bytes]]) -> list[bytes]:
 # ---- in tasks
 
 
-def _run_over(batches: Iterator[Any], work: Callable[..., Iterable[Any]], payload: Any, memory: int | None) -> Any:
+def _run_over(batches: Iterator[Any], work: Callable[..., Iterable[Any]], payload: bytes, means: Means) -> Any:
     import pyarrow as pa  # noqa: PLC0415 - not for jobs without columns
 
-    for row in framed(lambda: _called(work, payload, memory, batches)):
+    for row in framed(lambda: _called(work, payload, means, batches)):
         yield pa.RecordBatch.from_arrays([pa.array([row], pa.binary())], ["made"])
 
 
 def _run(task: int, pickled: Iterable[bytes]) -> Iterator[bytes]:
     for each in pickled:
-        yield from framed(partial(_loaded, each))
+        work, pickled_payload, means = pickle.loads(each)  # noqa: S301 - from our driver
+        yield from framed(partial(_called, work, pickled_payload, means))
 
 
-def _loaded(pickled: bytes) -> Iterable[Any]:
-    work, payload, memory = pickle.loads(pickled)  # noqa: S301 - from our driver
-    return _called(work, payload, memory)
-
-
-def _called(work: Callable[..., Iterable[Any]], payload: Any, memory: int | None, *args: Any) -> Iterable[Any]:
-    if memory is None:
+def _called(work: Callable[..., Iterable[Any]], pickled: bytes, means: Means, *args: Any) -> Iterable[Any]:
+    use_credentials(means.credentials)
+    payload = pickle.loads(pickled)  # noqa: S301 - from our driver; it may open a store
+    if means.memory is None:
         return work(payload, *args)
     stop = Stop()
-    stop.memory = memory
+    stop.memory = means.memory
     with stopped_by(stop):
         return results_stopped_by(stop, iter(work(payload, *args)))
 

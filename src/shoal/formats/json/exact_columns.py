@@ -172,12 +172,12 @@ class ArrayReader:
         owners = np.repeat(np.arange(len(texts)), inside.sizes)
         asked = np.unique(owners[is_whole_number])
         if len(asked):
-            found = self._texts.query("SELECT json_type(x, ?) FROM texts", selected(texts, asked), path)
+            types = self._texts.query("SELECT json_type(x, ?) FROM texts", selected(texts, asked), path)
             sizes = inside.sizes[asked]
-            if not np.array_equal(np.diff(found.offsets.to_numpy()), sizes):
+            if not np.array_equal(np.diff(types.offsets.to_numpy()), sizes):
                 raise Blurred
             places = ranges((np.cumsum(inside.sizes) - inside.sizes)[asked], sizes)
-            is_whole_number[places] = pc.is_in(found.flatten(), INTEGER_TYPES).to_numpy(zero_copy_only=False)
+            is_whole_number[places] = pc.is_in(types.flatten(), INTEGER_TYPES).to_numpy(zero_copy_only=False)
         return is_whole_number[inside.rows]
 
     def _structs(self, inside: _Elements, path: str, texts: pa.Array) -> list[Part]:
@@ -195,10 +195,10 @@ class ArrayReader:
 
     def _names(self, inside: _Elements, path: str, texts: pa.Array) -> list[str]:
         """The keys of all objects, which have the same ones in the same order."""
-        found = self._texts.query("SELECT json_keys(x, ?) FROM texts", texts, path)
-        if not np.array_equal(np.diff(found.offsets.to_numpy()), inside.sizes):
+        keys_of_elements = self._texts.query("SELECT json_keys(x, ?) FROM texts", texts, path)
+        if not np.array_equal(np.diff(keys_of_elements.offsets.to_numpy()), inside.sizes):
             raise Blurred
-        keys = selected(found.flatten(), inside.rows)
+        keys = selected(keys_of_elements.flatten(), inside.rows)
         sizes = np.diff(keys.offsets.to_numpy())
         count = int(sizes[0]) if len(sizes) else 0
         if not count or (sizes != count).any():
