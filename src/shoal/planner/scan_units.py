@@ -39,9 +39,9 @@ def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> S
     if any(o.shapes is None for o in present):
         return None
     indexes = {o.id: i for i, o in enumerate(present)}
-    key = pool.config.key
+    key, has_files = pool.config.key, column_form.has_files(pool.store)
     runs = tuple(
-        tuple(make_source(pool, o, indexes[o.id]) for o in part.objects)
+        tuple(_source(pool, o, indexes[o.id], has_files) for o in part.objects)
         for part in partitions(key, present, touching=len(key.paths) > 1)
     )
     if len(key.paths) > 1 and any(len(run) > 1 for run in runs):
@@ -52,7 +52,8 @@ def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> S
 def sources_of(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> list[Source]:
     """What an engine reads where order does not matter."""
     present = with_shapes(pool, _present(pool, objects, warn))
-    return [make_source(pool, o, index) for index, o in enumerate(present)]
+    has_files = column_form.has_files(pool.store)
+    return [_source(pool, o, index, has_files) for index, o in enumerate(present)]
 
 
 def with_shapes(pool: Pool, objects: Iterable[DataObject]) -> list[DataObject]:
@@ -94,12 +95,16 @@ def _present(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> li
     return [o for o in objects if o.id not in purged]
 
 
-def make_source(pool: Pool, o: DataObject, index: int = 0) -> Source:
+def make_source(pool: Pool, o: DataObject) -> Source:
     """One object, of which the shapes are known."""
+    return _source(pool, o, 0, column_form.has_files(pool.store))
+
+
+def _source(pool: Pool, o: DataObject, index: int, has_files: bool) -> Source:
     shapes = o.shapes or ()
     types = tuple(shape for shape, _ in shapes)
     counts = tuple(count for _, count in shapes)
-    if o.form is Form.COLUMNS and column_form.has_files(pool.store):
+    if o.form is Form.COLUMNS and has_files:
         file = ObjectReader(pool.store, pool.prefix, o, column_form.checked_file)
         return Source(index, types, counts, file=file, size=o.size, names=o.names)
     read = column_form.read_table if o.form is Form.COLUMNS else _rows_as_table

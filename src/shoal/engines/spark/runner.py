@@ -228,11 +228,11 @@ def _for_tasks(ops: plan.Seq) -> plan.Seq:
 def packed(runs: list[tuple[Source, ...]], count: int) -> list[Pack]:
     """Runs in `count` packs of about as many rows, in no order."""
     packs: list[list[tuple[Source, ...]]] = [[] for _ in range(min(count, len(runs)))]
-    sizes = [0] * len(packs)
+    by_size = [(0, number) for number in range(len(packs))]
     for run in sorted(runs, key=_rows, reverse=True):
-        smallest = sizes.index(min(sizes))
+        size, smallest = by_size[0]
         packs[smallest].append(run)
-        sizes[smallest] += _rows(run)
+        heapq.heapreplace(by_size, (size + _rows(run), smallest))
     return [tuple(pack) for pack in packs]
 
 
