@@ -27,6 +27,8 @@ from shoal.testing.spark_cluster import SparkCluster, running_cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]
 ROWS, LOADS = 60_000, 5
+MOST_KILLS = 6
+"""An executor takes seconds to start: with more deaths than that, nothing would ever be done."""
 FIRE = {
     "spark.speculation": "true",
     "spark.speculation.interval": "50ms",
@@ -79,7 +81,7 @@ class Killer(Thread):
         self._cluster, self._every, self.over, self.kills = cluster, every, Event(), 0
 
     def run(self) -> None:
-        while not self.over.wait(self._every):
+        while self.kills < MOST_KILLS and not self.over.wait(self._every):
             for pid in executors(self._cluster)[:1]:
                 os.kill(pid, signal.SIGKILL)
                 self.kills += 1
@@ -95,7 +97,7 @@ def test_executors_and_workers_die_while_they_work(
     uri = str(tmp_path / "lake") if store == "disk" else "s3://bucket/fire"
     file, settings = rows_file(tmp_path), store_of(endpoint)
     lake_settings = {"SHOAL_SPARK_LIBRARIES": str(libraries), "FIRE": ",".join(f"{k}={v}" for k, v in FIRE.items())}
-    killer = Killer(cluster, 3.0)
+    killer = Killer(cluster, 6.0)
     with driver(cluster.master, settings, tmp_path, **lake_settings) as process:
         session = SharedSession(process)
         session.run(prepare, uri)
