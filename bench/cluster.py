@@ -34,7 +34,7 @@ _TASKS = 400
 """Of a cluster with 200 cores."""
 _ROUNDS = 3
 _COLUMNS = ("ts", "id", "level")
-_BUSY = "from logs | has(msg) | put w:=split(upper(msg), ' ') | over w | count() by this | sort -r count | head 5"
+_BUSY = "from logs | has(msg) | put w:=split(upper(msg), ' ') | over w | count() by word:=this | sort -r count | head 5"
 """A query that keeps tasks busy: most of it is done by the interpreter."""
 
 
@@ -109,7 +109,7 @@ def _times(count: int, folder: Path) -> dict[str, float]:
 
 def _stream(count: int, folder: Path) -> dict[str, Any]:
     lake = shoal.create(folder / "lake")
-    pool, rows = lake.create("rows", key="ts"), 1_000_000
+    pool, rows = lake.create("rows", key="ts"), 100_000
     for start in range(0, count, rows):
         pool.load([{"ts": i, "n": i % 7} for i in range(start, min(start + rows, count))])
     before = peak.mebibytes()
