@@ -26,6 +26,13 @@ Traceback (most recent call last):
             "executors have no Python called python9 (let spark.pyspark.python name the one that they have)",
         ),
         (
+            "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different"
+            " version: 3.12 than that in driver: 3.11, PySpark cannot run with different minor versions.",
+            Unsupported,
+            "executors have Python 3.12, and the driver 3.11"
+            " (let spark.pyspark.python name the same version on the executors)",
+        ),
+        (
             "ZeroDivisionError: division by zero",
             StorageFailure,
             "Spark: ZeroDivisionError: division by zero (SHOAL_SPARK_LOG=WARN shows more)",
