@@ -13,6 +13,8 @@ Traceback (most recent call last):
   File "worker.py", line 1, in main
 {}
 """
+OTHER_PYTHON = """pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker
+ has different version: 3.12 than that in driver: 3.11, PySpark cannot run with different minor versions."""
 
 
 @pytest.mark.parametrize(
@@ -26,11 +28,9 @@ Traceback (most recent call last):
             "executors have no Python called python9 (let spark.pyspark.python name the one that they have)",
         ),
         (
-            "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different"
-            " version: 3.12 than that in driver: 3.11, PySpark cannot run with different minor versions.",
+            OTHER_PYTHON,
             Unsupported,
-            "executors have Python 3.12, and the driver 3.11"
-            " (let spark.pyspark.python name the same version on the executors)",
+            "executors have Python 3.12, and the driver 3.11 (let spark.pyspark.python name the driver's version)",
         ),
         (
             "ZeroDivisionError: division by zero",

@@ -26,7 +26,7 @@ def translated(error: Exception) -> ShoalError:
     if (pythons := _PYTHONS.search(text)) is not None:
         return Unsupported(
             f"executors have Python {pythons[1]}, and the driver {pythons[2]}"
-            " (let spark.pyspark.python name the same version on the executors)"
+            " (let spark.pyspark.python name the driver's version)"
         )
     if (python := _NO_PYTHON.search(text)) is not None:
         return Unsupported(
