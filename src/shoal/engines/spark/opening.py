@@ -46,7 +46,7 @@ def open_session(master: str | None, conf: Mapping[str, str], jvm: Jvm | None) -
     if master:
         require_listening(master)
     try:
-        with _set(_variables(master)), handled():
+        with _set(_variables(master, conf)), handled():
             gateway = _gateway(master, conf, jvm) if is_needed() else None
             with _ended_when_late(gateway, master):
                 SparkContext(conf=_spark_conf(master, conf), gateway=gateway)
@@ -152,9 +152,15 @@ def _start_by_scripts(master: str | None, conf: Mapping[str, str]) -> JavaGatewa
         return launch_gateway(_spark_conf(master, {**conf, **options}), {"stdout": sink, "stderr": sink})
 
 
-def _variables(master: str | None) -> dict[str, str]:
-    """What pyspark looks for in the environment of this process; executors elsewhere have their own Python."""
-    return variables(find_java()) if reach_of(master) is Reach.MACHINE else {}
+def _variables(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
+    """What pyspark looks for in the environment of this process; executors elsewhere have their own Python.
+
+    Only spark-submit knows what to make of the setting for that.
+    """
+    if reach_of(master) is Reach.MACHINE:
+        return variables(find_java())
+    python = conf.get("spark.pyspark.python")
+    return {} if python is None else {"PYSPARK_PYTHON": python}
 
 
 def _spark_conf(master: str | None, conf: Mapping[str, str]) -> SparkConf:
