@@ -6,7 +6,6 @@ Executors have the interpreter that this Python was made from, which has neither
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -162,8 +161,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def clear(folder: Path) -> None:
-    """Remove what workers have unpacked, which is large."""
-    shutil.rmtree(folder, ignore_errors=True)

@@ -37,7 +37,7 @@ import pickle, sys
 from pyspark import cloudpickle
 from shoal.engines.spark import worker_entry
 cloudpickle.register_pickle_by_value(worker_entry)
-print(worker_entry._version("/work/shoal-1.2.3-0123456789abcdef.zip/shoal/__init__.pyc"))
+print(worker_entry._version("jobs/shoal-1.2.3-0123456789abcdef.zip/shoal/__init__.pyc"))
 function = pickle.loads(cloudpickle.dumps(worker_entry.on_rows(None, ())))
 print(list(function(0, [1, 2])), function.__globals__ is worker_entry.__dict__)
 """

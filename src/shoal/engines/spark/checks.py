@@ -19,7 +19,6 @@ from shoal.engines.spark.addresses import patience
 from shoal.engines.spark.stages import Cluster, cluster
 from shoal.errors import ShoalError, Unsupported
 from shoal.ids import new, to_text
-from shoal.version import VERSION
 
 CLOCK_LIMIT = 5.0
 """Seconds by which the clock of an executor may be off; commits carry the time of the driver."""
@@ -32,7 +31,6 @@ class Executor(NamedTuple):
     process: int
     """Of the Python daemon, of which an executor has one."""
     python: str
-    shoal: str
     libraries: tuple[tuple[str, str], ...]
     memory: int
     """Bytes of memory of the machine."""
@@ -76,7 +74,7 @@ def look_around(payload: tuple[str, Callable[[str], None], tuple[str, ...]]) -> 
     time.sleep(0.3)  # so that the tasks of a job spread over all executors
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     versions = tuple(_versions(modules))
-    yield Executor(platform.node(), os.getppid(), sys.version.split()[0], VERSION, versions, memory, began, problem)
+    yield Executor(platform.node(), os.getppid(), sys.version.split()[0], versions, memory, began, problem)
 
 
 def _versions(modules: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,6 @@ from shoal.engines.spark import worker_entry
 from shoal.engines.spark.installation import cache_directory, scratch_directory
 from shoal.engines.spark.worker_entry import LIBRARIES_FOLDER, Shipment
 from shoal.errors import InvalidInput
-from shoal.storage.locations import CLOUDS
 from shoal.version import VERSION
 
 TASK_MODULES = (
@@ -36,7 +35,9 @@ TASK_MODULES = (
     "sqlglot",
     "zstandard",
 )
-"""The libraries that tasks import, beside those of the store."""
+"""The libraries that tasks import. A task that needs that of a cloud store reports it missing by itself."""
+SHIPMENT: Shipment = (VERSION, TASK_MODULES)
+"""What a worker has to have."""
 LIBRARY_PATH = f"{LIBRARIES_FOLDER}:../{LIBRARIES_FOLDER}"
 """Where workers find the unpacked archive: where their executor works; of Spark Connect, in a folder below that."""
 
@@ -62,12 +63,6 @@ def settings() -> dict[str, str]:
     if archive is None:
         return {}
     return {"spark.archives": archive, "spark.executorEnv.PYTHONPATH": LIBRARY_PATH}
-
-
-def shipment(lake: str | None = None) -> Shipment:
-    """What a worker needs to have for tasks over a lake."""
-    is_cloud = lake is not None and lake.partition("://")[0] in CLOUDS
-    return VERSION, (*TASK_MODULES, "obstore") if is_cloud else TASK_MODULES
 
 
 def send_package(spark: Any) -> None:

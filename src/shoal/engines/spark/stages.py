@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -132,7 +132,7 @@ class ClassicCluster:
         self.shipment: Shipment | None = None
         if not is_on_this_machine(spark):
             shipping.send_package(spark)
-            self.shipment = shipping.shipment()
+            self.shipment = shipping.SHIPMENT
 
     @property
     def cores(self) -> int:
@@ -236,8 +236,7 @@ class ConnectCluster:
     def __init__(self, spark: Any) -> None:
         shipping.send_package(spark)
         self._spark = spark
-        self.shipment: Shipment | None = shipping.shipment()
-        self._tasks: dict[str, int] = {}
+        self.shipment: Shipment | None = shipping.SHIPMENT
 
     @cached_property
     def cores(self) -> int:
@@ -282,7 +281,7 @@ class ConnectCluster:
         return None
 
     @contextmanager
-    def named_jobs(self, group: str, title: str) -> Generator[None, None, None]:
+    def named_jobs(self, group: str, title: str) -> Iterator[None]:
         self._spark.addTag(group)
         try:
             yield
