@@ -92,7 +92,7 @@ def test_handles_complete_to_their_interface() -> None:
     for handle, names in shown.items():
         assert [name for name in names if name.startswith("_") or name in internals] == [], handle
     assert shown["lake"] == [
-        "create", "drop", "explain", "pool", "pools", "query", "rename", "sql", "status", "uri", "vacuum",
+        "create", "drop", "explain", "pool", "pools", "query", "register", "rename", "sql", "status", "uri", "vacuum",
     ]  # fmt: skip
     assert {"load", "query", "schema", "log", "branch_name", "lake"} <= set(shown["branch"]) < set(shown["pool"])
     assert shown["transaction"] == [

@@ -4,7 +4,7 @@ import shoal.spark
 
 spark = shoal.spark.session()          # or your own: shoal.spark.register(spark)
 spark.read.format("shoal").option("lake", "my-lake").load("logs")
-shoal.spark.views(spark, "my-lake")
+shoal.spark.views(spark, "my-lake")    # or of a lake that is open: lake.register(spark)
 spark.sql("select count(*) from logs")
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from shoal.api.lake import Lake
 from shoal.client.opening import open as open_lake
-from shoal.planner.spark_dataframes import make_views, open_session, register
+from shoal.planner.spark_dataframes import open_session, register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +38,4 @@ def views(spark: SparkSession, lake: Lake | str | PathLike[str], *, times: str =
     A Spark timestamp has microseconds; `times="integers"` gives nanoseconds as integers instead.
     """
     opened = open_lake(lake) if isinstance(lake, str | PathLike) else lake
-    names = [pool.name for pool in opened.pools()]
-    make_views(spark, opened.uri, names, times)
-    return names
+    return opened.register(spark, times=times)

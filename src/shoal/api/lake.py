@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from shoal.api.codecs import NOTHING, PLANS, POOL, POOLS, STATUS, VACUUMED
 from shoal.api.handles import public_names
@@ -13,8 +14,12 @@ from shoal.api.pool import DRY_RUN, GRACE, Pool
 from shoal.api.queries import Query, Sql
 from shoal.api.requests import Need, Op, R, Request, in_body, in_query, verb
 from shoal.api.results import Results
+from shoal.errors import Unsupported
 from shoal.model.node import frozen
 from shoal.model.values import Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DEFAULT_KEY = "ts:desc"
 
@@ -186,6 +191,13 @@ class Lake(ABC):
         """
         asides = on_debug, on_warning, watch
         return self.do(Query(program, head, tuple(includes), memory, statistics, *asides, engine, on_output))
+
+    def register(self, spark: SparkSession, *, times: str = "microseconds") -> list[str]:
+        """Create a temporary view of Spark for each pool, at the current tip of its main branch; returns the names.
+
+        A Spark timestamp has microseconds; `times="integers"` gives nanoseconds as integers instead.
+        """
+        raise Unsupported(f"{self.uri} is behind a service, and Spark reads a store (open the lake by its own URI)")
 
     def sql(
         self, statement: str, *, engine: str | None = None, on_warning: Callable[[str], None] | None = None

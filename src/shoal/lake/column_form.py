@@ -389,6 +389,19 @@ def checked_file(store: ObjectStore, pool: str, o: DataObject) -> VerifiedFile:
         return VerifiedFile(path, name, VERIFIED.ensure(path, verify), verify)
 
 
+def file_with_footer(store: ObjectStore, pool: str, o: DataObject) -> str:
+    """The file of an object whose footer is what was written, for an engine that verifies the checksums of pages."""
+    name = key_of(pool, o)
+    path = local_file(store, name)
+    assert path is not None
+    with _file_errors(name), open(path, "rb", buffering=0) as file:
+        is_whole = os.fstat(file.fileno()).st_size == o.size + o.index_size
+        file.seek(o.size)
+        if not is_whole or _checksum(file, o.index_size) != o.index_checksum:
+            raise damaged(name)
+    return path
+
+
 def _verify_file(name: str, path: str, o: DataObject) -> None:
     """Compare the checksums of a whole file.
 

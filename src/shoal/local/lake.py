@@ -15,7 +15,10 @@ from shoal.lazy import lazy, load
 from shoal.local.executor import StoreExecutor, is_implemented, stored, whole
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from shoal.local import commits, history, loads, maintenance, pools, queries, transactions
+    from shoal.planner import spark_dataframes
 else:
     commits = lazy("shoal.local.commits")
     history = lazy("shoal.local.history")
@@ -24,6 +27,7 @@ else:
     pools = lazy("shoal.local.pools")
     queries = lazy("shoal.local.queries")
     transactions = lazy("shoal.local.transactions")
+    spark_dataframes = lazy("shoal.planner.spark_dataframes")
 
 __all__ = ["IMPLEMENTATIONS", "LocalLake", "create_local", "open_local", "stored", "whole"]
 
@@ -41,6 +45,11 @@ class LocalLake(StoreExecutor):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open_local, (self.uri,)
+
+    def register(self, spark: SparkSession, *, times: str = "microseconds") -> list[str]:
+        names = [pool.name for pool in self.pools()]
+        spark_dataframes.make_views(spark, self.uri, names, times)
+        return names
 
     def do(self, request: Request[R]) -> R:
         kind = type(request)

@@ -29,19 +29,22 @@ from shoal.lang import plan
 from shoal.lazy import lazy
 from shoal.planner.execute import Question
 from shoal.planner.reach import require_lake
+from shoal.planner.scan_sources import commit_of
 from shoal.planner.scan_units import PoolTable
 from shoal.planner.spark_plan import SparkPlan, plan_pool, plan_program, plan_sources, style_of, task_batches
+from shoal.planner.spark_scans import native_frame
 
 if TYPE_CHECKING:
     from pyspark import logger as pyspark_logger
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.pandas import types as spark_types
 
-    from shoal.planner import spark_datasource
+    from shoal.planner import spark_datasource, spark_reader
 else:
     spark_types = lazy("pyspark.sql.pandas.types")
     pyspark_logger = lazy("pyspark.logger")
     spark_datasource = lazy("shoal.planner.spark_datasource")
+    spark_reader = lazy("shoal.planner.spark_reader")
 
 _FOR_STATEMENTS = {
     "spark.sql.session.timeZone": "UTC",
@@ -59,6 +62,7 @@ def register(spark: SparkSession) -> None:
         shipping.send_package(spark)
     with _active(spark):
         spark.dataSource.register(spark_datasource.ShoalSource)
+    spark_reader.install(_native_frame)
 
 
 @contextmanager
@@ -95,7 +99,7 @@ def make_views(spark: SparkSession, lake: str, pools: Sequence[str], times: str 
     register(spark)
     for name in pools:
         reader = spark.read.format("shoal").option("lake", lake).option("times", times)
-        reader.option("tasks", str(_tasks(spark))).load(name).createOrReplaceTempView(_quoted(name))
+        reader.load(name).createOrReplaceTempView(_quoted(name))
 
 
 def _make_views_elsewhere(spark: SparkSession, uri: str, pools: Sequence[str], times: str) -> None:
@@ -105,8 +109,23 @@ def _make_views_elsewhere(spark: SparkSession, uri: str, pools: Sequence[str], t
     lake, style = open_at(uri), style_of(times)
     for name in pools:
         pool = lake.pool(name)
-        table = PoolTable(pool, pool.resolve(MAIN), style)
-        _frame(spark, plan_pool(table, (), None, _tasks(spark))).createOrReplaceTempView(_quoted(name))
+        _pool_frame(spark, PoolTable(pool, pool.resolve(MAIN), style)).createOrReplaceTempView(_quoted(name))
+
+
+def _pool_frame(spark: SparkSession, table: PoolTable) -> DataFrame:
+    """A pool as it is."""
+    native = _native_frame(spark, table)
+    return _frame(spark, plan_pool(table, (), None, _tasks(spark))) if native is None else native
+
+
+def _native_frame(spark: SparkSession, table: PoolTable) -> DataFrame | None:
+    """A pool whose files Spark reads by itself, beside tasks that read what is not in files; None if it cannot."""
+    sources = table.sources(table.prune(()))
+    native = native_frame(spark, table.form, [source for source in sources if source.file is not None])
+    others = [source for source in sources if source.file is None]
+    if native is None or not others:
+        return native
+    return native.union(_frame(spark, plan_sources(table.form, others, _tasks(spark))))
 
 
 def _quoted(name: str) -> str:
@@ -118,6 +137,9 @@ def frame_of_program(lake: Pools, question: Question, program: plan.Program, tim
     style = style_of(times)
     spark = open_session()
     require_lake(lake.store.uri)
+    match program.body:
+        case (plan.PoolScan(pool=pool, commit=commit, filter=None),):
+            return _pool_frame(spark, PoolTable(lake.pool(pool), commit_of(commit), style))
     return _frame(spark, plan_program(lake, question, program, style, _tasks(spark)))
 
 

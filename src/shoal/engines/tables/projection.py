@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.engines.tables.forms import Column, TableForm
-from shoal.engines.tables.plain import TooFine, merged, plain_type, text_of, to_common
+from shoal.engines.tables.plain import Style, TooFine, merged, plain_type, text_of, to_common
 from shoal.errors import InvalidInput
 from shoal.formats.columns.fusion import Columns, Mask, column_of_shape
 from shoal.formats.columns.layouts import VALUE, Form, Layout, Leaf, Path, RecordForm, Slot, Struct, bare
 from shoal.formats.columns.physical import from_arrow
 from shoal.model import types as t
 
-_WAY_OUT = "read times as integers, of nanoseconds, with the option times=integers"
+WAY_OUT = "read times as integers, of nanoseconds, with the option times=integers"
 
 
 def slot_at(root: Slot, path: Path) -> Slot | None:
@@ -30,6 +30,16 @@ def slot_at(root: Slot, path: Path) -> Slot | None:
 def path_name(leaf: Leaf) -> str:
     """What messages call a column."""
     return ".".join(leaf.path) or VALUE
+
+
+def convert_leaf(typ: t.Type, common: t.Type, column: pa.Array, style: Style, name: str) -> pa.Array:
+    """Values of a type in a common type; an error names the column."""
+    try:
+        return to_common(typ, common, column, style)
+    except TooFine as e:
+        raise InvalidInput(f"column {name}: {e} ({WAY_OUT})") from None
+    except InvalidInput as e:
+        raise InvalidInput(f"column {name}: {e}") from None
 
 
 class Projection:
@@ -131,12 +141,8 @@ class _Projecting:
     def _leaf(self, leaf: Leaf, typ: t.Type) -> pa.Array:
         column = self._columns.leaf(leaf)
         absent = self._absent(self._leaf_shapes[leaf.index])
-        try:
-            return to_common(leaf.type, typ, column if absent is None else _blanked(column, absent), self._form.style)
-        except TooFine as e:
-            raise InvalidInput(f"column {path_name(leaf)}: {e} ({_WAY_OUT})") from None
-        except InvalidInput as e:
-            raise InvalidInput(f"column {path_name(leaf)}: {e}") from None
+        values = column if absent is None else _blanked(column, absent)
+        return convert_leaf(leaf.type, typ, values, self._form.style, path_name(leaf))
 
     def _struct(self, source: Struct | None, path: Path, typ: t.Record) -> pa.Array:
         if source is None:
