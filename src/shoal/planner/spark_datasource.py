@@ -10,7 +10,8 @@
     plan       all of this, made by the driver beforehand
 
 Spark asks for the columns, then for the tasks, each in a process of its own. The first one finds out which commit is
-read, and all that follows reads that one. Importing this module imports pyspark.
+read, and all that follows reads that one. Streams are in `spark_streams` and `spark_stream_writer`.
+Importing this module imports pyspark.
 
 Filters are not asked for unless `prune` is set: Spark 4.3 keeps what the tasks of a filtered query are, and gives them
 to the next query of the same DataFrame if that has no filter to push, which then misses rows.
@@ -27,7 +28,15 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import datasource
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -41,6 +50,8 @@ from shoal.planner.execute import Question, compile_question
 from shoal.planner.scan_sources import commit_of
 from shoal.planner.scan_units import PoolTable
 from shoal.planner.spark_plan import SparkPlan, plan_pool, plan_program, style_of
+from shoal.planner.spark_stream_writer import ShoalStreamWriter
+from shoal.planner.spark_streams import ShoalStreamReader
 from shoal.planner.spark_writer import ShoalWriter
 
 _OPS = {
@@ -80,6 +91,15 @@ class ShoalSource(DataSource):  # type: ignore[misc]
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A writer of DataFrames to a pool."""
         return ShoalWriter(dict(self.options), overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name for it
+        """A reader of what is added to a branch. Spark asks for the columns first, unless the user gave a schema."""
+        pinned = None if self.pinned is None else commit_of(self.pinned)
+        return ShoalStreamReader(dict(self.options), schema, pinned, self.pinned is None)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        """A writer of streams to a pool."""
+        return ShoalStreamWriter(dict(self.options), overwrite)
 
     def plan(self, conditions: Sequence[Condition] = (), names: frozenset[str] | None = None) -> SparkPlan:
         """What there is to do, for rows that meet conditions; all columns, or some of them."""
