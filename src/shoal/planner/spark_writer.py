@@ -71,8 +71,13 @@ class ShoalWriter(DataSourceArrowWriter):  # type: ignore[misc]
             sessions.commit(pool, session, note)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what the tasks have written."""
-        rewriting.remove(self._opened(), _objects(messages))
+        """Remove what tasks have written if another task failed.
+
+        Spark also calls this after a commit that failed, whose outcome may be unknown: then all tasks have sent their
+        messages, and the objects stay, for a vacuum.
+        """
+        if any(message is None for message in messages):
+            rewriting.remove(self._opened(), _objects(messages))
 
     def _removed(self, pool: Pool) -> Patch:
         """What the new rows replace."""

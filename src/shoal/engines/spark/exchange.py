@@ -2,15 +2,20 @@
 keys away, and merges what it is given.
 
 What goes from task to task are runs of sorted rows as bytes, never single rows.
+
+A key that very many rows have would make one task do most of the work. Several partitions share the rows of such a
+key, by the task and the run that they come from, so their order stays. A join sends what the other side has of the key
+to all of these partitions.
 """
 
 from __future__ import annotations
 
 import heapq
 import pickle
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cmp_to_key
+from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 from shoal.engines.interp.engine import sort_order
@@ -32,6 +37,19 @@ class SortedRun(NamedTuple):
     first: list[Value]
     """The keys of the first one."""
     data: bytes
+
+
+class Edge(NamedTuple):
+    """Where a partition begins: at a key and, among the rows that have it, at a run of a task."""
+
+    keys: list[Value]
+    task: int = -1
+    run: int = 0
+
+    @property
+    def is_within_key(self) -> bool:
+        """Whether the partition before it has rows with this key as well."""
+        return self.task >= 0
 
 
 class Sent(NamedTuple):
@@ -71,7 +89,7 @@ def sorted_by_tasks(runs: Stage, order: Ranked) -> Iterator[Value]:
     """All rows in order, of which each task gives sorted runs; equal rows stay in the order of the tasks."""
     on = cluster()
     with on.keeping([runs]):
-        edges = edges_of([runs], order)
+        edges = edges_of([runs], order, split=0)
         parts = on.exchange([(runs, parted(order, edges, 0))], len(edges) + 1)
         for data in stream(parts.then(Step(_merged_part, (order,))), title="shoal: merge sorted rows"):
             yield from decoded(data)
@@ -86,16 +104,22 @@ def _nothing(_: None) -> Iterator[SortedRun]:
     return iter(())
 
 
-def edges_of(stages: Sequence[Stage], order: Ranked) -> list[list[Value]]:
-    """Keys that cut the sorted runs of all tasks into parts of about the same size, as many as there is work for."""
+def edges_of(stages: Sequence[Stage], order: Ranked, split: int | None) -> list[Edge]:
+    """Edges that cut the sorted runs of all tasks into parts of about the same size, as many as there is work for.
+
+    Rows of one key may be in several parts if most of them are of the side to split, if there is one.
+    """
     title = "shoal: sort rows"
-    firsts = [first for runs in stages for first in stream(runs.then(Step(_firsts)), title=title)]
-    return _edges(firsts, order, max(PARTS_PER_CORE * cores(), len(firsts) // MOST_RUNS))
+    sides = [[Edge(*first) for first in stream(runs.then(Step(_firsts)), title=title)] for runs in stages]
+    return cut_edges(sides, order, max(PARTS_PER_CORE * cores(), sum(map(len, sides)) // MOST_RUNS), split)
 
 
-def parted(order: Ranked, edges: list[list[Value]], side: int) -> Step:
-    """Cuts the runs of a task at the edges, and sends each piece to the part that it belongs to."""
-    return Step(_parted, (order, edges, side))
+def parted(order: Ranked, edges: list[Edge], side: int, is_split: bool = True) -> Step:
+    """Cuts the runs of a task at the edges, and sends each piece to the parts that it belongs to.
+
+    The rows of one key are split where edges are within a key, or sent to all parts of that key.
+    """
+    return Step(_parted, (order, edges, side, is_split))
 
 
 def sorted_runs(values: Iterable[Value], order: Ranked) -> Iterator[SortedRun]:
@@ -105,45 +129,74 @@ def sorted_runs(values: Iterable[Value], order: Ranked) -> Iterator[SortedRun]:
         yield SortedRun(keys_of(next(iter(decoded(data)))), data)
 
 
-def _edges(firsts: list[list[Value]], order: Ranked, count: int) -> list[list[Value]]:
-    """Keys that cut the rows into about `count` partitions, estimated from the first keys of runs."""
+def cut_edges(sides: Sequence[Sequence[Edge]], order: Ranked, count: int, split: int | None) -> list[Edge]:
+    """Edges that cut the rows into about `count` partitions, estimated from the first rows of runs."""
     _, rank = order.rank()
-    ranked = sorted(firsts, key=rank)
+    ranked = sorted((first.keys for firsts in sides for first in firsts), key=rank)
     picked = [ranked[len(ranked) * i // count] for i in range(1, count)] if ranked else []
-    edges: list[list[Value]] = []
-    for keys in picked:
-        if not edges or rank(edges[-1]) < rank(keys):
-            edges.append(keys)
+    edges: list[Edge] = []
+    for key, same in groupby(picked, key=rank):
+        keys, *more = same
+        edges.append(Edge(keys))
+        if more and split is not None:
+            runs = [[(f.task, f.run) for f in firsts if rank(f.keys) == key] for firsts in sides]
+            edges += [Edge(keys, *place) for place in _places(runs, split, len(more) + 1)]
     return edges
+
+
+def _places(runs: Sequence[list[tuple[int, int]]], split: int, parts: int) -> list[tuple[int, int]]:
+    """Where to cut the rows of one key, by the runs of each side; nowhere if most are of a side that is not split."""
+    own = sorted(runs[split])
+    if 2 * len(own) < sum(map(len, runs)):
+        return []
+    return sorted({own[len(own) * i // parts] for i in range(1, parts)} - {own[0]}) if own else []
 
 
 # ---- in tasks
 
 
 def _firsts(task: int, rows: Iterable[bytes]) -> Iterator[bytes]:
-    return framed(lambda: (opened(row).first for row in rows))
+    return framed(lambda: ((opened(row).first, task, run) for run, row in enumerate(rows)))
 
 
 def _parted(
-    task: int, rows: Iterable[bytes], order: Ranked, edges: list[list[Value]], side: int
+    task: int, rows: Iterable[bytes], order: Ranked, edges: list[Edge], side: int, is_split: bool
 ) -> Iterator[tuple[int, bytes]]:
     """The runs of a task, cut at the edges, each with the part that it belongs to."""
     keys_of, rank = order.rank()
-    ranks = [rank(edge) for edge in edges]
+    ranks = [rank(edge.keys) for edge in edges]
     number = 0
-    for row in rows:
+    for run_number, row in enumerate(rows):
         try:
             run = opened(row)
         except ShoalError:
             yield 0, Sent(side, task, number, row, is_error=True).packed()
             return
         values = list(decoded(run.data))
-        cuts = [bisect_left(values, edge, key=lambda v: rank(keys_of(v))) for edge in ranks]
-        for part, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(values)], strict=True)):
+        place = (task, run_number) if is_split else None
+        for part, (start, end) in enumerate(_stretches(values, edges, ranks, lambda v: rank(keys_of(v)), place)):
             if start < end:
                 data = run.data if end - start == len(values) else b"".join(encoded(values[start:end]))
                 yield part, Sent(side, task, number, data).packed()
                 number += 1
+
+
+def _stretches(
+    values: list[Value],
+    edges: list[Edge],
+    ranks: list[Any],
+    rank_of: Callable[[Value], Any],
+    place: tuple[int, int] | None,
+) -> Iterator[tuple[int, int]]:
+    """The rows of a run that go to each part. Without a place, rows of a key go to all parts that have some of it."""
+    starts, ends = [0], []
+    for edge, rank in zip(edges, ranks, strict=True):
+        before = bisect_left(values, rank, key=rank_of)
+        after = bisect_right(values, rank, key=rank_of) if edge.is_within_key else before
+        is_before = place is not None and place < (edge.task, edge.run)
+        ends.append(before if place is not None and not is_before else after)
+        starts.append(after if is_before else before)
+    return zip(starts, [*ends, len(values)], strict=True)
 
 
 def _merged_part(task: int, rows: Iterable[bytes], order: Ranked) -> Iterator[bytes]:

@@ -60,6 +60,11 @@ P = TypeVar("P")
 R = TypeVar("R")
 TASKS_PER_CORE = 2
 """Enough to even out, few enough not to wait for their starts."""
+MOST_TASKS = 100_000
+"""Of a job: each costs the driver some milliseconds and kilobytes."""
+_MIB = 1 << 20
+_SMALL_TASK = 16 * _MIB
+"""Bytes of a task below which its size is not worth a look at the settings."""
 _DONE, _FAILED = b"d", b"e"
 _EVERY = 0.2
 """Seconds between two looks at a job."""
@@ -70,9 +75,23 @@ def cores() -> int:
     return cluster().cores
 
 
-def task_count() -> int:
-    """In how many tasks work is best cut."""
-    return TASKS_PER_CORE * cores()
+def task_count(size: int = 0) -> int:
+    """In how many tasks work on some bytes is best cut: all cores have some, and no task more than Spark would give it.
+
+    A setting of Spark, `spark.sql.files.maxPartitionBytes`, says how much that is.
+    """
+    least, most = TASKS_PER_CORE * cores(), MOST_TASKS
+    return max(least, min(-(-size // _largest_task()), most)) if size > least * _SMALL_TASK else least
+
+
+def _largest_task() -> int:
+    return parse_bytes(str(spark_session().conf.get("spark.sql.files.maxPartitionBytes"))) or 128 * _MIB
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes as Spark writes it: `128MB`, `134217728b`, `1g`; 0 if it is not one."""
+    number = re.fullmatch(r"\s*(\d+)\s*([kmgtp]?)i?b?\s*", text.lower())
+    return int(number[1]) << (10 * " kmgtp".index(number[2] or " ")) if number else 0
 
 
 def run_tasks(

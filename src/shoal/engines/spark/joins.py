@@ -144,8 +144,13 @@ class Joined:
         cuts = [by_key(key, direction, self._funcs) for key in keys]
         on = cluster()
         keeping.enter_context(on.keeping(stages))
-        edges = edges_of(stages, cuts[0])
-        sent = [(runs, parted(cut, edges, side)) for side, (runs, cut) in enumerate(zip(stages, cuts, strict=True))]
+        kept = 1 if op.style == "right" else 0  # the side in whose order rows come out
+        has_other_keys = len(orders[kept].sort.keys) > 1  # then the order within a key is not that of the tasks
+        edges = edges_of(stages, cuts[0], split=None if has_other_keys else kept)
+        sent = [
+            (runs, parted(cut, edges, side, is_split=side == kept))
+            for side, (runs, cut) in enumerate(zip(stages, cuts, strict=True))
+        ]
         join = plan.Join(op.style, *keys, op.args, direction, direction)
         task = _Task(join, orders, tail.in_tasks(), self._funcs, order)
         return on.exchange(sent, len(edges) + 1).then(Step(_join_part, (task,)))

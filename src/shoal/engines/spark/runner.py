@@ -201,12 +201,16 @@ class OnSpark:
     # ---- jobs
 
     def _any_packs(self) -> list[Pack]:
-        return packed([(source,) for source in self._scan.sources], task_count())
+        return packed([(source,) for source in self._scan.sources], task_count(self._size))
+
+    @property
+    def _size(self) -> int:
+        return sum(source.size for source in self._scan.sources)
 
     def _stretches(self) -> list[Pack]:
         """In the order of the pool."""
         rows = sum(map(_rows, self._scan.runs))
-        return _stretches(self._scan.runs, max(task_count(), -(-rows // MOST_ROWS)))
+        return _stretches(self._scan.runs, max(task_count(self._size), -(-rows // MOST_ROWS)))
 
     def _work(self, packs: list[Pack]) -> list[Work]:
         scans = [Scan(pack, self._scan.key, self._scan.is_descending) for pack in packs]
