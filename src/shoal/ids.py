@@ -33,6 +33,17 @@ def new(now: float | None = None) -> Id:
     return Id((seconds % 2**32).to_bytes(4, "big") + urandom(16))
 
 
+def derived(*texts: str) -> Id:
+    """The identifier that some texts always give, for an operation that several processes may try.
+
+    Its time is the latest one, so that it is younger than any vacuum.
+    """
+    import hashlib  # noqa: PLC0415 - it loads a library that few commands need
+
+    joined = "".join(f"{len(text)} {text} " for text in texts)
+    return Id(b"\xff" * 4 + hashlib.sha256(joined.encode()).digest()[:16])
+
+
 def created_at(ident: bytes) -> int:
     """The creation time in the identifier, in seconds since 1970."""
     return int.from_bytes(ident[:4], "big") + _EPOCH

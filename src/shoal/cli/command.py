@@ -1,9 +1,12 @@
-"""What all commands share: help, version, checks of the number of arguments, output that -q suppresses."""
+"""What commands share: help, version, the number of arguments, output that -q suppresses, signals that end them."""
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from shoal.cli.flags import Flag, Parsed, UsageError, parse, usage
@@ -93,3 +96,25 @@ def print_error(error: Exception, *, has_details: bool = False) -> int:
     for note in details_of(error) if has_details else ():
         print_text(note, sys.stderr)
     return 2 if isinstance(error, UsageError) else 1
+
+
+@contextmanager
+def stop_signals() -> Iterator[threading.Event]:
+    """An event that the first SIGINT or SIGTERM sets, so that current work can finish. A second one ends it at once."""
+    over = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def end(number: int, frame: object) -> None:
+        restore()
+        over.set()
+
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield over
+    finally:
+        restore()

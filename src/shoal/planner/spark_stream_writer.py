@@ -12,7 +12,6 @@ noted the batch as done, is committed once. Importing this module imports pyspar
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from shoal.access.records import default_author
 from shoal.api.commitish import parse_head
 from shoal.errors import InvalidInput, Unsupported
 from shoal.formats.arrow.reader import batches
-from shoal.ids import Id
+from shoal.ids import Id, derived
 from shoal.lake import changes, rewriting
 from shoal.lake.commits import Note
 from shoal.lake.lake import open_at
@@ -34,9 +33,6 @@ from shoal.lake.pools import Pool
 from shoal.model import types as t
 from shoal.model.fields import get_or
 from shoal.model.values import Value
-
-_LATEST = b"\xff\xff\xff\xff"
-"""The time in the id of an operation: none that a vacuum could refuse. Whether one has run is looked at here."""
 
 
 @dataclass
@@ -106,7 +102,7 @@ class ShoalStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 def operation_id(stream: str, batch: int) -> Id:
     """The operation of a batch, whichever process commits it."""
-    return Id(_LATEST + hashlib.sha256(f"{len(stream)} {stream} {batch}".encode()).digest()[:16])
+    return derived("batch", stream, str(batch))
 
 
 def batch_meta(stream: str, batch: int) -> Value:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from shoal.cli.command import Verb
+from shoal.cli.command import Verb, stop_signals
 from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.head import parse_head
 from shoal.cli.lake import open_lake
@@ -54,32 +50,10 @@ def run(args: Parsed) -> None:
     lake = open_lake(args)
     with open_log(args) as log:
         if args["monitor"]:
-            with _signals() as over:
+            with stop_signals() as over:
                 monitor(lake, policy, log, over.wait)
         else:
             manage(lake, policy, log)
-
-
-@contextmanager
-def _signals() -> Iterator[threading.Event]:
-    """An event that the first SIGINT or SIGTERM sets, so that current work can finish. A second one ends it at once."""
-    over = threading.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def end(number: int, frame: object) -> None:
-        restore()
-        over.set()
-
-    for number in before:
-        signal.signal(number, end)
-    try:
-        yield over
-    finally:
-        restore()
 
 
 def _policy(args: Parsed) -> Policy:
