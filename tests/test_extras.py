@@ -27,7 +27,10 @@ PROJECT = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text())["proje
 OWNERS = {
     "s3": ("shoal.storage.buckets", "shoal.storage.cloud", "shoal.sources.s3"),
     "service": ("shoal.service",),
-    "spark": tuple(f"shoal.{name}" for name in ("engines.spark", "planner.spark_datasource", "planner.spark_writer")),
+    "spark": (
+        "shoal.engines.spark",
+        *(f"shoal.planner.spark_{name}" for name in ("datasource", "reader", "stream_writer", "streams", "writer")),
+    ),
 }
 """The modules that may import the libraries of an extra. All others load these modules lazily."""
 NOT_BASE = ("shoal.service", "shoal.testing", *(module for modules in OWNERS.values() for module in modules))
