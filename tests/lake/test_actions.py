@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -14,6 +15,7 @@ from shoal.lake.actions import (
     Delete,
     Effect,
     Entry,
+    Mask,
     Patch,
     action_of,
     difference,
@@ -25,7 +27,7 @@ from shoal.lake.actions import (
     reached,
     show_action,
 )
-from shoal.lake.objects import DataObject, Form
+from shoal.lake.objects import DataObject, Form, RowMask
 from shoal.model.fields import id_value, name_of, named
 from shoal.model.values import int64
 
@@ -35,17 +37,24 @@ def an_object(low: int = 0, high: int = 9) -> DataObject:
 
 
 ONE, TWO, THREE = an_object(), an_object(), an_object()
-EXAMPLES: tuple[Action, ...] = (Add(ONE), Delete(ONE))
+MASK = RowMask(2, b"bitmap", None, 6, 99)
+MASKED = replace(ONE, count=1, mask=MASK)
+MASKED_MORE = replace(ONE, count=1, mask=replace(MASK, data=b"", id=new(), checksum=100))
+EXAMPLES: tuple[Action, ...] = (Add(ONE), Delete(ONE), Mask(ONE, MASKED), Mask(MASKED, MASKED_MORE))
 
 
 class Present:
     """A state with some entries."""
 
     def __init__(self, *entries: Entry) -> None:
-        self._ids = {entry.id for entry in entries}
+        self._entries = {entry.id: entry for entry in entries}
 
     def has(self, entry: Entry) -> bool:
-        return entry.id in self._ids
+        now = self.version(entry)
+        return now is not None and now.is_same(entry)
+
+    def version(self, entry: Entry) -> Entry | None:
+        return self._entries.get(entry.id)
 
 
 def test_every_kind_of_action_has_an_example_here() -> None:
@@ -68,8 +77,39 @@ def test_an_action_follows_from_its_effect_and_its_inverse_takes_it_back(action:
 
 
 def test_an_unknown_action_is_not_passed_over() -> None:
-    with pytest.raises(CorruptData, match="unknown action 'Mask'"):
-        parse_action(named("Mask", ("id", id_value(new()))), "here")
+    with pytest.raises(CorruptData, match="unknown action 'Unheard'"):
+        parse_action(named("Unheard", ("id", id_value(new()))), "here")
+
+
+def test_masks_of_one_object_fold_into_one_and_into_its_deletion() -> None:
+    first, second = Mask(ONE, MASKED), Mask(MASKED, MASKED_MORE)
+    assert fold([[first], [second]]) == Patch((Mask(ONE, MASKED_MORE),))
+    assert fold([[first], [second], [Delete(MASKED_MORE)]]) == patch_of(deletes=[ONE])
+    assert fold([[Add(ONE)], [first]]) == patch_of([MASKED])
+    assert fold([[first], [Mask(MASKED, ONE)]]).is_empty
+    assert difference({ONE.id: ONE}, {ONE.id: MASKED}) == Patch((first,))
+
+
+def test_a_change_of_an_object_conflicts_with_another_mask_of_it() -> None:
+    assert Patch((Mask(ONE, MASKED),)).lost_in(Present(MASKED_MORE)) == [ONE]
+    assert patch_of(deletes=[ONE]).lost_in(Present(MASKED)) == [ONE]
+    assert patch_of([ONE]).present_in(Present(MASKED)) == [ONE]
+    assert Patch((Mask(ONE, MASKED),)).missing_from(Present(MASKED)).is_empty
+
+
+def test_a_mask_of_its_own_is_reached_and_referred_to() -> None:
+    patch = Patch((Mask(MASKED, MASKED_MORE),))
+    (mask,) = patch.references()
+    assert MASKED_MORE.mask is not None
+    assert mask.id == MASKED_MORE.mask.id
+    assert mask.key("pool") == f"pool/masks/{to_text(mask.id)}.roaring"
+    assert {each.folder for each in reached(patch.actions)} == {"data", "masks"}
+
+
+def test_an_object_within_its_description_refers_to_nothing_in_the_store() -> None:
+    patch = patch_of([replace(ONE, form=Form.ROWS, inline=b"values")])
+    assert list(patch.references()) == []
+    assert parse_action(format_action(patch.actions[0], new()), "here") == patch.actions[0]
 
 
 def test_what_one_commit_adds_and_a_later_one_deletes_is_not_in_their_fold() -> None:

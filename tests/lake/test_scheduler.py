@@ -20,12 +20,11 @@ import pytest
 
 from shoal.errors import OutcomeUnknown, ShoalError, StorageFailure
 from shoal.ids import Id, new, parse, to_text
-from shoal.lake import changes, journal, rewriting
+from shoal.lake import changes, journal, rewriting, sessions
 from shoal.lake.branches import Refs
 from shoal.lake.claims import Patience
 from shoal.lake.commits import Commit, Commits, Note
 from shoal.lake.committer import Committer
-from shoal.lake.history import History
 from shoal.lake.journal import Entry, Journal
 from shoal.lake.keys import parse_sort_key
 from shoal.lake.lake import create, open_lake
@@ -552,7 +551,8 @@ def _no_looking_back(patch: pytest.MonkeyPatch) -> None:
 
 def _no_checks(patch: pytest.MonkeyPatch) -> None:
     """What a change removes need not be there."""
-    patch.setattr(History, "require_fit", lambda self, change, base, tip, what, fits_base=True: change)
+    for module in (changes, sessions):
+        patch.setattr(module, "fit", lambda pool, change, base, tip, what, fits_base=True: change)
 
 
 def _told_too_early(patch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from shoal.api.infos import (
     ScanPlan,
     Vacuumed,
 )
+from shoal.api.pool_settings import parse_settings, show_settings
 from shoal.errors import StorageFailure
 from shoal.ids import Id, parse, to_text
 from shoal.model import types as t
@@ -119,6 +120,7 @@ def show_pool(pool: PoolInfo) -> Value:
         ("layout", layout),
         ("seek_stride", int64(pool.seek_stride)),
         ("threshold", int64(pool.object_size)),
+        *show_settings(pool.settings),
     )
 
 
@@ -133,6 +135,7 @@ def read_pool(reader: Reader, value: Value) -> PoolInfo:
         reader.data(value, "threshold"),
         reader.data(value, "seek_stride"),
         reader.data(value, "ts"),
+        parse_settings(value),
     )
 
 

@@ -11,6 +11,7 @@ from shoal.api.handles import public_names
 from shoal.api.infos import Description, LakeStatus, PoolInfo, ScanPlan, Vacuumed
 from shoal.api.options import Memory, Watch
 from shoal.api.pool import DRY_RUN, GRACE, Pool
+from shoal.api.pool_settings import DEFAULT_SETTINGS, PoolSettings, parse_paths
 from shoal.api.queries import Query, Sql
 from shoal.api.requests import Need, Op, R, Request, in_body, in_query, verb
 from shoal.api.results import Results
@@ -50,6 +51,7 @@ class CreatePool(Request[PoolInfo]):
     order: str | None = None
     object_size: int | None = None
     seek_stride: int | None = None
+    settings: PoolSettings = DEFAULT_SETTINGS
     op: Op = None
 
 
@@ -134,6 +136,10 @@ class Lake(ABC):
         order: str | None = None,
         object_size: int | None = None,
         seek_stride: int | None = None,
+        inline: int | None = None,
+        primary: str | Iterable[str] = (),
+        partition: str = "",
+        policy: str = "",
         op: Op = None,
     ) -> Pool:
         """Create a pool.
@@ -142,10 +148,15 @@ class Lake(ABC):
         - `order`: `"asc"` or `"desc"`, if the key does not say it.
         - `object_size`: bytes of values in a data object, 500 MiB by default.
         - `seek_stride`: bytes between the entries of the seek index of an object in row form.
+        - `inline`: data of a commit up to this many bytes is part of the commit, 64 KiB by default; 0 for none.
+        - `primary`: the fields of the primary key: a branch has at most one record with the same values in them.
+        - `partition`: an expression; a data object has records of one value of it.
+        - `policy`: what becomes of records with equal keys, such as `"dedupe"`.
         - `op`: the id of the operation, for retries.
         """
         paths = key if isinstance(key, str) else tuple(key)
-        return Pool(self, self.do(CreatePool(name, paths, order, object_size, seek_stride, op)))
+        settings = PoolSettings(inline, parse_paths(primary), partition, policy)
+        return Pool(self, self.do(CreatePool(name, paths, order, object_size, seek_stride, settings, op)))
 
     def rename(self, old: str, new: str, *, op: Op = None) -> PoolInfo:
         """Rename a pool. Handles of it stay valid."""

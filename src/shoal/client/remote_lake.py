@@ -11,6 +11,7 @@ from shoal.api.codecs import SIDES, Reader, read_pool
 from shoal.api.infos import PoolInfo
 from shoal.api.lake import CreatePool, Describe, DropPool, Explain, GetPool, Lake, RenamePool
 from shoal.api.pool import DiffValues
+from shoal.api.pool_settings import show_settings
 from shoal.api.queries import Query, Sql
 from shoal.api.requests import R, Request
 from shoal.api.results import Results
@@ -94,7 +95,7 @@ def create_call(request: CreatePool) -> Call:
     paths = tuple(path or ("this",) for path in config.key.paths)
     layout = record([("order", string(config.key.order)), ("keys", Value(_PATHS, paths))])
     sizes = [("seek_stride", int64(config.seek_stride)), ("thresh", int64(config.object_size))]
-    body = record([("name", string(request.name)), ("layout", layout), *sizes])
+    body = record([("name", string(request.name)), ("layout", layout), *sizes, *show_settings(request.settings)])
     return Call("POST", ("pool",), value=body, key=make_key(request.op))
 
 

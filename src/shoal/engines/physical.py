@@ -15,7 +15,7 @@ from shoal.model.values import Value
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from shoal.formats.columns.batches import Piece
+    from shoal.formats.columns.batches import Piece, Rows
     from shoal.storage.verified_files import VerifiedFile
 
 
@@ -41,6 +41,8 @@ class Source:
     """Bytes of its values as they are stored."""
     names: tuple[str, ...] = ()
     """Those of its columns in the order of the layout; none if they follow from the shapes."""
+    hidden: Callable[[], Rows] | None = None
+    """The numbers of the rows of its file that do not count; `table` is without them."""
     narrow: Callable[[Sequence[Path]], Source] | None = None
     """Makes a source of the same values, of which records have just the fields at some paths. None where `file` holds
     columns, of which any can be read."""
@@ -48,6 +50,11 @@ class Source:
     def narrowed(self, paths: Sequence[Path] | None) -> Source:
         """What is needed of it, if that is these fields; None stands for all."""
         return self if paths is None or self.narrow is None else self.narrow(paths)
+
+    @property
+    def kind(self) -> tuple[tuple[t.Type, ...], tuple[str, ...], bool, bool]:
+        """What sources have in common that one query reads as one table."""
+        return self.shapes, self.names, self.file is not None, self.hidden is not None
 
     @property
     def layout(self) -> Layout:

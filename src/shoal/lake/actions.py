@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol, assert_never
 
 from shoal.errors import CorruptData
 from shoal.ids import Id, to_text
-from shoal.lake.objects import DATA, DataObject, format_object, parse_object, show_object
+from shoal.lake.objects import DATA, MASKS, DataObject, format_object, parse_object, show_object
 from shoal.model.fields import get, id_value, name_of, named
 from shoal.model.node import frozen
-from shoal.model.values import Value
+from shoal.model.values import Value, int64
 
 
 @frozen
@@ -32,10 +32,18 @@ class Delete:
     object: DataObject
 
 
-Action = Add | Delete
+@frozen
+class Mask:
+    """Rows of a data object are hidden, or shown again. Its bytes stay as they are."""
+
+    before: DataObject
+    object: DataObject
+
+
+Action = Add | Delete | Mask
 Entry = DataObject
-"""What the state at a commit is made of. An entry never changes: another state of a thing is another entry."""
-FOLDERS = (DATA,)
+"""What the state at a commit is made of, as it is at that commit."""
+FOLDERS = (DATA, MASKS)
 """Where the objects lie that entries refer to; a vacuum looks through these folders."""
 
 
@@ -72,6 +80,8 @@ def effect(action: Action) -> Effect:
             return Effect(None, o)
         case Delete(o):
             return Effect(o, None)
+        case Mask(before, after):
+            return Effect(before, after)
         case _:
             assert_never(action)
 
@@ -83,13 +93,18 @@ def action_of(change: Effect) -> Action | None:
             return Add(o)
         case Effect(DataObject() as o, None):
             return Delete(o)
+        case Effect(DataObject() as before, DataObject() as after) if not before.is_same(after):
+            return Mask(before, after)
         case _:
             return None
 
 
 def stored(entry: Entry) -> Iterator[Stored]:
     """What an entry reaches in the store: a vacuum keeps it, and a commit that adds the entry needs it."""
-    yield Stored(DATA, entry.id, entry.form.value)
+    if entry.inline is None:
+        yield Stored(DATA, entry.id, entry.form.value)
+    if entry.mask is not None and entry.mask.id is not None:
+        yield Stored(MASKS, entry.mask.id, "roaring")
 
 
 # ---- as values
@@ -102,6 +117,8 @@ def _rank(action: Action) -> int:
             return 0
         case Delete():
             return 1
+        case Mask():
+            return 2
         case _:
             assert_never(action)
 
@@ -113,6 +130,9 @@ def format_action(action: Action, commit: Id) -> Value:
             return named("Add", ("commit", id_value(commit)), ("object", format_object(o)))
         case Delete(o):
             return named("Delete", ("commit", id_value(commit)), ("id", id_value(o.id)), ("object", format_object(o)))
+        case Mask(before, o):
+            both = ("object", format_object(o)), ("before", format_object(before))
+            return named("Mask", ("commit", id_value(commit)), ("id", id_value(o.id)), *both)
         case _:
             assert_never(action)
 
@@ -124,6 +144,8 @@ def parse_action(value: Value, where: str) -> Action:
             return Add(parse_object(get(value, "object", where), where))
         case "Delete":
             return Delete(parse_object(get(value, "object", where), where))
+        case "Mask":
+            return Mask(*(parse_object(get(value, name, where), where) for name in ("before", "object")))
         case name:
             raise CorruptData(f"{where}: unknown action {name!r} (written by a newer version?)")
 
@@ -135,6 +157,9 @@ def show_action(action: Action, commit: Id) -> Value:
             return named("Add", ("commit", id_value(commit)), ("object", show_object(o)))
         case Delete(o):
             return named("Delete", ("commit", id_value(commit)), ("id", id_value(o.id)))
+        case Mask(before, o):
+            hidden = ("hidden", int64(o.hidden - before.hidden))
+            return named("Mask", ("commit", id_value(commit)), ("id", id_value(o.id)), hidden)
         case _:
             assert_never(action)
 
@@ -145,7 +170,11 @@ def show_action(action: Action, commit: Id) -> Value:
 class State(Protocol):
     """Knows which entries there are."""
 
-    def has(self, entry: Entry, /) -> bool: ...
+    def has(self, entry: Entry, /) -> bool:
+        """Whether an entry is there as it is described."""
+
+    def version(self, entry: Entry, /) -> Entry | None:
+        """The entry of the same id as it is there; None if it is not."""
 
 
 @frozen
@@ -173,9 +202,14 @@ class Patch:
         """What happens to each entry."""
         return map(effect, self.actions)
 
+    @property
+    def masks(self) -> tuple[Mask, ...]:
+        """The data objects of which rows are hidden or shown."""
+        return tuple(action for action in self.actions if isinstance(action, Mask))
+
     def inverse(self) -> Patch:
         """The patch that takes this one back."""
-        return _patch(Effect(after, before) for before, after in self.effects())
+        return patch_to(Effect(after, before) for before, after in self.effects())
 
     def missing_from(self, state: State) -> Patch:
         """Without the actions whose entries are there already."""
@@ -187,7 +221,7 @@ class Patch:
 
     def present_in(self, state: State) -> list[Entry]:
         """Conflicts: entries that this patch brings back and that are there."""
-        return [after for before, after in self.effects() if before is None and after and state.has(after)]
+        return [after for before, after in self.effects() if before is None and after and state.version(after)]
 
     @property
     def needs_state(self) -> bool:
@@ -200,13 +234,23 @@ class Patch:
             old = set() if before is None else set(stored(before))
             yield from () if after is None else (each for each in stored(after) if each not in old)
 
+    def and_then(self, *others: Patch) -> Patch:
+        """The sum of this patch and later ones."""
+        return fold([self.actions, *(other.actions for other in others)])
+
 
 NOTHING = Patch()
 
 
-def patch_of(adds: Iterable[DataObject] = (), deletes: Iterable[DataObject] = ()) -> Patch:
-    """The patch that adds some data objects and deletes others."""
-    return Patch((*map(Add, adds), *map(Delete, deletes)))
+def patch_of(adds: Iterable[DataObject] = (), deletes: Iterable[DataObject] = (), masks: Iterable[Mask] = ()) -> Patch:
+    """The patch that adds some data objects, deletes others, and hides rows of others."""
+    return Patch((*map(Add, adds), *map(Delete, deletes), *masks))
+
+
+def patch_to(changes: Iterable[Effect]) -> Patch:
+    """The patch with some effects, each on another entry; those that change nothing are not in it."""
+    actions = [action for each in changes if (action := action_of(each)) is not None]
+    return Patch(tuple(sorted(actions, key=_rank)))
 
 
 def added(actions: Iterable[Action]) -> tuple[DataObject, ...]:
@@ -230,18 +274,13 @@ def fold(commits: Iterable[Sequence[Action]]) -> Patch:
                 now = Effect(earlier.before, now.after)
             if action_of(now) is not None:
                 effects[now.id] = now
-    return _patch(effects.values())
+    return patch_to(effects.values())
 
 
 def difference(old: Mapping[Id, Entry], new: Mapping[Id, Entry]) -> Patch:
     """What has to change to come from some entries to others."""
     gone = (Effect(entry, None) for ident, entry in old.items() if ident not in new)
-    return _patch([*(Effect(None, entry) for ident, entry in new.items() if ident not in old), *gone])
-
-
-def _patch(effects: Iterable[Effect]) -> Patch:
-    actions = [action for each in effects if (action := action_of(each)) is not None]
-    return Patch(tuple(sorted(actions, key=_rank)))
+    return patch_to([*(Effect(old.get(ident), entry) for ident, entry in new.items()), *gone])
 
 
 def touched(actions: Iterable[Action]) -> Iterator[Entry]:

@@ -17,6 +17,7 @@ from shoal.lake.actions import Patch, describe, difference, patch_of
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Note
 from shoal.lake.committer import Change
+from shoal.lake.fitting import fit
 from shoal.lake.history import common_ancestors, knows, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
@@ -63,7 +64,7 @@ def delete(pool: Pool, branch: str, idents: Sequence[Id], note: Note, op: Id | N
     objects = find_objects(pool, base, idents)
     patch = patch_of(deletes=objects)
     note = with_message(note, list_objects("deleted", objects))
-    build = partial(pool.history.require_fit, patch, base, what="delete")
+    build = partial(fit, pool, patch, base, what="delete")
     return pool.committer.commit(Change(branch, build, note, op))
 
 
@@ -84,7 +85,7 @@ def rewrite(pool: Pool, branch: str, base: Id | None, patch: Patch, note: Note, 
     """Replace objects by others, as a compaction or a deletion of records does."""
     if patch.is_empty:
         raise InvalidInput("empty transaction")
-    build = partial(pool.history.require_fit, patch, base, what=what)
+    build = partial(fit, pool, patch, base, what=what)
     return pool.committer.commit(Change(branch, build, note, op, is_fresh=True))
 
 
@@ -98,7 +99,7 @@ def revert(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = None)
         back = patch.present_in(pool.snapshot(tip))
         if back:
             raise Conflict(f"revert: {describe(back)}, which commit {to_text(ident)} deleted, is there again")
-        return pool.history.require_fit(patch, ident, tip, "revert")
+        return fit(pool, patch, ident, tip, "revert")
 
     note = with_message(note, f"reverted commit {to_text(ident)}")
     return pool.committer.commit(Change(branch, build, note, op, needs=(ident,)))
@@ -114,9 +115,9 @@ def cherry_pick(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = 
     def build(tip: Id | None) -> Patch:
         now = pool.snapshot(tip)
         patch = changes.missing_from(now)
-        if changes.adds and not patch.adds and len(changes.lost_in(now)) == len(changes.deletes):
+        if patch.is_empty or (changes.adds and not patch.adds and len(changes.lost_in(now)) == len(changes.deletes)):
             raise InvalidInput(f'{name}: its changes are in "{branch}" already')
-        return pool.history.require_fit(patch, commit.parent, tip, name, fits_base=False)
+        return fit(pool, patch, commit.parent, tip, name, fits_base=False)
 
     note = with_message(note, commit.note.message)
     return pool.committer.commit(Change(branch, build, note, op, needs=(ident,)))
@@ -132,7 +133,7 @@ def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None)
         base, patch = _news(pool, source, tip)
         if patch.is_empty:
             raise InvalidInput(f'error merging "{child}" into "{parent}": nothing to merge')
-        return pool.history.require_fit(patch, base, tip, f'error merging "{child}" into "{parent}"')
+        return fit(pool, patch, base, tip, f'error merging "{child}" into "{parent}"')
 
     note = with_message(note, f'merged "{child}" into "{parent}"')
     return pool.committer.commit(Change(parent, build, note, op, merged=source, needs=(source,)))
@@ -193,7 +194,7 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
             continue  # what it brought in came from the very branch that is rebased onto
         patch = Patch(commit.actions).missing_from(pool.snapshot(target))
         what = f'rebase of "{branch}" at {to_text(commit.id)}'
-        patch = pool.history.require_fit(patch, base, target, what, fits_base=False)
+        patch = fit(pool, patch, base, target, what, fits_base=False)
         parent = None if target is None else pool.commits.read(target)
         draft = pool.history.draft(parent, patch, commit.note, commit.merged)
         replayed = replace(draft, date=commit.date, op=commit.op, position=commit.position)

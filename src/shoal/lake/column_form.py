@@ -11,10 +11,10 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from shoal.formats.columns.layouts import Layout, Leaf, layout_of
 from shoal.formats.columns.physical import from_arrow
 from shoal.lake.key_columns import KeyInterval
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey
+from shoal.lake.masks import hidden_rows, visible
 from shoal.lake.objects import DataObject, Purged, key_of, missing
 from shoal.lake.parquet_choices import with_dictionaries, with_statistics
 from shoal.lake.pool_config import DEFAULT_SEEK_STRIDE
@@ -185,8 +186,8 @@ def read_batches(
     layout = object_layout(o)
     with dropping_damage(store, name), _Checked(name):
         file = _open(store, name, o)
-        for group in _groups(file, layout, key, o, wanted):
-            yield to_batch(layout, TableColumns(file.read_row_group(group, use_threads=False)))
+        for table in _visible_tables(store, pool, o, file, _groups(file, layout, key, o, wanted)):
+            yield to_batch(layout, TableColumns(table))
 
 
 def read_interval(store: ObjectStore, pool: str, key: SortKey, o: DataObject, interval: KeyInterval) -> Iterator[Batch]:
@@ -195,9 +196,10 @@ def read_interval(store: ObjectStore, pool: str, key: SortKey, o: DataObject, in
     layout = object_layout(o)
     with dropping_damage(store, name), _Checked(name):
         file = _open(store, name, o)
-        for group, ends in enumerate(_group_ends(file, layout, key)):
-            if ends is None or interval.may_hold(key.order, *ends):
-                yield to_batch(layout, TableColumns(file.read_row_group(group, use_threads=False)))
+        ends = enumerate(_group_ends(file, layout, key))
+        groups = [group for group, each in ends if each is None or interval.may_hold(key.order, *each)]
+        for table in _visible_tables(store, pool, o, file, groups):
+            yield to_batch(layout, TableColumns(table))
 
 
 def read_tables(store: ObjectStore, pool: str, o: DataObject) -> Iterator[pa.Table]:
@@ -205,8 +207,28 @@ def read_tables(store: ObjectStore, pool: str, o: DataObject) -> Iterator[pa.Tab
     name = key_of(pool, o)
     with dropping_damage(store, name), _Checked(name):
         file = _open(store, name, o)
-        for group in range(file.num_row_groups):
+        yield from _visible_tables(store, pool, o, file, range(file.num_row_groups))
+
+
+def read_columns(store: ObjectStore, pool: str, o: DataObject, columns: Sequence[str]) -> pa.Table:
+    """Some columns of all rows of an object, hidden ones included, in its order."""
+    name = key_of(pool, o)
+    with dropping_damage(store, name), _Checked(name):
+        return _open(store, name, o).read(columns=list(columns), use_threads=False)
+
+
+def _visible_tables(
+    store: ObjectStore, pool: str, o: DataObject, file: Any, groups: Iterable[int]
+) -> Iterator[pa.Table]:
+    """The rows of some row groups, without those that are hidden; a group without any other is not read."""
+    hidden, metadata = hidden_rows(store, pool, o), file.metadata
+    starts = [0, *accumulate(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))]
+    for group in groups:
+        kept = visible(hidden, starts[group], starts[group + 1] - starts[group])
+        if kept is None:
             yield file.read_row_group(group, use_threads=False)
+        elif kept.any():
+            yield file.read_row_group(group, use_threads=False).filter(pa.array(kept))
 
 
 def sample_keys(
@@ -448,7 +470,9 @@ def read_table(store: ObjectStore, pool: str, o: DataObject) -> pa.Table:
         raise Purged(f"{name}: this data object is gone") from None
     with dropping_damage(store, name), _Checked(name):
         _check(name, o, memoryview(data))
-        return pq.read_table(pa.BufferReader(data), use_threads=False)
+        table = pq.read_table(pa.BufferReader(data), use_threads=False)
+    kept = visible(hidden_rows(store, pool, o), 0, o.rows)
+    return table if kept is None else table.filter(pa.array(kept))
 
 
 def _check(name: str, o: DataObject, data: memoryview) -> None:

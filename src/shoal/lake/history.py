@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from shoal.errors import Conflict, NotFound, ShoalError
-from shoal.ids import Id, new, to_text
-from shoal.lake.actions import Patch, describe, effect
+from shoal.errors import ShoalError
+from shoal.ids import Id, new
+from shoal.lake.actions import Patch
 from shoal.lake.checkpoints import Checkpoints
 from shoal.lake.clocks import Clock
 from shoal.lake.commits import Commit, Commits, Hints, Note
@@ -81,26 +81,6 @@ class History:
         """Write the checkpoint of a commit if one is due. A failure is not an error: another checkpoint will come."""
         with suppress(ShoalError):
             self.snapshots.checkpoint(commit)
-
-    def require_fit(self, patch: Patch, base: Id | None, tip: Id | None, what: str, fits_base: bool = True) -> Patch:
-        """The patch itself, made for a base, if it can be applied to a tip; else a Conflict that says why."""
-        if (tip == base and fits_base) or not patch.needs_state:
-            return patch
-        gone = patch.lost_in(self.snapshot(tip))
-        if gone:
-            raise Conflict(
-                f"{what}: {self._culprit(gone[0].id, base, tip)} has deleted or rewritten {describe(gone)} meanwhile "
-                "(revert that commit first, or repeat the change on what is there now)"
-            )
-        return patch
-
-    def _culprit(self, ident: Id, base: Id | None, tip: Id | None) -> str:
-        """The commit that took an entry away."""
-        with suppress(NotFound):  # where history was cut, that commit may be gone
-            for commit in self.commits.walk(tip, base):
-                if any(change.id == ident and change.before is not None for change in map(effect, commit.actions)):
-                    return f"commit {to_text(commit.id)}"
-        return "another commit"
 
 
 # ---- the graph of commits

@@ -30,7 +30,8 @@ from shoal.suggestions import did_you_mean
 
 MAGIC = "SHOAL LAKE"
 VERSION = 1
-FEATURES: frozenset[str] = frozenset({"stable-columns"})
+SETTINGS = "pool-settings"
+FEATURES: frozenset[str] = frozenset({"stable-columns", SETTINGS})
 """What this version knows beyond the first format; a lake that needs more is not written to."""
 _ROOT, _POOLS = "lake.zng", "pools"
 
@@ -170,6 +171,11 @@ class Lake:
         """A new pool with an empty branch `main`. If the operation has an id, it is that of the pool."""
         self.require_writable()
         config = check_config(config if op is None else replace(config, id=op))
+        if not config.settings.is_plain and SETTINGS not in self.info.features:
+            raise Unsupported(
+                f"{self.store.uri}: this lake was created by an earlier version, which would ignore the primary key, "
+                "partitions or policy of a pool (create a new lake)"
+            )
         pool = open_pool(self.store, replace(config, ts=self.clock.now()), clock=self.clock)
 
         def plan(state: State) -> Changes:

@@ -27,7 +27,7 @@ from shoal.ids import new
 from shoal.lake import column_form
 from shoal.lake.column_registry import ColumnRegistry
 from shoal.lake.key_columns import SOMEWHERE, find_place
-from shoal.lake.keys import getter, key_getter
+from shoal.lake.keys import SortKey, getter, key_getter
 from shoal.lake.objects import LARGE, LARGEST_RUN, DataObject, Form, data_key, key_of
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.row_form import Packer, value_size
@@ -61,6 +61,8 @@ _SMALL = 16 << 20
 _WRITING, _HOLDING = 8, 4
 """The shares of memory that the values of a run may have, and that they may take with all that is held beside them.
 Sorting and writing them takes the rest: the values are there once more, in order, and once encoded."""
+_ARROW_PER_ZNG = 16
+"""How many times as many bytes as ZNG Arrow may take for few values of many shapes."""
 _NODE_OVERHEAD, _ROW_OVERHEAD, _PLACE_OVERHEAD = 512, 400, 40
 """About how many bytes a part of a type takes where values of that type are held, an encoded row, and the place of a
 row in the order."""
@@ -85,6 +87,7 @@ class ObjectWriter:
         self._find = getter(config.key.paths[0])
         self._path = config.key.paths[0]
         self._object_size = config.object_size
+        self._inline = 0 if as_one_run else min(config.settings.inline_size, config.object_size)
         self._runs = {
             has_key: _Run(store, pool, config, columns, has_key, as_one_run, memory) for has_key in (True, False)
         }
@@ -163,14 +166,22 @@ class ObjectWriter:
                 run.add(Part(part.shape, kernels.take(part.column, rows), part.rows[rows]))
 
     def close(self) -> list[DataObject]:
-        """Write what is left; all objects written."""
+        """Write what is left; all objects written. If that is little, it becomes part of the descriptions instead."""
         self._flush()
+        inline = self._inline_size()
         for run in self._runs.values():
-            run.flush()
+            run.flush(inline)
         objects = [made for run in self._runs.values() for made in run.close()]
         if self._skipped and objects:
             objects[0] = replace(objects[0], skipped=self._skipped)
         return objects
+
+    def _inline_size(self) -> int:
+        """Up to how many bytes of ZNG each object may be part of its description; 0 for none."""
+        runs = [run for run in self._runs.values() if not run.is_empty]
+        if not runs or sum(run.size for run in runs) > _ARROW_PER_ZNG * self._inline:
+            return 0
+        return self._inline // len(runs)
 
     @property
     def skipped(self) -> int:
@@ -261,7 +272,8 @@ class _Run:
             self._wait()
         for made in self._made:
             with suppress(ShoalError):
-                self._store.delete(key_of(self._pool, made))
+                if made.inline is None:
+                    self._store.delete(key_of(self._pool, made))
 
     def _wait(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -281,12 +293,27 @@ class _Run:
         most_shapes = MOST_SHAPES if self._config.seek_stride >= LEAST_STRIDE else 0
         return SortedRun(self._config.key, self._columns, shapes, encoded, most_shapes, MOST_COLUMNS)
 
-    def flush(self) -> None:
-        """Write what has come so far, or begin to."""
+    @property
+    def size(self) -> int:
+        """Bytes of what has come since it last wrote something."""
+        return self._size
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came."""
+        return not (self._count or self._made or self._waiting)
+
+    def flush(self, inline: int = 0) -> None:
+        """Write what has come so far, or begin to; up to `inline` bytes of it become part of the description."""
         if not self._count:
             return
         size, measured = self._size, self._measured
         run = self._taken_out()
+        if inline and not self._made and not self._waiting:
+            o = _inline_object(run, self._config.key, self._has_key, inline)
+            if o is not None:
+                self._made.append(o)
+                return
         shares = max(1, min(_WRITERS, size // LARGE)) if self._config.object_size >= LARGEST_RUN else 1
         if self._is_one:
             shares = max(shares, min(len(run), -(-measured // self._config.object_size)))
@@ -300,6 +327,15 @@ class _Run:
         order = self._threads.submit(run.sort)
         run.prepare(self._threads.map)
         self._waiting = [self._threads.submit(task) for task in writer.tasks(run, order.result(), shares)]
+
+
+def _inline_object(run: SortedRun, pool_key: SortKey, has_key: bool, most: int) -> DataObject | None:
+    """Sorted rows as an object that is part of its description; None if they have more than so many bytes."""
+    packer = Packer(1 << 62)
+    for key, typ, body in run.encoded(run.sort()):
+        packer.add(key[0], typ, body)
+    data, packed = packer.close("", new(), pool_key, has_key)
+    return replace(packed, inline=data) if len(data) <= most else None
 
 
 class _Writer:

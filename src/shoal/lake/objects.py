@@ -1,11 +1,12 @@
 """Data objects: what a commit says of them, and where they are.
 
-An object is immutable, and sorted by the pool key. It has one of two forms: `column_form` or `row_form`.
+The bytes of an object are immutable, and sorted by the pool key. It has one of two forms: `column_form` or `row_form`.
+Its description changes when rows of it are hidden: the object at a commit is its bytes less its mask.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import Enum
 from functools import lru_cache
 
@@ -13,9 +14,10 @@ from shoal.errors import CorruptData, NotFound
 from shoal.ids import SIZE, Id, to_text
 from shoal.lake.keys import KeyRange, SortKey, sorted_indices
 from shoal.model import types as t
-from shoal.model.fields import KSUID, get, get_data, get_id
+from shoal.model.fields import KSUID, NO_ID, get, get_data, get_id
 from shoal.model.node import frozen
 from shoal.model.values import Value
+from shoal.model.zcode import Data
 
 LARGEST_RUN = 256 << 20
 """How many bytes of values are sorted at a time, which bounds what an object holds."""
@@ -23,16 +25,25 @@ LARGE = 48 << 20
 """Bytes of values from which on an object is large enough to be left alone, and a run to be written as several."""
 DATA = "data"
 """The folder of a pool that has its data objects."""
+MASKS = "masks"
+"""The folder of a pool that has large row masks."""
 _SHAPE = t.record((("shape", t.TYPE), ("count", t.UINT64)))
-
+_MASK = t.record((
+    ("count", t.UINT64), ("data", t.BYTES), ("id", KSUID), ("size", t.UINT64), ("checksum", t.UINT32),
+))  # fmt: skip
 
 _NAMED_COLUMNS = "named columns"
-_TYPED_COLUMNS = "typed columns"
-"""Column form with types of columns that versions before 0.2 do not know: they refuse it."""
 """What a description calls the column form of an object whose shapes alone do not give the names of its columns.
 
 Version 0.1.0 takes names from the shapes, and refuses a form that it does not know.
 """
+_TYPED_COLUMNS = "typed columns"
+"""Column form with types of columns that versions before 0.2 do not know: they refuse it."""
+_WITH = ", "
+"""Joins the name of a form and the names of what a reader has to know beside it. Who does not know it refuses it."""
+_MASKED = "mask"
+_INLINE = "inline"
+_KNOWN = frozenset((_MASKED, _INLINE))
 
 
 class Form(Enum):
@@ -43,6 +54,21 @@ class Form(Enum):
 
 
 @frozen
+class RowMask:
+    """Which rows of an object are hidden: a Roaring bitmap, here or in an object of its own."""
+
+    count: int
+    """How many."""
+    data: bytes
+    """The bitmap; empty if it is an object of its own."""
+    id: Id | None
+    """That object."""
+    size: int
+    checksum: int
+    """CRC-32 of the bitmap."""
+
+
+@frozen
 class DataObject:
     """What a commit says of a data object."""
 
@@ -50,6 +76,7 @@ class DataObject:
     min: Value
     max: Value
     count: int
+    """How many values it has, without those that are hidden."""
     size: int
     """Bytes of the values as they are stored, without what follows them."""
     checksum: int
@@ -63,7 +90,8 @@ class DataObject:
     is_ranged: bool = True
     """False: some keys in it are of a kind that ranges say nothing about."""
     shapes: tuple[tuple[t.Type, int], ...] | None = None
-    """How many values of which types; None if there are too many types to list. The layout of columns follows."""
+    """How many values of which types, without those that are hidden; None if there are too many types to list.
+    The layout of columns follows from all of them, also those of which no value is left."""
     form: Form = Form.ROWS
     index_checksum: int = 0
     """CRC-32 of the footer."""
@@ -73,9 +101,27 @@ class DataObject:
     """The names of the columns in the order of the layout; none if they follow from the shapes."""
     skipped: int = 0
     """How many records of the input could not be read, and were left out of it and of those written with it."""
+    mask: RowMask | None = None
+    """Rows that are hidden."""
+    inline: bytes | None = None
+    """All of its bytes, if they are part of its description: it has no object in the store then. Empty: purged."""
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    @property
+    def hidden(self) -> int:
+        """How many rows are hidden."""
+        return 0 if self.mask is None else self.mask.count
+
+    @property
+    def rows(self) -> int:
+        """How many rows its bytes have, hidden ones included."""
+        return self.count + self.hidden
+
+    def is_same(self, other: DataObject) -> bool:
+        """Whether another description is that of the same rows of the same object."""
+        return self.id == other.id and self.mask == other.mask
 
     def may_hold(self, interval: KeyRange) -> bool:
         """Whether something in it can be in a range."""
@@ -88,6 +134,14 @@ class DataObject:
     def last(self, key: SortKey) -> Value:
         """The key that a scan in the order of the pool meets last."""
         return self.max if key.order == "asc" else self.min
+
+
+def without_rows(
+    o: DataObject, mask: RowMask | None, hidden: int, shapes: tuple[tuple[t.Type, int], ...] | None
+) -> DataObject:
+    """The description of an object with another mask; `shapes` has the values of each type that are left."""
+    size = o.value_size * (o.rows - hidden) // max(1, o.count)
+    return replace(o, mask=mask, count=o.rows - hidden, shapes=shapes, value_size=size)
 
 
 class Purged(NotFound):
@@ -122,13 +176,17 @@ def key_of(pool: str, o: DataObject) -> str:
 
 
 @lru_cache(maxsize=256)
-def _object_type(low: t.Type, high: t.Type, has_names: bool, has_skipped: bool) -> t.Type:
+def _object_type(low: t.Type, high: t.Type, extras: tuple[str, ...]) -> t.Type:
     return t.record((
         ("id", KSUID), ("min", low), ("max", high), ("count", t.UINT64), ("size", t.INT64), ("checksum", t.UINT32),
         ("value_size", t.UINT64), ("index_size", t.UINT64), ("has_key", t.BOOL), ("is_ranged", t.BOOL),
         ("shapes", t.array(_SHAPE)), ("form", t.STRING), ("index_checksum", t.UINT32), ("zones", t.BYTES),
-        *([("names", t.array(t.STRING))] if has_names else []), *([("skipped", t.UINT64)] if has_skipped else []),
+        *((name, _EXTRAS[name]) for name in extras),
     ))  # fmt: skip
+
+
+_EXTRAS = {"names": t.array(t.STRING), "skipped": t.UINT64, "mask": _MASK, "inline": t.BYTES}
+"""Fields that only some descriptions have: where they say nothing, they are left out."""
 
 
 @lru_cache(maxsize=256)
@@ -139,14 +197,29 @@ def _shown_type(low: t.Type, high: t.Type) -> t.Type:
 
 def format_object(o: DataObject) -> Value:
     """All that is known of an object, as it is stored."""
-    form, names = (_NAMED_COLUMNS, (o.names,)) if o.names else (o.form.value, ())
-    if o.form is Form.COLUMNS and any(_has_new_types(shape) for shape, _ in o.shapes or ()):
-        form = _TYPED_COLUMNS
+    extras: dict[str, Data] = {}
+    if o.names:
+        extras["names"] = o.names
+    if o.skipped:
+        extras["skipped"] = o.skipped
+    if o.mask is not None:
+        extras["mask"] = o.mask.count, o.mask.data, o.mask.id or NO_ID, o.mask.size, o.mask.checksum
+    if o.inline is not None:
+        extras["inline"] = o.inline
     data = (
         o.id, o.min.data, o.max.data, o.count, o.size, o.checksum, o.value_size, o.index_size, o.has_key, o.is_ranged,
-        o.shapes, form, o.index_checksum, o.zones, *names, *((o.skipped,) if o.skipped else ()),
+        o.shapes, _form_name(o), o.index_checksum, o.zones, *extras.values(),
     )  # fmt: skip
-    return Value(_object_type(o.min.type, o.max.type, bool(o.names), bool(o.skipped)), data)
+    return Value(_object_type(o.min.type, o.max.type, tuple(extras)), data)
+
+
+def _form_name(o: DataObject) -> str:
+    """The form of an object, and what a reader has to know to read it."""
+    form = _NAMED_COLUMNS if o.names else o.form.value
+    if o.form is Form.COLUMNS and any(_has_new_types(shape) for shape, _ in o.shapes or ()):
+        form = _TYPED_COLUMNS
+    needs = [name for name, is_needed in ((_MASKED, o.mask is not None), (_INLINE, o.inline is not None)) if is_needed]
+    return _WITH.join((form, *needs))
 
 
 _HAS_NEW_TYPES: t.MemoKey[bool] = t.MemoKey("has new types")
@@ -198,18 +271,28 @@ def parse_object(value: Value, where: str) -> DataObject:
     for name in ("min", "max"):
         by_name[name] = Value(typ.fields[typ.index[name]].type, by_name.get(name))
     if "form" in by_name:
-        is_named = by_name["form"] == _NAMED_COLUMNS
-        if by_name["form"] != _TYPED_COLUMNS and is_named is not bool(by_name.get("names")):
-            raise CorruptData(f"{where}: names of columns do not go with form {by_name['form']!r}")
-        by_name["form"] = _parse_form(by_name["form"], where)
+        by_name["form"] = _parse_form(by_name["form"], bool(by_name.get("names")), where)
+    if "mask" in by_name:
+        by_name["mask"] = _parse_mask(Value(typ.fields[typ.index["mask"]].type, by_name["mask"]), where)
     return DataObject(**by_name)
 
 
-def _parse_form(name: str, where: str) -> Form:
+def _parse_form(text: str, has_names: bool, where: str) -> Form:
+    name, *needs = text.split(_WITH)
+    if not _KNOWN.issuperset(needs):
+        raise CorruptData(f"{where}: a data object of unknown form {text!r} (a newer Shoal may know it)")
+    if name != _TYPED_COLUMNS and (name == _NAMED_COLUMNS) is not has_names:
+        raise CorruptData(f"{where}: names of columns do not go with form {text!r}")
     try:
         return Form.COLUMNS if name in (_NAMED_COLUMNS, _TYPED_COLUMNS) else Form(name)
     except ValueError:
-        raise CorruptData(f"{where}: a data object of unknown form {name!r} (a newer Shoal may know it)") from None
+        raise CorruptData(f"{where}: a data object of unknown form {text!r} (a newer Shoal may know it)") from None
+
+
+def _parse_mask(value: Value, where: str) -> RowMask:
+    ident = get_id(value, "id", where)
+    count, data, size, checksum = (get_data(value, name, where) for name in ("count", "data", "size", "checksum"))
+    return RowMask(count, data, None if ident == NO_ID else ident, size, checksum)
 
 
 # ---- in order

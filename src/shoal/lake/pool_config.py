@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.api.pool_settings import DEFAULT_SETTINGS, PoolSettings, parse_settings, show_settings
 from shoal.errors import InvalidInput
 from shoal.ids import TEXT_SIZE, Id
 from shoal.lake.keys import SortKey
@@ -28,6 +29,7 @@ class PoolConfig:
     seek_stride: int = DEFAULT_SEEK_STRIDE
     ts: int = 0
     """When it was created or renamed, in nanoseconds since 1970."""
+    settings: PoolSettings = DEFAULT_SETTINGS
 
 
 def check_config(config: PoolConfig) -> PoolConfig:
@@ -59,6 +61,7 @@ def show_config(config: PoolConfig) -> Value:
         ("layout", layout),
         ("seek_stride", int64(config.seek_stride)),
         ("threshold", int64(config.object_size)),
+        *show_settings(config.settings),
     )
 
 
@@ -72,4 +75,5 @@ def parse_config(value: Value, where: str) -> PoolConfig:
         object_size=get_data(value, "threshold", where),
         seek_stride=get_data(value, "seek_stride", where),
         ts=get_data(value, "ts", where),
+        settings=parse_settings(value),
     )

@@ -1,18 +1,20 @@
-"""Deletion of records: objects are written again, in columns, without some of their rows."""
+"""Deletion of records: rows are hidden; an object of which few are left is written again, in columns, without them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
-from shoal.formats.columns.batches import Batch, Rows
+from shoal.formats.columns.batches import Rows
 from shoal.ids import Id
-from shoal.lake.key_columns import kept_rows
+from shoal.lake.actions import Effect
+from shoal.lake.masks import hidden_rows
 from shoal.lake.objects import DataObject
 from shoal.lake.partitioning import object_batches
 from shoal.lake.pools import Pool
+from shoal.lake.row_masking import REWRITTEN_SHARE, hide_rows, only
 from shoal.model.node import frozen
 
 
@@ -22,46 +24,42 @@ class Matches(Protocol):
     def objects(self, pool: Pool, commit: Id | None, /) -> Sequence[DataObject]:
         """The objects at a commit that may have some."""
 
+    def covers(self, pool: Pool, o: DataObject, /) -> bool:
+        """Whether all records of an object are to go, as far as its description tells."""
+
     def rows(self, pool: Pool, o: DataObject, /) -> Rows:
-        """Those of an object, by their numbers in its order."""
+        """Those of an object, by their numbers in its order; hidden ones are counted, and not among them."""
 
 
 @frozen
 class ObjectGroup:
-    """Objects of which some rows are to go."""
+    """Objects of which rows are to go."""
 
     pool: Pool
     objects: tuple[DataObject, ...]
     matches: Matches
 
 
-def rewrite(group: ObjectGroup) -> list[tuple[list[DataObject], list[DataObject]]]:
-    """Objects that go, and those that come instead: the same values without the rows that match."""
-    writer = group.pool.writer()
-    touched: list[DataObject] = []
+def delete_rows(group: ObjectGroup) -> list[tuple[list[Effect], list[DataObject]]]:
+    """What happens to objects, and new ones, which have the rows that are left of those that go."""
+    pool, writer = group.pool, group.pool.writer()
+    effects: list[Effect] = []
     try:
         for o in group.objects:
-            if group.pool.refs().is_purged(o.id):
-                touched.append(o)  # nothing of it is left
+            if pool.refs().is_purged(o.id) or group.matches.covers(pool, o):
+                effects.append(Effect(o, None))
                 continue
-            gone = group.matches.rows(group.pool, o)
-            if not len(gone):
+            rows = group.matches.rows(pool, o)
+            if not len(rows):
                 continue
-            touched.append(o)
-            for batch in _kept(group.pool, o, gone):
+            if o.hidden + len(rows) < REWRITTEN_SHARE * o.rows or o.hidden + len(rows) == o.rows:
+                effects.append(hide_rows(pool, o, rows))
+                continue
+            effects.append(Effect(o, None))
+            left = np.setdiff1d(np.arange(o.rows), np.union1d(rows, hidden_rows(pool.store, pool.prefix, o)))
+            for batch in object_batches(pool, only(pool, o, left)):
                 writer.write_batch(batch)
-        return [(touched, writer.close())]
+        return [(effects, writer.close())]
     except BaseException:
         writer.discard()
         raise
-
-
-def _kept(pool: Pool, o: DataObject, gone: Rows) -> Iterator[Batch]:
-    """An object without some rows."""
-    start = 0
-    for batch in object_batches(pool, o):
-        here = gone[(gone >= start) & (gone < start + batch.length)] - start
-        kept = kept_rows(batch, [~np.isin(part.rows, here) for part in batch.parts])
-        start += batch.length
-        if kept.length:
-            yield kept

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from shoal.errors import Conflict, InvalidInput, ShoalError
 from shoal.ids import Id
 from shoal.lake import changes
-from shoal.lake.actions import Patch, patch_of
+from shoal.lake.actions import Effect, Patch, patch_of, patch_to
 from shoal.lake.changes import find_objects, list_objects, with_message
 from shoal.lake.commits import Note
 from shoal.lake.keys import SortKey
@@ -21,10 +21,14 @@ from shoal.lake.workers import Choose, grouped_by_size, here
 from shoal.lazy import lazy
 
 if TYPE_CHECKING:
-    from shoal.lake import partitioning, record_deletion
+    from shoal.lake import partitioning, record_deletion, row_masking
 else:
+    row_masking = lazy("shoal.lake.row_masking")
     record_deletion = lazy("shoal.lake.record_deletion")
     partitioning = lazy("shoal.lake.partitioning")
+
+_ATTEMPTS = 10
+"""How often a deletion is planned anew, if other commits rewrite what it was planned for."""
 
 # ---- compaction
 
@@ -106,32 +110,42 @@ def delete_where(
     op: Id | None = None,
 ) -> Id:
     """Remove the records that match."""
-    base = pool.refs().branch(branch).commit
-    patch = without(pool, base, matches, choose)
-    return changes.rewrite(pool, branch, base, patch, with_message(note, describe_patch(patch)), "delete", op)
+    for attempt in count(1):
+        base = pool.refs().branch(branch).commit
+        patch = without(pool, base, matches, choose)
+        note = with_message(note, describe_patch(patch))
+        try:
+            return changes.rewrite(pool, branch, base, patch, note, "delete", op)
+        except Conflict:
+            remove(pool, patch.adds)
+            # What was rewritten meanwhile is looked through again: the records that match are those of the newest tip.
+            if attempt == _ATTEMPTS or pool.refs().branch(branch).commit == base:
+                raise
+    raise AssertionError
 
 
 def without(pool: Pool, commit: Id | None, matches: record_deletion.Matches, choose: Choose = here) -> Patch:
-    """What takes the records away that match: objects that have any are written again without them."""
+    """What takes the records away that match: they are hidden, or objects that have many written again without them."""
     objects = matches.objects(pool, commit)
     by = choose(sum(o.size for o in objects))
-    touched: list[DataObject] = []
+    effects: list[Effect] = []
 
     def results() -> Iterator[list[DataObject]]:
         groups = grouped_by_size(objects, [o.size for o in objects], by.count)
         work = [record_deletion.ObjectGroup(pool, group, matches) for group in groups]
-        for old, new in by.run(record_deletion.rewrite, work):
-            touched.extend(old)
+        for changed, new in by.run(record_deletion.delete_rows, work):
+            effects.extend(changed)
             yield new
 
     adds = gathered(pool, results())
-    return patch_of(adds, touched)
+    return patch_to([*(Effect(None, o) for o in adds), *effects])
 
 
 def describe_patch(patch: Patch) -> str:
-    """A message about the objects that came and went."""
-    parts = [list_objects(verb, side) for verb, side in (("deleted", patch.deletes), ("added", patch.adds)) if side]
-    return "\n".join(parts)
+    """A message about the objects that came, went and changed."""
+    sides = ("deleted", patch.deletes), ("added", patch.adds)
+    parts = [list_objects(verb, side) for verb, side in sides if side]
+    return "\n".join([*parts, *([row_masking.describe_masks(patch)] if patch.masks else [])])
 
 
 def choose_runs(key: SortKey, objects: Iterable[DataObject], object_size: int) -> list[list[DataObject]]:

@@ -11,6 +11,9 @@ import zlib
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import compress
+from typing import TYPE_CHECKING
 
 from shoal.errors import CorruptData, InvalidInput, NotFound
 from shoal.formats.zng import stream as zng
@@ -18,12 +21,18 @@ from shoal.ids import Id
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, is_ranged
 from shoal.lake.objects import DataObject, Form, Purged, data_key, key_of
 from shoal.lake.sealed import seal, unseal
+from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.fields import get, get_data, uint64
 from shoal.model.node import frozen
 from shoal.model.values import NULL, Value, record
 from shoal.model.zcode import read_uvarint
 from shoal.storage.store import ObjectStore, dropping_damage
+
+if TYPE_CHECKING:
+    from shoal.lake import masks
+else:
+    masks = lazy("shoal.lake.masks")
 
 _INDEX = "shoal seek index "
 _NO_KEY = SortKey(((),))
@@ -120,11 +129,15 @@ def read(
     store: ObjectStore, pool: str, key: SortKey, o: DataObject, key_range: KeyRange = EVERYTHING
 ) -> Iterator[Value]:
     """The values of an object, in its order: those of the segments that may hold something in the range."""
-    name = key_of(pool, o)
+    name, start = key_of(pool, o), 0
+    hidden = None if o.mask is None else masks.hidden_rows(store, pool, o)
     for segment in segments(store, name, key, o):
         low, high = (segment.first, segment.last) if key.order == "asc" else (segment.last, segment.first)
         if not o.is_ranged or key_range.may_hold(low, high):
-            yield from _read_segment(store, name, segment)
+            values = _read_segment(store, name, o, segment)
+            kept = None if hidden is None else masks.visible(hidden, start, segment.count)
+            yield from values if kept is None else compress(values, kept)
+        start += segment.count
 
 
 def read_all(store: ObjectStore, pool: str, o: DataObject) -> Iterator[Value]:
@@ -132,11 +145,16 @@ def read_all(store: ObjectStore, pool: str, o: DataObject) -> Iterator[Value]:
     return read(store, pool, _NO_KEY, o)
 
 
+def read_unmasked(store: ObjectStore, pool: str, o: DataObject) -> Iterator[Value]:
+    """All values of an object, in its order, also those that are hidden."""
+    return read_all(store, pool, o if o.mask is None else replace(o, mask=None, count=o.rows))
+
+
 def segments(store: ObjectStore, name: str, key: SortKey, o: DataObject) -> list[Segment]:
     """The segments of an object; one without a seek index is one segment."""
     if not o.index_size:
-        return [Segment(o.first(key), o.last(key), 0, o.size, o.count, o.checksum)]
-    data = _get(store, name, o.size, o.index_size)
+        return [Segment(o.first(key), o.last(key), 0, o.size, o.rows, o.checksum)]
+    data = _get(store, name, o, o.size, o.index_size)
     with dropping_damage(store, name):
         return [_parse_segment(v, name) for v in unseal(_index_body(data, name), name)]
 
@@ -161,8 +179,8 @@ def _parse_segment(value: Value, where: str) -> Segment:
     return Segment(get(value, "first", where), get(value, "last", where), *numbers)
 
 
-def _read_segment(store: ObjectStore, name: str, segment: Segment) -> list[Value]:
-    data = _get(store, name, segment.offset, segment.size)
+def _read_segment(store: ObjectStore, name: str, o: DataObject, segment: Segment) -> list[Value]:
+    data = _get(store, name, o, segment.offset, segment.size)
     with dropping_damage(store, name):
         return _parse_values(data, name, segment)
 
@@ -176,7 +194,11 @@ def _parse_values(data: bytes, name: str, segment: Segment) -> list[Value]:
         raise CorruptData(f"{name}: {e}") from e
 
 
-def _get(store: ObjectStore, name: str, start: int, size: int) -> bytes:
+def _get(store: ObjectStore, name: str, o: DataObject, start: int, size: int) -> bytes:
+    if o.inline is not None:
+        if not o.inline:
+            raise Purged(f"{name}: this data object is gone")
+        return o.inline[start : start + size]
     try:
         return store.get_range(name, start, size)
     except NotFound:

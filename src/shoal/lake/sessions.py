@@ -16,6 +16,7 @@ from shoal.ids import Id, new, to_text
 from shoal.lake.actions import NOTHING, Action, Patch, describe, effect, fold, touched
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
+from shoal.lake.fitting import fit
 from shoal.lake.keys import KeyRange
 from shoal.lake.pools import Pool
 from shoal.model.node import frozen
@@ -194,7 +195,7 @@ def commit(pool: Pool, session: Session, note: Note, lake: Lake | None = None) -
 
     def build(tip: Id | None) -> Patch:
         _check_reads(pool, session, tip)
-        return pool.history.require_fit(session.staged, session.base, tip, f"session {to_text(session.id)}")
+        return fit(pool, session.staged, session.base, tip, f"session {to_text(session.id)}")
 
     def check() -> None:
         if session.others or session.journals:

@@ -32,8 +32,8 @@ class Snapshot:
     checkpoints: Checkpoints = field(repr=False)
     items: tuple[Item, ...] = ()
     since: Patch = NOTHING
-    changed: Mapping[Id, bool] = field(default_factory=dict, repr=False)
-    """Whether an object that changed since the checkpoint is there."""
+    changed: Mapping[Id, DataObject | None] = field(default_factory=dict, repr=False)
+    """The objects that changed since the checkpoint, as they are; None for one that is not there."""
     reopen: Reopen | None = field(default=None, repr=False)
 
     def objects(self, key_range: KeyRange = EVERYTHING) -> Iterator[DataObject]:
@@ -79,12 +79,17 @@ class Snapshot:
         return present
 
     def has(self, o: DataObject) -> bool:
-        """Whether an object is there; looks only where its key is."""
+        """Whether an object is there, with the same rows; looks only where its key is."""
+        now = self.version(o)
+        return now is not None and now.is_same(o)
+
+    def version(self, o: DataObject) -> DataObject | None:
+        """An object as it is there, whatever rows of it are hidden; None if it is not."""
         if o.id in self.changed:
             return self.changed[o.id]
         first = o.first(self.key)
         near = KeyRange(Bound(first), Bound(first)) if o.is_ranged and first.data is not None else EVERYTHING
-        return any(x.id == o.id for x in self.objects(near))
+        return next((x for x in self.objects(near) if x.id == o.id), None)
 
 
 class Snapshots:
@@ -106,7 +111,7 @@ class Snapshots:
 
     def _snapshot(self, items: tuple[Item, ...], since: Iterable[Commit], reopen: Reopen | None) -> Snapshot:
         patch = fold(commit.actions for commit in since)
-        changed = {each.id: each.after is not None for each in patch.effects()}
+        changed = {each.id: each.after for each in patch.effects()}
         return Snapshot(self._key, self._checkpoints, items, patch, changed, reopen)
 
     def _walked(self, tip: Id, bad: frozenset[Id], damage: CorruptData | None = None) -> Snapshot:

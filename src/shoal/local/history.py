@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.api.branch import FindDone, Log, Objects, Report, Resolve, select_commits
 from shoal.api.infos import CommitInfo, CommitReport, Diff, FieldChange, ObjectInfo, RefInfo
@@ -30,10 +30,16 @@ from shoal.lake.objects import DataObject, in_order
 from shoal.lake.pools import Pool
 from shoal.lake.reports import addition_of
 from shoal.lake.scans import scan_objects
+from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements, operation, text_of
 from shoal.model import types as t
 from shoal.model.text import format_type
 from shoal.model.values import Value
+
+if TYPE_CHECKING:
+    from shoal.lake import row_masking
+else:
+    row_masking = lazy("shoal.lake.row_masking")
 
 # ---- names
 
@@ -183,7 +189,8 @@ def diff_values(lake: StoreExecutor, request: DiffValues) -> Iterator[tuple[str,
     """The values that differ. Equal values on both sides, such as after a compaction, cancel out."""
     pool = lake.opened(request.pool)
     patch = _patch(pool, request.old, request.new)
-    sides = [_marked(pool, "-", patch.deletes), _marked(pool, "+", patch.adds)]
+    gone, come = row_masking.changed_parts(pool, patch) if patch.masks else (patch.deletes, patch.adds)
+    sides = [_marked(pool, "-", gone), _marked(pool, "+", come)]
     return _differences(merge(*sides, key=lambda item: item[0]))
 
 

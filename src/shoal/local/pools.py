@@ -66,6 +66,7 @@ def new_config(request: CreatePool) -> PoolConfig:
         _sort_key(request.key, request.order),
         DEFAULT_OBJECT_SIZE if size is None else size,
         DEFAULT_SEEK_STRIDE if stride is None else stride,
+        settings=request.settings,
     )
     return check_config(config)
 
@@ -74,7 +75,14 @@ def pool_info(config: PoolConfig) -> PoolInfo:
     """A pool configuration as a result type."""
     key = config.key
     return PoolInfo(
-        config.name, to_text(config.id), key.paths, key.order, config.object_size, config.seek_stride, config.ts
+        config.name,
+        to_text(config.id),
+        key.paths,
+        key.order,
+        config.object_size,
+        config.seek_stride,
+        config.ts,
+        config.settings,
     )
 
 

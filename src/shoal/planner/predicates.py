@@ -17,15 +17,17 @@ from shoal.lang.parser import parse
 from shoal.lazy import lazy
 from shoal.model.node import frozen
 from shoal.planner.engine_choice import is_small
-from shoal.planner.prune import key_range, prune
+from shoal.planner.prune import has_key, is_key_range, key_range, prune
 
 if TYPE_CHECKING:
     import numpy
 
     from shoal.engines.duckdb import queries
     from shoal.formats.columns.batches import Rows
+    from shoal.lake import masks
     from shoal.planner import scan_units
 else:
+    masks = lazy("shoal.lake.masks")
     numpy = lazy("numpy")
     queries = lazy("shoal.engines.duckdb.queries")
     scan_units = lazy("shoal.planner.scan_units")
@@ -46,13 +48,27 @@ class Predicate:
         """The objects at a commit that may hold something it is true for."""
         return prune(pool, commit, self.condition).objects
 
+    def covers(self, pool: Pool, o: DataObject) -> bool:
+        """Whether the filter is true for all records of an object: it asks for a range of keys, and has all of them."""
+        path = pool.config.key.paths[0]
+        if not o.has_key or not o.is_ranged or not is_key_range(self.condition, path):
+            return False
+        keys = self.key_range(path)
+        return has_key(keys, o.min) and has_key(keys, o.max)
+
     def rows(self, pool: Pool, o: DataObject) -> Rows:
         """The numbers of the rows that the filter is true for; it is not for false, null and errors."""
+        source = None
         if not is_small(o.size, o.count) and o.shapes is not None:
-            rows = queries.matching_rows(scan_units.make_source(pool, o), self.condition, self.program.funcs)
-            if rows is not None:
-                return rows
-        return self._interpreted_rows(pool, o)
+            source = scan_units.make_source(pool, o)
+        rows = None if source is None else queries.matching_rows(source, self.condition, self.program.funcs)
+        if rows is not None and source is not None and source.file is not None:
+            return rows
+        rows = self._interpreted_rows(pool, o) if rows is None else rows
+        if o.mask is None:
+            return rows
+        visible = numpy.setdiff1d(numpy.arange(o.rows), masks.hidden_rows(pool.store, pool.prefix, o))
+        return visible[rows]
 
     def _interpreted_rows(self, pool: Pool, o: DataObject) -> Rows:
         values = list(scan_objects(pool, [o]))

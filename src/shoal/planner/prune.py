@@ -89,6 +89,26 @@ def key_range(filter_: plan.Expr | None, path: Path) -> KeyRange:
     return EVERYTHING
 
 
+def is_key_range(filter_: plan.Expr | None, path: Path) -> bool:
+    """Whether a filter asks for nothing but a range of the key at a path: it is true for all that is in it."""
+    match filter_:
+        case plan.Binary("and", left, right):
+            return is_key_range(left, path) and is_key_range(right, path)
+        case plan.Binary(op, plan.This(field), plan.Literal(value)) if field == path and op in _FLIPPED:
+            return _compared(op, value) != EVERYTHING
+        case plan.Binary(op, plan.Literal(value), plan.This(field)) if field == path and op in _FLIPPED:
+            return _compared(_FLIPPED[op], value) != EVERYTHING
+    return False
+
+
+def has_key(keys: KeyRange, key: Value) -> bool:
+    """Whether a key is surely in a range; not if it does not compare with its bounds."""
+    bounds = [bound.value for bound in (keys.lower, keys.upper) if bound is not None]
+    if key.data is None or key.data != key.data or not bounds or not all(_alike(key, bound) for bound in bounds):
+        return False
+    return keys.may_hold(key, key)
+
+
 def field_ranges(filter_: plan.Expr | None) -> list[FieldRange]:
     """Fields that have to be in a range for a filter to be true: those of its comparisons with literals."""
     match filter_:

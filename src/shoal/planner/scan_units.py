@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from threading import Lock
@@ -19,11 +19,14 @@ from shoal.engines.tables.statements import Condition
 from shoal.formats.columns.batches import batch_of
 from shoal.formats.columns.fusion import Fuser
 from shoal.formats.columns.layouts import layout_of
+from shoal.formats.columns.physical import arrow_type
 from shoal.formats.columns.projection import Paths, project_data, project_shape
 from shoal.ids import Id, to_text
 from shoal.lake import column_form, row_form
+from shoal.lake.keys import SortKey, key_getter, sorted_indices
+from shoal.lake.masks import hidden_rows
 from shoal.lake.names import Warn
-from shoal.lake.objects import DataObject, Form, Purged, key_of, missing
+from shoal.lake.objects import DataObject, Form, Purged, RowMask, key_of, missing
 from shoal.lake.pools import Pool
 from shoal.lake.scans import partitions
 from shoal.model import types as t
@@ -39,10 +42,9 @@ def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> S
     if any(o.shapes is None for o in present):
         return None
     indexes = {o.id: i for i, o in enumerate(present)}
-    key, has_files = pool.config.key, column_form.has_files(pool.store)
+    key = pool.config.key
     runs = tuple(
-        tuple(_source(pool, o, indexes[o.id], has_files) for o in part.objects)
-        for part in partitions(key, present, touching=len(key.paths) > 1)
+        tuple(_sources(pool, part.objects, indexes)) for part in partitions(key, present, touching=len(key.paths) > 1)
     )
     if len(key.paths) > 1 and any(len(run) > 1 for run in runs):
         return None
@@ -52,8 +54,68 @@ def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> S
 def sources_of(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> list[Source]:
     """What an engine reads where order does not matter."""
     present = with_shapes(pool, _present(pool, objects, warn))
+    return _sources(pool, present, {o.id: i for i, o in enumerate(present)})
+
+
+def _sources(pool: Pool, objects: Sequence[DataObject], indexes: Mapping[Id, int]) -> list[Source]:
+    """Sources of objects that are read together; those that are part of commits are one source."""
+    inline = [o for o in objects if o.inline is not None]
     has_files = column_form.has_files(pool.store)
-    return [_source(pool, o, index, has_files) for index, o in enumerate(present)]
+    others = [_source(pool, o, indexes[o.id], has_files) for o in objects if len(inline) < 2 or o.inline is None]
+    return others if len(inline) < 2 else [*others, _inline_source(pool, inline, indexes[inline[0].id])]
+
+
+def _inline_source(pool: Pool, objects: Sequence[DataObject], index: int) -> Source:
+    """Objects that are part of commits, as one."""
+    counts: Counter[t.Type] = Counter()
+    for o in objects:
+        counts.update(dict(o.shapes or ()))
+    read = _InlineRows(pool.store, pool.prefix, pool.config.key, tuple(objects), tuple(counts))
+    size = sum(o.size for o in objects)
+    narrow = _NarrowInline(index, read, tuple(counts.items()), size)
+    return Source(index, tuple(counts), tuple(counts.values()), table=read, size=size, narrow=narrow)
+
+
+@dataclass(frozen=True, slots=True)
+class _InlineRows:
+    """Reads objects that are part of commits: their values in the order of the pool, as a table."""
+
+    store: ObjectStore
+    prefix: str
+    key: SortKey
+    objects: tuple[DataObject, ...]
+    shapes: tuple[t.Type, ...]
+    paths: Paths | None = None
+
+    def __call__(self) -> pa.Table:
+        streams = [row_form.read_all(self.store, self.prefix, o) for o in self.objects]
+        rows = [value for stream in streams for value in stream]
+        keys = [key_getter(self.key)(row) for row in rows]
+        return _as_table([rows[i] for i in sorted_indices(keys, self.key.order)], self.shapes, self.paths)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _inline_elsewhere, (self.store.uri, self.prefix, self.key, self.objects, self.shapes, self.paths)
+
+
+def _inline_elsewhere(uri: str, prefix: str, *rest: Any) -> _InlineRows:
+    return _InlineRows(reopen_store(uri, prefix), prefix, *rest)
+
+
+@dataclass(frozen=True, slots=True)
+class _NarrowInline:
+    """Makes a source of some fields of these objects."""
+
+    index: int
+    read: _InlineRows
+    counts: tuple[tuple[t.Type, int], ...]
+    size: int
+
+    def __call__(self, paths: Paths) -> Source:
+        counts: Counter[t.Type] = Counter()
+        for shape, count in self.counts:
+            counts[project_shape(shape, paths)] += count
+        table = replace(self.read, paths=tuple(paths))
+        return Source(self.index, tuple(counts), tuple(counts.values()), table=table, size=self.size)
 
 
 def with_shapes(pool: Pool, objects: Iterable[DataObject]) -> list[DataObject]:
@@ -62,17 +124,18 @@ def with_shapes(pool: Pool, objects: Iterable[DataObject]) -> list[DataObject]:
 
 
 def _with_shapes(pool: Pool, o: DataObject) -> DataObject:
+    name = o.id, o.mask
     with _shapes_lock:
-        shapes = _shapes.get(o.id)
+        shapes = _shapes.get(name)
         if shapes is not None:
-            _shapes.move_to_end(o.id)
+            _shapes.move_to_end(name)
     if shapes is None:
         try:
             shapes = tuple(Counter(value.type for value in row_form.read_all(pool.store, pool.prefix, o)).items())
         except Purged:
             shapes = ()  # the scan that reads the object says so
         with _shapes_lock:
-            _shapes[o.id] = shapes
+            _shapes[name] = shapes
             while len(_shapes) > SHAPES_CAPACITY:
                 _shapes.popitem(last=False)
     return replace(o, shapes=shapes)
@@ -80,8 +143,8 @@ def _with_shapes(pool: Pool, o: DataObject) -> DataObject:
 
 SHAPES_CAPACITY = 1024
 """How many objects have their shapes in the cache."""
-_shapes: OrderedDict[Id, tuple[tuple[t.Type, int], ...]] = OrderedDict()
-"""Least recently used first. An entry is never stale: objects do not change, and ids are not used again."""
+_shapes: OrderedDict[tuple[Id, RowMask | None], tuple[tuple[t.Type, int], ...]] = OrderedDict()
+"""Least recently used first. An entry is never stale: an object under one mask does not change."""
 _shapes_lock = Lock()
 
 
@@ -106,7 +169,8 @@ def _source(pool: Pool, o: DataObject, index: int, has_files: bool) -> Source:
     counts = tuple(count for _, count in shapes)
     if o.form is Form.COLUMNS and has_files:
         file = ObjectReader(pool.store, pool.prefix, o, column_form.checked_file)
-        return Source(index, types, counts, file=file, size=o.size, names=o.names)
+        hidden = None if o.mask is None else file.reading(hidden_rows)
+        return Source(index, types, counts, file=file, size=o.size, names=o.names, hidden=hidden)
     read = column_form.read_table if o.form is Form.COLUMNS else _rows_as_table
     table = ObjectReader(pool.store, pool.prefix, o, read)
     narrow = None if o.form is Form.COLUMNS else _Narrow(index, o, table)
@@ -155,15 +219,23 @@ class _Narrow:
 
 def _rows_as_table(store: Any, prefix: str, o: DataObject, paths: Paths | None = None) -> pa.Table:
     """An object in row form, as a table in the layout of its shapes; with just the fields at some paths, if given."""
-    rows = row_form.read_all(store, prefix, o)
+    return _as_table(row_form.read_all(store, prefix, o), tuple(shape for shape, _ in o.shapes or ()), paths)
+
+
+def _as_table(rows: Iterable[Value], shapes: Sequence[t.Type], paths: Paths | None) -> pa.Table:
+    """Values as a table in the layout of some shapes."""
     values = [Value(project_shape(row.type, paths), project_data(row.type, row.data, paths)) for row in rows]
     batch = batch_of(values)
-    layout = layout_of(tuple(dict.fromkeys(project_shape(shape, paths) for shape, _ in o.shapes or ())))
+    layout = layout_of(tuple(dict.fromkeys(project_shape(shape, paths) for shape in shapes)))
     by_shape = {part.shape: part for part in batch.parts}
-    parts = [by_shape[shape] for shape in layout.shapes]
+    parts = [by_shape.get(shape) for shape in layout.shapes]
     order = np.empty(len(values), np.int64)
-    order[np.concatenate([part.rows for part in parts])] = np.arange(len(values))
-    return Fuser(layout, [pa.chunked_array([part.column]) for part in parts]).table(order)
+    order[np.concatenate([part.rows for part in parts if part is not None])] = np.arange(len(values))
+    columns = [
+        pa.chunked_array([] if part is None else [part.column], arrow_type(shape))
+        for shape, part in zip(layout.shapes, parts, strict=True)
+    ]
+    return Fuser(layout, columns).table(order)
 
 
 # ---- pools as tables

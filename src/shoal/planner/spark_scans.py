@@ -58,7 +58,7 @@ class NotNative(Exception):
 
 def native_frame(spark: SparkSession, form: TableForm, sources: Sequence[Source]) -> DataFrame | None:
     """The rows of data objects in files as a DataFrame; None if Spark cannot read them, or not well."""
-    if not _are_large_files(sources):
+    if not _are_large_files(sources) or any(source.hidden is not None for source in sources):
         return None
     try:
         scan = _Scan(form, _common_layout(sources), is_on_this_machine(spark))

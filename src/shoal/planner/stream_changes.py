@@ -13,6 +13,8 @@ from typing import Any
 
 from shoal.errors import InvalidInput, NotFound, Unsupported
 from shoal.ids import Id, parse, to_text
+from shoal.lake import row_masking
+from shoal.lake.actions import Patch
 from shoal.lake.commits import Commit
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
@@ -93,7 +95,7 @@ class BranchChanges:
             taken = start.taken + _fitting([o.count for o in objects[start.taken :]], limit)
             return Offset(start.commit, start.since, taken if taken < len(objects) else None)
         commits = self._commits(start.commit, target)
-        counts = [max(0, _count(commit.adds) - _count(commit.deletes)) for commit in commits]
+        counts = [max(0, _count(come) - _count(gone)) for gone, come in map(self._parts, commits)]
         taken = _fitting(counts, limit)
         return Offset(commits[taken - 1].id, start.since) if taken else start
 
@@ -110,19 +112,25 @@ class BranchChanges:
         for commit in self._commits(first, end.commit):
             parts.append(self._added_by(commit, known))
             if self._skips_deletes:
-                known |= {o.id for o in commit.deletes}
+                known |= _changed_by(commit)
         self._deleted = end, known
         return [part for part in parts if part.objects]
 
     def _added_by(self, commit: Commit, known: frozenset[Id]) -> Added:
         """What a commit brings; InvalidInput if it takes records away and that is not to be passed over."""
-        fresh = tuple(o for o in commit.adds if o.id not in known)
-        if not commit.deletes:
+        gone, come = self._parts(commit)
+        fresh = tuple(o for o in come if o.id not in known)
+        back = tuple(o for o in come if o.id in known)
+        if not gone and not back:
             return Added(commit.id, fresh)
-        if not self._skips_deletes and _count(commit.adds) < _count(commit.deletes):
+        if not self._skips_deletes and _count(come) < _count(gone):
             raise deletion_error(commit.id)
         self._require_readable(commit)
-        return Added(commit.id, fresh, tuple(o for o in commit.adds if o.id in known), commit.deletes)
+        return Added(commit.id, fresh, back, tuple(gone))
+
+    def _parts(self, commit: Commit) -> tuple[list[DataObject], list[DataObject]]:
+        """What a commit takes away and what it brings: objects, and parts of those of which it hides or shows rows."""
+        return row_masking.changed_parts(self._pool, Patch(commit.actions))
 
     def _require_readable(self, commit: Commit) -> None:
         refs = self._pool.refs()
@@ -138,7 +146,7 @@ class BranchChanges:
             return self._deleted[1]
         assert offset.commit is not None
         since = self._commits(offset.since, offset.commit) if offset.since != offset.commit else []
-        return frozenset(o.id for commit in since for o in commit.deletes)
+        return frozenset(ident for commit in since for ident in _changed_by(commit))
 
     def _commits(self, start: Id | None, end: Id) -> list[Commit]:
         """The commits after one, up to another, oldest first; NotFound if the first is not an ancestor."""
@@ -149,6 +157,11 @@ class BranchChanges:
                 "(it was rebased or created again: start a new stream, with another checkpoint)"
             )
         return commits[::-1]
+
+
+def _changed_by(commit: Commit) -> set[Id]:
+    """The objects that a commit takes away, or hides rows of."""
+    return {change.id for change in Patch(commit.actions).effects() if change.before is not None}
 
 
 def deletion_error(commit: Id) -> InvalidInput:

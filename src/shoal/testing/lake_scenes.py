@@ -340,6 +340,9 @@ class _Even:
     def objects(self, pool: Pool, commit: Id | None) -> list[DataObject]:
         return list(pool.snapshot(commit).objects())
 
+    def covers(self, pool: Pool, o: DataObject) -> bool:
+        return False
+
     def rows(self, pool: Pool, o: DataObject) -> Rows:
         values = enumerate(scan_objects(pool, [o]))
         return np.array([i for i, value in values if value.data[0] % 2 == 0 and value.data[0] <= 1000], np.int64)

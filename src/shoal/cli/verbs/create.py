@@ -22,6 +22,15 @@ VERB = Verb(
             None,
             "size of the smallest part of a data object that is read by itself (default 64KiB)",
         ),
+        Flag(
+            "inline",
+            "size",
+            None,
+            "size up to which the data of a commit is part of the commit (default 64KiB; 0: none)",
+        ),
+        Flag("primary", str, None, "primary key: fields that no two records of a branch share", "FIELD[,...]"),
+        Flag("partition", str, "", "an expression, such as bucket(ts,1d): a data object has one value of it", "EXPR"),
+        Flag("policy", str, "", "what becomes of records with equal keys, such as dedupe", "POLICY"),
         Flag("use", bool, False, "make the new pool the one in use"),
         *LAKE_FLAGS,
     ),
@@ -34,7 +43,16 @@ def run(args: Parsed) -> None:
     """Run the command."""
     name = one_word(args, "create requires one argument: the name of the pool")
     lake = open_lake(args)
-    pool = lake.create(name, key=args["orderby"], object_size=args["S"], seek_stride=args["seekstride"])
+    pool = lake.create(
+        name,
+        key=args["orderby"],
+        object_size=args["S"],
+        seek_stride=args["seekstride"],
+        inline=args["inline"],
+        primary=args["primary"] or (),
+        partition=args["partition"],
+        policy=args["policy"],
+    )
     say(args, f"pool created: {name} {pool.id}")
     if args["use"]:
         head = Head(name)

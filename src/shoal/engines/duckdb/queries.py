@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count
@@ -118,6 +118,7 @@ class Group:
         self.sources = sources
         self.layout = sources[0].layout
         self.is_file = sources[0].file is not None
+        self.is_masked = sources[0].hidden is not None
         present = sorted({i for source in sources for i in source.present})
         order = (
             Item(build.call(f"{_PLACE}{number}", build.column("file_index"))),
@@ -201,7 +202,9 @@ def _statement(
     cached = query.meta.get(_KNOWN)
     if cached is None:
         read = sorted({int(table.name[1:]) for table in query.find_all(exp.Table) if table.name})
-        is_fixed = query.find(Computed) is None and all(tables[n][0].is_file for n in read)
+        is_fixed = query.find(Computed) is None and all(
+            tables[n][0].is_file and not tables[n][0].is_masked for n in read
+        )
         cached = query.meta[_KNOWN] = _Known(tuple(read), is_fixed)
     # Files are asked for each time, since asking verifies their checksums.
     by_table = [[s.file() for s in tables[n][1] if s.file is not None] for n in cached.read]
@@ -230,10 +233,36 @@ def _source(
     con: duckdb.DuckDBPyConnection, number: int, group: Group, sources: list[Source], files: tuple[str, ...]
 ) -> exp.Expr:
     """What stands for a group in a query: its files, or a table that is registered."""
+    if group.is_masked:
+        con.register(f"h{number}", hidden_table(sources))
+        return without_hidden(parquet_table(files), f"h{number}")
     if group.is_file:
         return parquet_table(files)
     con.register(f"t{number}", _table(sources))
     return exp.to_table(f"t{number}")
+
+
+def by_kind(sources: Sequence[Source]) -> list[list[Source]]:
+    """Sources that one query reads as one table, together."""
+    kinds: dict[Hashable, list[Source]] = {}
+    for source in sources:
+        kinds.setdefault(source.kind, []).append(source)
+    return list(kinds.values())
+
+
+def hidden_table(sources: Sequence[Source]) -> pa.Table:
+    """The rows of files that do not count: of which file, by its index, and which."""
+    rows = [source.hidden() for source in sources if source.hidden is not None]
+    files = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
+    return pa.table({"hidden_file": files, "hidden_row": np.concatenate(rows)})
+
+
+def without_hidden(files: exp.Table, hidden: str) -> exp.Subquery:
+    """Files as a table without the rows that another table lists."""
+    places = (("hidden_file", "file_index"), ("hidden_row", "file_row_number"))
+    listed = [exp.EQ(this=build.column(name), expression=build.column(place)) for name, place in places]
+    inner = exp.select(exp.Star(), build.column("file_index"), build.column("file_row_number")).from_(files)
+    return inner.join(exp.to_table(hidden), on=exp.and_(*listed), join_type="ANTI").subquery()
 
 
 def parquet_table(paths: Sequence[str]) -> exp.Table:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from shoal.api.options import Statistics
-from shoal.engines.duckdb.queries import Group, Tables, query_batches, text_of
+from shoal.engines.duckdb.queries import Group, Tables, by_kind, query_batches, text_of
 from shoal.engines.duckdb.results import FlatColumns, decode_groups, decode_rows, fields_of
 from shoal.engines.interp.engine import run_program
 from shoal.engines.interp.environment import Run
@@ -263,10 +263,10 @@ class Compiled:
             yield from (value for _, value in self._merged(rows.relations, self._tables, limit))
             return
         queries = dict(zip((g.number for g in self._groups), rows.relations, strict=True))
-        by_layout = {(g.layout.shapes, g.layout.given, g.is_file): g for g in self._groups}
+        groups = {group.sources[0].kind: group for group in self._groups}
 
         def group_of(source: Source) -> Group:
-            return by_layout[source.shapes, source.names, source.file is not None]
+            return groups[source.kind]
 
         runs = self._scan.runs[::-1] if is_backwards else self._scan.runs
         for sources in _sections(runs, group_of, is_lazy=limit is not None):
@@ -360,10 +360,7 @@ def _scan_rows(source: plan.PoolScan, scan: Scan, groups: Sequence[Group]) -> Sc
 
 
 def _grouped(sources: Sequence[Source], first: int) -> list[Group]:
-    by_layout: dict[tuple[tuple[t.Type, ...], tuple[str, ...], bool], list[Source]] = {}
-    for source in sources:
-        by_layout.setdefault((source.shapes, source.names, source.file is not None), []).append(source)
-    return [Group(number, same) for number, same in enumerate(by_layout.values(), first)]
+    return [Group(number, same) for number, same in enumerate(by_kind(sources), first)]
 
 
 def _overlap(sources: list[Source], runs: Sequence[tuple[Source, ...]]) -> bool:

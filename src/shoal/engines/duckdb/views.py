@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from shoal.engines.duckdb.queries import parquet_table
+from shoal.engines.duckdb.queries import by_kind, hidden_table, parquet_table, without_hidden
 from shoal.engines.duckdb.statement_job import Conversion, Job
 from shoal.engines.physical import Source
 from shoal.engines.sql import build
@@ -65,7 +65,7 @@ class Views:
         """A view of some data objects; its name."""
         name = f"t{len(self._views)}"
         needed = [source.narrowed(form.paths) for source in sources]
-        parts = [self._part(form, same) for same in _alike(needed)] or [_nothing(form)]
+        parts = [self._part(form, same) for same in by_kind(needed)] or [_nothing(form)]
         query = " UNION ALL ".join(part.sql(_DIALECT, copy=False) for part in parts)
         self._views.append(f"CREATE TEMPORARY VIEW {name} AS {query}")
         return name
@@ -81,12 +81,15 @@ class Views:
         items = [exp.alias_(sql, name, quoted=True, copy=False) for sql, name in zip(columns, names, strict=True)]
         return exp.select(*items, copy=False).from_(self._table(sources), copy=False)
 
-    def _table(self, sources: list[Source]) -> exp.Table:
+    def _table(self, sources: list[Source]) -> exp.Table | exp.Subquery:
         if sources[0].file is not None:
             files = _verified(sources)
             self._sources += sources
             self.files += files
-            return parquet_table([file.path for file in files])
+            table = parquet_table([file.path for file in files])
+            if sources[0].hidden is None:
+                return table
+            return without_hidden(table, self._registered(hidden_table(sources)).name)
         return self._registered(pa.concat_tables([source.table() for source in sources if source.table is not None]))
 
     def _registered(self, table: pa.Table) -> exp.Table:
@@ -107,13 +110,6 @@ class Views:
 def _verified(sources: Sequence[Source]) -> list[VerifiedFile]:
     """The files of sources. To ask for one verifies its checksums."""
     return [source.file() for source in sources if source.file is not None]
-
-
-def _alike(sources: Sequence[Source]) -> list[list[Source]]:
-    by_layout: dict[tuple[tuple[t.Type, ...], tuple[str, ...], bool], list[Source]] = {}
-    for source in sources:
-        by_layout.setdefault((source.shapes, source.names, source.file is not None), []).append(source)
-    return list(by_layout.values())
 
 
 def _is_wide(form: TableForm, sources: Sequence[Source]) -> bool:

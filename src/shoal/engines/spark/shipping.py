@@ -31,6 +31,7 @@ TASK_MODULES = (
     "numpy",
     "orjson",
     "pyarrow",
+    "pyroaring",
     "re2",
     "sqlglot",
     "zstandard",

@@ -14,7 +14,7 @@ from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.plain import is_plain
 from shoal.engines.tables.projection import Projection
 from shoal.errors import StorageFailure
-from shoal.formats.columns.batches import Batch, Part, batches
+from shoal.formats.columns.batches import Batch, Part, Rows, batches
 from shoal.formats.columns.fusion import Fuser, TableColumns
 from shoal.formats.columns.layouts import SHAPE, layout_of
 from shoal.model.values import Value
@@ -52,6 +52,17 @@ def _is_in_form(form: TableForm, part: Part) -> bool:
     return bool(column.type == pa.struct(list(form.schema)))
 
 
+def _without(hidden: Rows, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Neighbouring rows of a file without those that are hidden."""
+    start = 0
+    for table in tables:
+        low, high = np.searchsorted(hidden, (start, start + table.num_rows))
+        kept = np.ones(table.num_rows, bool)
+        kept[hidden[low:high] - start] = False
+        start += table.num_rows
+        yield table if low == high else table.filter(pa.array(kept))
+
+
 def _tables(source: Source, columns: list[str]) -> Iterator[pa.Table]:
     """The rows of a data object, some at a time."""
     if source.file is None:
@@ -63,6 +74,7 @@ def _tables(source: Source, columns: list[str]) -> Iterator[pa.Table]:
         with pq.ParquetFile(file.path, page_checksum_verification=True) as parquet:
             groups = range(parquet.num_row_groups)
             tables = (parquet.read_row_group(group, columns=columns, use_threads=False) for group in groups)
-            yield from unless_changed([file], tables)
+            visible = tables if source.hidden is None else _without(source.hidden(), tables)
+            yield from unless_changed([file], visible)
     except (pa.ArrowException, OSError) as e:
         raise damage_to([file]) or StorageFailure(f"{file.name}: {without_paths(str(e), [file])}") from None

@@ -8,6 +8,7 @@ from shoal.api.codecs import SIDES, commit_response, show_ids, show_pool, show_r
 from shoal.api.infos import MAIN, ObjectInfo
 from shoal.api.lake import CreatePool
 from shoal.api.pool import DiffObjects, DiffValues, ListBranches, VacuumPool
+from shoal.api.pool_settings import settings_of
 from shoal.errors import InvalidInput, NotFound
 from shoal.model import types as t
 from shoal.model.fields import named
@@ -20,10 +21,16 @@ from shoal.suggestions import did_you_mean
 
 def create_pool(call: Call) -> Answer:
     """Create a pool and its branch `main`."""
-    body = call.record({"name": str, "layout": dict, "seek_stride": int, "thresh": int})
+    body = call.record({"name": str, "layout": dict, "seek_stride": int, "thresh": int, "settings": dict})
     key, order = _sort_key(body.get("layout"))
     request = CreatePool(
-        body.get("name", ""), key, order, body.get("thresh") or None, body.get("seek_stride") or None, call.operation()
+        body.get("name", ""),
+        key,
+        order,
+        body.get("thresh") or None,
+        body.get("seek_stride") or None,
+        settings_of(body.get("settings") or {}),
+        call.operation(),
     )
     info = call.lake.do(request)
     call.service.publish("pool-new", info.id)

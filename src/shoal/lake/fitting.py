@@ -1,0 +1,46 @@
+"""Whether changes made at one commit can be applied to another, and what they are there."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from shoal.errors import Conflict, NotFound
+from shoal.ids import Id, to_text
+from shoal.lake.actions import Patch, describe, effect
+from shoal.lake.pools import Pool
+from shoal.lazy import lazy
+
+if TYPE_CHECKING:
+    from shoal.lake import row_masking
+else:
+    row_masking = lazy("shoal.lake.row_masking")
+
+
+def fit(pool: Pool, patch: Patch, base: Id | None, tip: Id | None, what: str, fits_base: bool = True) -> Patch:
+    """A patch made for a base as it is on a tip; a Conflict that says why, if it cannot be applied there.
+
+    Masks are brought to the objects as they are at the tip. An object that is to go has to be there.
+    """
+    if (tip == base and fits_base) or not patch.needs_state:
+        return patch
+    now = pool.snapshot(tip)
+    lost = patch.lost_in(now)
+    if lost and any(now.version(entry) is not None for entry in lost):
+        patch = row_masking.translated(pool, patch, now)
+        lost = patch.lost_in(now)
+    if lost:
+        raise Conflict(
+            f"{what}: {_culprit(pool, lost[0].id, base, tip)} has deleted or rewritten {describe(lost)} meanwhile "
+            "(revert that commit first, or repeat the change on what is there now)"
+        )
+    return patch
+
+
+def _culprit(pool: Pool, ident: Id, base: Id | None, tip: Id | None) -> str:
+    """The commit that took an entry away."""
+    with suppress(NotFound):  # where history was cut, that commit may be gone
+        for commit in pool.commits.walk(tip, base):
+            if any(change.id == ident and change.before is not None for change in map(effect, commit.actions)):
+                return f"commit {to_text(commit.id)}"
+    return "another commit"
