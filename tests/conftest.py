@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import shoal
+from shoal.api import pool_settings
 from shoal.testing.moto_s3 import running_moto
 from shoal.testing.services import Served, serving
 
@@ -23,6 +24,18 @@ SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=60, suppress_health_check=SLOW)
 settings.register_profile("long", deadline=None, print_blob=True, max_examples=500, suppress_health_check=SLOW)
 settings.load_profile(os.environ.get("SHOAL_TESTS", "quick"))
+
+
+USUAL_INLINE, pool_settings.DEFAULT_INLINE = pool_settings.DEFAULT_INLINE, 0
+"""Pools that tests create have their data in objects, however little it is: that is what most tests are about. Commands
+and services in processes of their own have the default of a user."""
+
+
+@pytest.fixture(autouse=True)
+def _data_within_commits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests with the mark `inline` create pools as a user does."""
+    if request.node.get_closest_marker("inline") is not None:
+        monkeypatch.setattr(pool_settings, "DEFAULT_INLINE", USUAL_INLINE)
 
 
 @pytest.fixture(scope="session")

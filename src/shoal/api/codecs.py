@@ -22,7 +22,7 @@ from shoal.api.infos import (
     ScanPlan,
     Vacuumed,
 )
-from shoal.api.pool_settings import parse_settings, show_settings
+from shoal.api.pool_settings import read_settings, show_settings
 from shoal.errors import StorageFailure
 from shoal.ids import Id, parse, to_text
 from shoal.model import types as t
@@ -135,7 +135,7 @@ def read_pool(reader: Reader, value: Value) -> PoolInfo:
         reader.data(value, "threshold"),
         reader.data(value, "seek_stride"),
         reader.data(value, "ts"),
-        parse_settings(value),
+        read_settings(value),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from shoal.api.pool_settings import DEFAULT_SETTINGS, PoolSettings
+from shoal.api.pool_settings import NO_SETTINGS, PoolSettings
 from shoal.model.node import frozen
 from shoal.model.values import NULL, Value
 
@@ -25,7 +25,7 @@ class PoolInfo:
     seek_stride: int
     ts: int = 0
     """When it was created or renamed, in nanoseconds since 1970."""
-    settings: PoolSettings = DEFAULT_SETTINGS
+    settings: PoolSettings = NO_SETTINGS
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from shoal.api.handles import public_names
 from shoal.api.infos import Description, LakeStatus, PoolInfo, ScanPlan, Vacuumed
 from shoal.api.options import Memory, Watch
 from shoal.api.pool import DRY_RUN, GRACE, Pool
-from shoal.api.pool_settings import DEFAULT_SETTINGS, PoolSettings, parse_paths
+from shoal.api.pool_settings import NO_SETTINGS, PoolSettings, new_settings
 from shoal.api.queries import Query, Sql
 from shoal.api.requests import Need, Op, R, Request, in_body, in_query, verb
 from shoal.api.results import Results
@@ -51,7 +51,7 @@ class CreatePool(Request[PoolInfo]):
     order: str | None = None
     object_size: int | None = None
     seek_stride: int | None = None
-    settings: PoolSettings = DEFAULT_SETTINGS
+    settings: PoolSettings = NO_SETTINGS
     op: Op = None
 
 
@@ -155,7 +155,7 @@ class Lake(ABC):
         - `op`: the id of the operation, for retries.
         """
         paths = key if isinstance(key, str) else tuple(key)
-        settings = PoolSettings(inline, parse_paths(primary), partition, policy)
+        settings = new_settings(inline, primary, partition, policy)
         return Pool(self, self.do(CreatePool(name, paths, order, object_size, seek_stride, settings, op)))
 
     def rename(self, old: str, new: str, *, op: Op = None) -> PoolInfo:

@@ -11,7 +11,7 @@ from shoal.api.codecs import SIDES, Reader, read_pool
 from shoal.api.infos import PoolInfo
 from shoal.api.lake import CreatePool, Describe, DropPool, Explain, GetPool, Lake, RenamePool
 from shoal.api.pool import DiffValues
-from shoal.api.pool_settings import show_settings
+from shoal.api.pool_settings import settings_record
 from shoal.api.queries import Query, Sql
 from shoal.api.requests import R, Request
 from shoal.api.results import Results
@@ -89,13 +89,14 @@ class RemoteLake(Lake):
 # ---- requests that travel in a way of their own
 
 
-def create_call(request: CreatePool) -> Call:
+def create_call(request: CreatePool, has_settings: bool = True) -> Call:
     """The call that creates a pool."""
     config = new_config(request)
     paths = tuple(path or ("this",) for path in config.key.paths)
     layout = record([("order", string(config.key.order)), ("keys", Value(_PATHS, paths))])
     sizes = [("seek_stride", int64(config.seek_stride)), ("thresh", int64(config.object_size))]
-    body = record([("name", string(request.name)), ("layout", layout), *sizes, *show_settings(request.settings)])
+    settings = [("settings", settings_record(request.settings))] if has_settings else []
+    body = record([("name", string(request.name)), ("layout", layout), *sizes, *settings])
     return Call("POST", ("pool",), value=body, key=make_key(request.op))
 
 

@@ -186,7 +186,9 @@ def _once(call: Call) -> Call:
 
 
 def _create_pool(service: Service, request: CreatePool) -> PoolInfo:
-    answer = service.change(_once(create_call(request)))
+    if not request.settings.is_plain:
+        raise Unsupported("a Zed lake has no primary keys, partitions and merge policies")
+    answer = service.change(_once(create_call(request, has_settings=False)))
     assert answer is not None
     reader = Reader(service.url)
     return read_pool(reader, reader.field(answer, "pool"))

@@ -15,7 +15,7 @@ from shoal.lake.branches import MAIN, as_id
 from shoal.lake.claims import Patience, claim
 from shoal.lake.clocks import Clock
 from shoal.lake.journal import EMPTY, Changes, Entry, Journal, State
-from shoal.lake.pool_config import PoolConfig, check_config, parse_config, show_config
+from shoal.lake.pool_config import PoolConfig, check_config, format_config, parse_config
 from shoal.lake.pools import Pool, open_pool
 from shoal.lake.requests import REQUESTS
 from shoal.lake.sealed import seal, unseal
@@ -182,7 +182,7 @@ class Lake:
             _require_free(state, config)
             # The branch first: a pool that is listed can be used. Its id is the operation, so that it is made once.
             pool.journal.change(config.id, lambda state: branches.set_branch(MAIN, None, self.clock.now()), after=0)
-            return {to_text(config.id): show_config(pool.config)}
+            return {to_text(config.id): format_config(pool.config)}
 
         created = _set(self._journal.once(op, plan))
         if (created.name, created.key) != (config.name, config.key):
@@ -198,7 +198,7 @@ class Lake:
 
         def plan(state: State) -> Changes:
             renamed = _renamed(state, _find(state, old), name)
-            return {to_text(renamed.id): show_config(renamed)}
+            return {to_text(renamed.id): format_config(renamed)}
 
         renamed = _set(self._journal.once(op, plan))
         if renamed.name != name:

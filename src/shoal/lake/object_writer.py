@@ -87,7 +87,7 @@ class ObjectWriter:
         self._find = getter(config.key.paths[0])
         self._path = config.key.paths[0]
         self._object_size = config.object_size
-        self._inline = 0 if as_one_run else min(config.settings.inline_size, config.object_size)
+        self._inline = 0 if as_one_run else min(config.settings.inline, config.object_size)
         self._runs = {
             has_key: _Run(store, pool, config, columns, has_key, as_one_run, memory) for has_key in (True, False)
         }
@@ -330,7 +330,7 @@ class _Run:
 
 
 def _inline_object(run: SortedRun, pool_key: SortKey, has_key: bool, most: int) -> DataObject | None:
-    """Sorted rows as an object that is part of its description; None if they have more than so many bytes."""
+    """Sorted rows as an object that is part of its description; None if they have more bytes than `most`."""
     packer = Packer(1 << 62)
     for key, typ, body in run.encoded(run.sort()):
         packer.add(key[0], typ, body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.api.pool_settings import DEFAULT_SETTINGS, PoolSettings, parse_settings, show_settings
+from shoal.api.pool_settings import NO_SETTINGS, PoolSettings, format_settings, parse_settings, show_settings
 from shoal.errors import InvalidInput
 from shoal.ids import TEXT_SIZE, Id
 from shoal.lake.keys import SortKey
@@ -29,7 +29,7 @@ class PoolConfig:
     seek_stride: int = DEFAULT_SEEK_STRIDE
     ts: int = 0
     """When it was created or renamed, in nanoseconds since 1970."""
-    settings: PoolSettings = DEFAULT_SETTINGS
+    settings: PoolSettings = NO_SETTINGS
 
 
 def check_config(config: PoolConfig) -> PoolConfig:
@@ -49,7 +49,16 @@ def check_config(config: PoolConfig) -> PoolConfig:
 
 
 def show_config(config: PoolConfig) -> Value:
-    """The configuration of a pool as it is stored and as meta-queries show it."""
+    """The configuration of a pool as meta-queries show it."""
+    return _record(config, show_settings(config.settings))
+
+
+def format_config(config: PoolConfig) -> Value:
+    """The configuration of a pool as it is stored."""
+    return _record(config, format_settings(config.settings))
+
+
+def _record(config: PoolConfig, settings: list[tuple[str, Value]]) -> Value:
     order = Value(t.named("order.Which", t.STRING), config.key.order)
     paths = t.named("field.List", t.array(t.named("field.Path", t.array(t.STRING))))
     layout = named("order.SortKey", ("order", order), ("keys", Value(paths, config.key.paths)))
@@ -61,7 +70,7 @@ def show_config(config: PoolConfig) -> Value:
         ("layout", layout),
         ("seek_stride", int64(config.seek_stride)),
         ("threshold", int64(config.object_size)),
-        *show_settings(config.settings),
+        *settings,
     )
 
 

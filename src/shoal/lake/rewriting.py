@@ -28,7 +28,7 @@ else:
     partitioning = lazy("shoal.lake.partitioning")
 
 _ATTEMPTS = 10
-"""How often a deletion is planned anew, if other commits rewrite what it was planned for."""
+"""How often a deletion is planned again, if other commits rewrite what it was planned for."""
 
 # ---- compaction
 

@@ -19,7 +19,7 @@ REWRITTEN_SHARE = 0.5
 
 
 def hide_rows(pool: Pool, o: DataObject, rows: Rows) -> Effect:
-    """What hides more rows of an object, by their numbers; one without any other rows goes as a whole."""
+    """What hides more rows of an object, by their numbers; if all of them are hidden, the object goes."""
     return change_rows(pool, o, rows, np.zeros(0, np.int64))
 
 
