@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from shoal.api.codecs import COMMIT, COMMITS, COMPACTIONS, DONE, OBJECTS, OPTIONAL_COMMIT, REPORT, RUNS
 from shoal.api.handles import public_names
@@ -21,9 +21,10 @@ from shoal.api.results import Results
 from shoal.api.transaction import Begin, Isolation, Transaction, committed
 from shoal.errors import InvalidInput
 from shoal.model.node import frozen
-from shoal.model.values import Value
+from shoal.model.values import Value, string
 
 _ENGINE = "interp, duckdb, spark or auto"
+WriteMode = Literal["load", "upsert", "delete"]
 
 
 @frozen
@@ -37,6 +38,23 @@ class Load(Request[str]):
     options: ReadOptions = DEFAULT_READ
     engine: str | None = None
     watch: Watch | None = None
+    note: Note = NO_NOTE
+    op: Op = None
+    mode: WriteMode = "load"
+    """What becomes of data in a keyed pool: added, put in place of records with equal keys, or taken for such keys."""
+    on_conflict: str | None = None
+    """What becomes of records that another writer has changed meanwhile: fail, ours, theirs or newest:FIELD."""
+
+
+@verb("POST", "/pool/{pool}/branch/{branch}/update", Need.WRITE, COMMIT, event="branch-commit")
+class Update(Request[str]):
+    """Change the records that match a filter by a program."""
+
+    pool: str
+    branch: str
+    where: str = in_body("where")
+    program: str = in_body("program")
+    on_conflict: str | None = in_body("on_conflict", default=None)
     note: Note = NO_NOTE
     op: Op = None
 
@@ -202,6 +220,13 @@ class Resolve(Request[str | None]):
     revision: str
 
 
+def key_values(keys: Any) -> Any:
+    """Primary keys as data to load: in a list a text is a key, and not a path."""
+    if isinstance(keys, list | tuple | set | frozenset | range):
+        return [string(key) if isinstance(key, str) else key for key in keys]
+    return keys
+
+
 class Branch:
     """A branch of a pool, with a method for each verb.
 
@@ -293,19 +318,58 @@ class Branch:
         """
         return self._do(Load, data, format, options, engine, watch, Note(**note), op)
 
+    def upsert(
+        self,
+        data: Any,
+        *,
+        format: str = "auto",  # noqa: A002 - the word for it
+        options: ReadOptions = DEFAULT_READ,
+        on_conflict: str | None = None,
+        watch: Watch | None = None,
+        op: Op = None,
+        **note: Unpack[NoteArgs],
+    ) -> str:
+        """Insert records, or replace those with the same primary key, in one commit; returns its id.
+
+        The pool needs a primary key (`lake.create(name, primary="id")`). `on_conflict` says what happens if another
+        writer has changed one of the records meanwhile: `"fail"` (the default), `"ours"`, `"theirs"` or
+        `"newest:FIELD"`. The other arguments are those of `load`.
+
+        >>> pool.upsert([{"id": 1, "name": "Ada"}])  # doctest: +SKIP
+        '3M9ITSlPteFXUdEjJbvFOh5vzzO'
+        """
+        return self._do(Load, data, format, options, None, watch, Note(**note), op, "upsert", on_conflict)
+
+    def update(
+        self, where: str, program: str, *, on_conflict: str | None = None, op: Op = None, **note: Unpack[NoteArgs]
+    ) -> str:
+        """Change the records for which a condition holds by a program, in one commit; returns its id.
+
+        >>> pool.update("status == 'new'", "put status := 'seen'")  # doctest: +SKIP
+        '3M9ITSlPteFXUdEjJbvFOh5vzzO'
+        """
+        return self._do(Update, where, program, on_conflict, Note(**note), op)
+
     def delete(
         self,
         ids: Sequence[str] = (),
         *,
         where: str | None = None,
+        keys: Any = None,
+        on_conflict: str | None = None,
         engine: str | None = None,
         op: Op = None,
         **note: Unpack[NoteArgs],
     ) -> str:
-        """Delete data objects by their ids, or the records for which a condition holds; returns the commit id.
+        """Delete data objects by their ids, or records by a condition or by their primary keys; returns the commit id.
 
-        `where` is a boolean expression, such as `"status >= 500"`. With `engine="spark"`, Spark tasks rewrite objects.
+        - `where`: a boolean expression, such as `"status >= 500"`. With `engine="spark"`, Spark tasks look for them.
+        - `keys`: primary keys: values, or records that have its fields; a path or any other input of `load`.
         """
+        if keys is not None:
+            if where is not None or ids:
+                raise InvalidInput("delete by ids, by a filter or by keys, and not by two of them")
+            return self._do(Load, key_values(keys), "auto", DEFAULT_READ, None, None, Note(**note), op, "delete", on_conflict)
         return self._do(Delete, tuple(ids), where, engine, Note(**note), op)
 
     def compact(self, ids: Sequence[str], *, engine: str | None = None, op: Op = None, **note: Unpack[NoteArgs]) -> str:

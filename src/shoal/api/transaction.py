@@ -50,8 +50,23 @@ class Transaction(ABC):
         """Stage data; a retry with the same `op` stages nothing."""
 
     @abstractmethod
-    def delete(self, ids: Sequence[str] = (), *, where: str | None = None, op: Op = None) -> None:
-        """Stage the deletion of data objects, or of the records that match a filter."""
+    def upsert(
+        self,
+        data: Any,
+        *,
+        format: str = "auto",  # noqa: A002 - the word for it
+        options: ReadOptions = DEFAULT_READ,
+        op: Op = None,
+    ) -> None:
+        """Stage records that replace those with the same primary key."""
+
+    @abstractmethod
+    def update(self, where: str, program: str, *, op: Op = None) -> None:
+        """Stage a change of the records for which a condition holds, by a program."""
+
+    @abstractmethod
+    def delete(self, ids: Sequence[str] = (), *, where: str | None = None, keys: Any = None, op: Op = None) -> None:
+        """Stage the deletion of data objects, of the records that match a filter, or of those with primary keys."""
 
     @abstractmethod
     def query(self, program: str) -> Results:

@@ -36,6 +36,15 @@ COMMIT_FLAGS = (
     Flag("message", str, "", "message of the commit"),
     Flag("meta", str, None, "metadata of the commit, a value in ZSON", "ZSON"),
 )
+KEYED_FLAGS = (
+    Flag(
+        "on-conflict",
+        str,
+        None,
+        "what becomes of records that others change meanwhile: fail, ours, theirs or newest:FIELD (default fail)",
+        "RULE",
+    ),
+)
 DEFAULT_SERVICE = "http://localhost:9867"
 FORCE_FLAG = Flag("f", bool, False, "do not ask for confirmation")
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Self
 
-from shoal.api.branch import FindDone, Load
+from shoal.api.branch import FindDone, Load, WriteMode, key_values
 from shoal.api.codecs import COMMIT, Reader
 from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.api.requests import NO_NOTE, Note, Op
@@ -61,16 +61,39 @@ class RemoteTransaction(Transaction):
         options: ReadOptions = DEFAULT_READ,
         op: Op = None,
     ) -> None:
-        self._require_undone()
-        with open_uploads(data, format, options) as uploads:
-            for upload in uploads:
-                self.stage(upload, load_choices(upload, None, options))
+        self._write("load", data, format, options)
 
     def stage(self, upload: Upload, choices: dict[str, str | None]) -> None:
         """Stage one body."""
         self._service.change(self._call("load", upload=upload, choices=choices))
 
-    def delete(self, ids: Sequence[str] = (), *, where: str | None = None, op: Op = None) -> None:
+    def upsert(
+        self,
+        data: Any,
+        *,
+        format: str = "auto",  # noqa: A002 - the word for it
+        options: ReadOptions = DEFAULT_READ,
+        op: Op = None,
+    ) -> None:
+        self._write("upsert", data, format, options)
+
+    def _write(self, mode: WriteMode, data: Any, format_name: str, options: ReadOptions) -> None:
+        self._require_undone()
+        with open_uploads(data, format_name, options) as uploads:
+            for upload in uploads:
+                self.stage(upload, {**load_choices(upload, None, options), "mode": None if mode == "load" else mode})
+
+    def update(self, where: str, program: str, *, op: Op = None) -> None:
+        self._require_undone()
+        body = record([("where", string(where)), ("program", string(program))])
+        self._service.change(self._call("update", op, value=body))
+
+    def delete(self, ids: Sequence[str] = (), *, where: str | None = None, keys: Any = None, op: Op = None) -> None:
+        if keys is not None:
+            if where is not None or ids:
+                raise InvalidInput("delete by ids, by a filter or by keys, and not by two of them")
+            self._write("delete", key_values(keys), "auto", DEFAULT_READ)
+            return
         self._require_undone()
         if where is not None and ids:
             raise InvalidInput("delete by ids or by a filter, not both")
@@ -145,7 +168,8 @@ def load(service: Service, request: Load) -> str:
     """Commit data; the id of the commit."""
     key = make_key(request.op)
     with open_uploads(request.data, request.format, request.options) as uploads:
-        bodies = [(upload, load_choices(upload, request.engine, request.options)) for upload in uploads]
+        mode = {"mode": None if request.mode == "load" else request.mode, "on_conflict": request.on_conflict}
+        bodies = [(upload, {**load_choices(upload, request.engine, request.options), **mode}) for upload in uploads]
         if len(bodies) > 1:
             return _load_each(service, request, bodies, key)
         ((upload, choices),) = bodies

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from shoal.errors import Conflict, InvalidInput, NotFound
 from shoal.ids import Id, to_text
@@ -22,7 +23,14 @@ from shoal.lake.history import common_ancestors, knows, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
+from shoal.lazy import lazy
 from shoal.model.fields import NO_ID
+
+if TYPE_CHECKING:
+    from shoal.lake import keyed_changes
+    from shoal.lake.primary_keys import KeyGroup
+else:
+    keyed_changes = lazy("shoal.lake.keyed_changes")
 
 _MOST_LISTED = 10
 
@@ -58,6 +66,47 @@ def load(
     return Change(branch, patch_of(objects), note, op, is_fresh=True, begun=begun)
 
 
+def load_keyed(
+    pool: Pool, branch: str, objects: Sequence[DataObject], note: Note, op: Id | None = None, begun: int | None = None
+) -> Change:
+    """Add objects that were just written to a keyed pool, whose keys must not be there."""
+    change = load(branch, objects, note, op, begun)
+    return replace(change, build=keyed_changes.adding(pool, branch, objects))
+
+
+def upsert(
+    pool: Pool,
+    branch: str,
+    base: Id | None,
+    objects: Sequence[DataObject],
+    note: Note,
+    resolution: keyed_changes.Resolution,
+    op: Id | None = None,
+    begun: int | None = None,
+) -> Change:
+    """Add objects that were just written to a keyed pool, in place of the records with the same keys."""
+    change = load(branch, objects, with_message(note, list_objects("upserted", objects)), op, begun)
+    return replace(change, build=keyed_changes.upserting(pool, base, objects, resolution))
+
+
+def delete_keys(
+    pool: Pool,
+    branch: str,
+    base: Id | None,
+    keys: Sequence[KeyGroup],
+    note: Note,
+    resolution: keyed_changes.Resolution,
+    op: Id | None = None,
+) -> Change:
+    """Remove the records of a keyed pool that have some keys."""
+    count = sum(len(group.rows) for group in keys)
+    note = with_message(note, f"deleted records by {count} primary key{'' if count == 1 else 's'}")
+    build = keyed_changes.deleting(pool, base, keys, resolution)
+    if build(base).is_empty:
+        raise NotFound("no record has one of these primary keys")
+    return Change(branch, build, note, op, is_fresh=True)
+
+
 def delete(pool: Pool, branch: str, idents: Sequence[Id], note: Note, op: Id | None = None) -> Id:
     """Remove objects by their ids."""
     base = pool.refs().branch(branch).commit
@@ -85,7 +134,7 @@ def rewrite(pool: Pool, branch: str, base: Id | None, patch: Patch, note: Note, 
     """Replace objects by others, as a compaction or a deletion of records does."""
     if patch.is_empty:
         raise InvalidInput("empty transaction")
-    build = partial(fit, pool, patch, base, what=what)
+    build = partial(fit, pool, patch, base, what=what, is_moved=what == "compact")
     return pool.committer.commit(Change(branch, build, note, op, is_fresh=True))
 
 

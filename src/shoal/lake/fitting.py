@@ -12,17 +12,31 @@ from shoal.lake.pools import Pool
 from shoal.lazy import lazy
 
 if TYPE_CHECKING:
-    from shoal.lake import row_masking
+    from shoal.lake import keyed_changes, row_masking
 else:
+    keyed_changes = lazy("shoal.lake.keyed_changes")
     row_masking = lazy("shoal.lake.row_masking")
 
 
-def fit(pool: Pool, patch: Patch, base: Id | None, tip: Id | None, what: str, fits_base: bool = True) -> Patch:
+def fit(
+    pool: Pool,
+    patch: Patch,
+    base: Id | None,
+    tip: Id | None,
+    what: str,
+    fits_base: bool = True,
+    is_moved: bool = False,
+) -> Patch:
     """A patch made for a base as it is on a tip; a Conflict that says why, if it cannot be applied there.
 
-    Masks are brought to the objects as they are at the tip. An object that is to go has to be there.
+    Masks are brought to the objects as they are at the tip. An object that is to go has to be there. In a keyed pool
+    records are compared by their keys instead, unless the patch just moves records.
     """
-    if (tip == base and fits_base) or not patch.needs_state:
+    if tip == base and fits_base:
+        return patch
+    if pool.config.settings.primary and not is_moved:
+        return keyed_changes.fit_by_key(pool, patch, tip, what)
+    if not patch.needs_state:
         return patch
     now = pool.snapshot(tip)
     lost = patch.lost_in(now)

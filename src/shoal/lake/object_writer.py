@@ -40,7 +40,10 @@ from shoal.storage.store import ObjectStore
 
 if TYPE_CHECKING:
     from concurrent import futures
+
+    from shoal.lake import primary_keys
 else:
+    primary_keys = lazy("shoal.lake.primary_keys")
     futures = lazy("concurrent.futures")
 
 # Sorted columns are gathered into fresh memory over and over. jemalloc keeps what was freed at hand, where the usual
@@ -91,6 +94,9 @@ class ObjectWriter:
         self._runs = {
             has_key: _Run(store, pool, config, columns, has_key, as_one_run, memory) for has_key in (True, False)
         }
+        self._primary = config.settings.primary
+        self._taken = 0
+        """How many values have come, where records need a primary key."""
         self._values: list[Value] = []
         self._size = 0
         self._skipped = 0
@@ -139,6 +145,9 @@ class ObjectWriter:
             self._take(batch, size or None)
 
     def _take(self, batch: Batch, size: int | None) -> None:
+        if self._primary:
+            primary_keys.require_keys(batch, self._primary, self._taken)
+            self._taken += batch.length
         for part in batch.parts:
             place = find_place(part.shape, self._path)
             if not suits_columns(part.shape, len(part.rows), len(batch.parts)):
@@ -153,7 +162,10 @@ class ObjectWriter:
 
     def _take_rows(self, rows: Iterable[int], values: Iterable[Value]) -> None:
         """Take values that columns do not suit."""
+        key_at = primary_keys.key_reader(self._primary) if self._primary else None
         for row, value in zip(rows, values, strict=True):
+            if key_at is not None and None in (key := key_at(value)):
+                raise primary_keys.no_key(self._taken + row, self._primary[key.index(None)], value)
             self._runs[self._find(value) is not None].add_row(row, value)
 
     def _take_apart(self, part: Part) -> None:

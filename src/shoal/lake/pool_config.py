@@ -45,6 +45,8 @@ def check_config(config: PoolConfig) -> PoolConfig:
         raise InvalidInput(f"invalid pool name: {config.name!r} (it could be taken for an id)")
     if config.object_size < 1 or config.seek_stride < 1:
         raise InvalidInput("the size of objects and the seek stride have to be positive")
+    if config.settings.primary and config.settings.policy:
+        raise InvalidInput("a pool has a primary key or a merge policy, not both")
     return config
 
 

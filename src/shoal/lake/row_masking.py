@@ -120,7 +120,9 @@ def describe_masks(patch: Patch) -> str:
     masks = patch.masks
     if not masks:
         return ""
-    lines = [f"hid rows of {len(masks)} data object{'' if len(masks) == 1 else 's'}", ""]
+    total = sum(mask.object.hidden - mask.before.hidden for mask in masks)
+    records = f"{total} record{'' if total == 1 else 's'}"
+    lines = [f"deleted {records} in {len(masks)} data object{'' if len(masks) == 1 else 's'}", ""]
     for mask in masks[:10]:
         count = mask.object.hidden - mask.before.hidden
         lines.append(f"  {to_text(mask.object.id)} {count} record{'' if count == 1 else 's'}")

@@ -176,12 +176,14 @@ def objects(lake: StoreExecutor, request: Objects) -> Iterator[ObjectInfo]:
 
 @implements(DiffObjects)
 def diff_objects(lake: StoreExecutor, request: DiffObjects) -> Diff:
-    """The data objects that differ between two commitishes."""
+    """The data objects that differ between two commitishes; one of which rows were hidden is on both sides."""
     if request.old is None or request.new is None:
         raise InvalidInput("the parameters old and new are required (two commitishes)")
     pool = lake.opened(request.pool)
     patch = _patch(pool, request.old, request.new)
-    return Diff(*(tuple(map(_object_info, _sorted(pool, side))) for side in (patch.adds, patch.deletes)))
+    added = [*patch.adds, *(mask.object for mask in patch.masks)]
+    removed = [*patch.deletes, *(mask.before for mask in patch.masks)]
+    return Diff(*(tuple(map(_object_info, _sorted(pool, side))) for side in (added, removed)))
 
 
 @implements(DiffValues)

@@ -17,7 +17,7 @@ from shoal.local.executor import StoreExecutor, is_implemented, stored, whole
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from shoal.local import commits, history, loads, maintenance, pools, queries, transactions
+    from shoal.local import commits, history, loads, maintenance, pools, queries, transactions, updates
     from shoal.planner import spark_dataframes
 else:
     commits = lazy("shoal.local.commits")
@@ -27,11 +27,21 @@ else:
     pools = lazy("shoal.local.pools")
     queries = lazy("shoal.local.queries")
     transactions = lazy("shoal.local.transactions")
+    updates = lazy("shoal.local.updates")
     spark_dataframes = lazy("shoal.planner.spark_dataframes")
 
 __all__ = ["IMPLEMENTATIONS", "LocalLake", "create_local", "open_local", "stored", "whole"]
 
-IMPLEMENTATIONS: tuple[ModuleType, ...] = (pools, history, queries, loads, commits, transactions, maintenance)
+IMPLEMENTATIONS: tuple[ModuleType, ...] = (
+    pools,
+    history,
+    queries,
+    loads,
+    commits,
+    transactions,
+    updates,
+    maintenance,
+)
 """The modules that implement verbs, those that most commands need first."""
 _AT_ONCE: dict[type[Request[Any]], ModuleType] = {Load: loads, Query: queries}
 """The modules of verbs that must start fast; those of others are looked for in the order above."""

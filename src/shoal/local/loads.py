@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from shoal.api.branch import Load
+from shoal.api.branch import Load, WriteMode
 from shoal.api.options import ReadOptions, Watch, for_load
 from shoal.errors import InvalidInput
 from shoal.frames.inputs import checked_path, is_frame, read_input_pieces
-from shoal.ids import parse, to_text
+from shoal.ids import Id, parse, to_text
 from shoal.lake import changes
+from shoal.lake.actions import Patch, patch_of
+from shoal.lake.committer import Change
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.rewriting import gathered
 from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
 from shoal.local.file_loads import are_files, file_size, load_files
+from shoal.model import types as t
 from shoal.planner.engine_choice import spark_workers, wants_spark
 from shoal.sources.inputs import is_url
 
 if TYPE_CHECKING:
     from shoal.engines.spark import jobs
     from shoal.formats.arrow import reader as arrow_reader
+    from shoal.formats.columns import batches
+    from shoal.lake import key_index, keyed_changes, primary_keys
+    from shoal.lake.primary_keys import KeyGroup
     from shoal.planner import reach
 else:
+    key_index = lazy("shoal.lake.key_index")
+    keyed_changes = lazy("shoal.lake.keyed_changes")
+    primary_keys = lazy("shoal.lake.primary_keys")
     jobs = lazy("shoal.engines.spark.jobs")
+    batches = lazy("shoal.formats.columns.batches")
     arrow_reader = lazy("shoal.formats.arrow.reader")
     reach = lazy("shoal.planner.reach")
 
@@ -38,10 +48,75 @@ def load(lake: StoreExecutor, request: Load) -> str:
     pool.refs().branch(branch)
     if isinstance(request.op, str) and (done := pool.committer.done(parse(request.op), branch)) is not None:
         return to_text(done)
-    begun = pool.journal.known.position
+    return to_text(pool.committer.join(_change(pool, request)))
+
+
+def _change(pool: Pool, request: Load) -> Change:
+    """What a request changes, once its data is written."""
+    branch, note, begun = request.branch, stored_note(request.note), pool.journal.known.position
+    is_keyed, mode = bool(pool.config.settings.primary), request.mode
+    if mode not in get_args(WriteMode):
+        raise InvalidInput(f"mode: {mode!r} is not one of {', '.join(get_args(WriteMode))}")
+    if mode != "load":
+        require_keyed(pool)
+    if request.on_conflict is not None and mode == "load":
+        raise InvalidInput("on conflict: a load never replaces records (use upsert)")
+    base = pool.refs().branch(branch).commit if mode != "load" else None
+    if mode == "delete":
+        keys = read_keys(pool, request.data, request.format, request.options)
+        resolution = keyed_changes.parse_resolution(request.on_conflict)
+        return changes.delete_keys(pool, branch, base, keys, note, resolution, operation(request.op))
+    replaces = keyed_changes.parse_resolution(request.on_conflict) if mode == "upsert" else None
     objects = write_data(pool, request.data, request.format, request.engine, request.options, request.watch)
-    change = changes.load(branch, objects, stored_note(request.note), operation(request.op), begun)
-    return to_text(pool.committer.join(change))
+    op = operation(request.op)
+    if replaces is not None:
+        return changes.upsert(pool, branch, base, objects, note, replaces, op, begun)
+    if is_keyed:
+        return changes.load_keyed(pool, branch, objects, note, op, begun)
+    return changes.load(branch, objects, note, op, begun)
+
+
+def staged_write(
+    pool: Pool, view: Id | None, branch: str, mode: WriteMode, data: Any, format_name: str, options: ReadOptions
+) -> Patch:
+    """What data changes at a commit, for a transaction."""
+    if mode != "load":
+        require_keyed(pool)
+    if mode == "delete":
+        index = key_index.KeyIndex((0, group) for group in read_keys(pool, data, format_name, options))
+        return keyed_changes.without_keys(pool, view, index)
+    objects = write_data(pool, data, format_name, None, options)
+    if not pool.config.settings.primary:
+        return patch_of(objects)
+    if mode == "load":
+        return keyed_changes.adding(pool, branch, objects)(view)
+    index = keyed_changes.index_of(pool, objects)
+    keyed_changes.require_distinct(index)
+    return keyed_changes.replacing(pool, view, objects, index)
+
+
+def require_keyed(pool: Pool) -> None:
+    """InvalidInput if a pool has no primary key."""
+    if not pool.config.settings.primary:
+        raise InvalidInput(
+            f"{pool.config.name}: this pool has no primary key, so records cannot be named by it "
+            "(shoal create -primary)"
+        )
+
+
+def read_keys(pool: Pool, data: Any, format_name: str, options: ReadOptions) -> list[KeyGroup]:
+    """Primary keys in data: records that have the fields of the key, or values, if it is one field."""
+    paths = pool.config.settings.primary
+    key_at = primary_keys.key_reader(paths)
+    keys: list[tuple[primary_keys.Component, ...]] = []
+    for row, value in enumerate(batches.values_of(read_input_pieces(data, format_name, for_load(options), None))):
+        is_bare = len(paths) == 1 and not isinstance(value.type.under, t.Record)
+        key = (primary_keys.canonical(value),) if is_bare else key_at(value)
+        if None in key:
+            raise primary_keys.no_key(row, paths[key.index(None)], value)
+        keys.append(key)  # type: ignore[arg-type]
+    distinct = list(dict.fromkeys(keys))
+    return primary_keys.grouped(range(len(distinct)), distinct)
 
 
 def write_data(

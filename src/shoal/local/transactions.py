@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from shoal.access.view import Pools
+from shoal.api.branch import WriteMode, key_values
 from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.api.requests import NO_NOTE, Note, Op
 from shoal.api.results import Results
@@ -19,12 +20,18 @@ from shoal.lake.keys import KeyRange
 from shoal.lake.lake import open_at
 from shoal.lake.pools import Pool
 from shoal.lake.sessions import BranchRead, JournalRead, Session
+from shoal.lazy import lazy
 from shoal.local.commits import object_ids
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
-from shoal.local.loads import write_data
+from shoal.local.loads import staged_write
 from shoal.planner.execute import Question
 from shoal.planner.lake_query import ask
 from shoal.planner.predicates import parse_predicate
+
+if TYPE_CHECKING:
+    from shoal.local import updates
+else:
+    updates = lazy("shoal.local.updates")
 
 
 @implements(Begin)
@@ -70,13 +77,40 @@ class LocalTransaction(Transaction):
         options: ReadOptions = DEFAULT_READ,
         op: Op = None,
     ) -> None:
+        self.write("load", data, format, options, op)
+
+    def upsert(
+        self,
+        data: Any,
+        *,
+        format: str = "auto",  # noqa: A002 - the word for it
+        options: ReadOptions = DEFAULT_READ,
+        op: Op = None,
+    ) -> None:
+        self.write("upsert", data, format, options, op)
+
+    def write(self, mode: WriteMode, data: Any, format_name: str, options: ReadOptions, op: Op) -> None:
+        """Stage data in one of the ways in which a pool takes it."""
         sessions.check_open(self.session)
         if isinstance(op, str) and op in self._steps:
             return
-        objects = write_data(self._pool, data, format, None, options)
-        self._step(op, patch_of(objects))
+        self._step(op, staged_write(self._pool, self._view(), self.session.branch, mode, data, format_name, options))
 
-    def delete(self, ids: Sequence[str] = (), *, where: str | None = None, op: Op = None) -> None:
+    def update(self, where: str, program: str, *, op: Op = None) -> None:
+        sessions.check_open(self.session)
+        if isinstance(op, str) and op in self._steps:
+            return
+        predicate = parse_predicate(where)
+        keys = predicate.key_range(self._pool.config.key.paths[0])
+        self._note(lambda session: sessions.note_read(session, keys))
+        self._step(op, updates.updating(self._pool, self._view(), predicate, updates.parse_update(program)))
+
+    def delete(self, ids: Sequence[str] = (), *, where: str | None = None, keys: Any = None, op: Op = None) -> None:
+        if keys is not None:
+            if where is not None or ids:
+                raise InvalidInput("delete by ids, by a filter or by keys, and not by two of them")
+            self.write("delete", key_values(keys), "auto", DEFAULT_READ, op)
+            return
         sessions.check_open(self.session)
         if isinstance(op, str) and op in self._steps:
             return

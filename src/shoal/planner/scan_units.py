@@ -232,7 +232,7 @@ def _as_table(rows: Iterable[Value], shapes: Sequence[t.Type], paths: Paths | No
     order = np.empty(len(values), np.int64)
     order[np.concatenate([part.rows for part in parts if part is not None])] = np.arange(len(values))
     columns = [
-        pa.chunked_array([] if part is None else [part.column], arrow_type(shape))
+        pa.chunked_array([pa.array([], arrow_type(shape)) if part is None else part.column])
         for shape, part in zip(layout.shapes, parts, strict=True)
     ]
     return Fuser(layout, columns).table(order)
@@ -253,7 +253,7 @@ class PoolTable:
     def form(self) -> TableForm:
         """All columns."""
         objects = with_shapes(self.pool, self.pool.snapshot(self.commit).objects())
-        shapes = dict.fromkeys(shape for o in objects for shape, _ in o.shapes or ())
+        shapes = dict.fromkeys(shape for o in objects for shape, count in o.shapes or () if count)
         return TableForm(tuple(shapes), self.style)
 
     def prune(self, conditions: Sequence[Condition]) -> Pruned:

@@ -93,6 +93,10 @@ _DATA = (
     *(Param(name, about, _SCHEMAS[kind]) for name, (about, kind) in read_params().items()),
     Param("format", "name of the format of the body; else by Content-Type, else detected"),
 )
+_KEYED = (
+    Param("mode", "load, upsert or delete: whether data of a keyed pool is added, replaces records, or is keys"),
+    Param("on_conflict", "fail, ours, theirs or newest:FIELD, for records that others have changed meanwhile"),
+)
 _CTRL = Param("ctrl", "T for control messages in ZNG and ZJSON", "boolean")
 _COLUMNS = Param("columns", "T for values in columns among the control messages of ZNG", "boolean")
 _WARNINGS = Param("warnings", "T for warnings among the control messages", "boolean")
@@ -121,13 +125,15 @@ _OWN: tuple[Route, ...] = (
            ("settings", "object"))),
     Route("GET", _POOL + "/stats", "poolStats", Need.READ, pools.pool_stats, may_be_empty=True),
     Route("GET", _BRANCH, "showBranch", Need.READ, pools.show_branch),
-    Route("POST", _BRANCH, "load", Need.WRITE, load, "data", params=(*_DATA, _ENGINE)),
+    Route("POST", _BRANCH, "load", Need.WRITE, load, "data", params=(*_DATA, _ENGINE, *_KEYED)),
     Route("POST", _BRANCH + "/transaction", "begin", Need.WRITE, transactions.begin, "record",
           (("isolation", "string"), ("expires", "number"))),
-    Route("POST", _TRANSACTION + "/load", "stageLoad", Need.WRITE, transactions.load, "data", params=_DATA,
-          is_empty=True),
+    Route("POST", _TRANSACTION + "/load", "stageLoad", Need.WRITE, transactions.load, "data",
+          params=(*_DATA, _KEYED[0]), is_empty=True),
     Route("POST", _TRANSACTION + "/delete", "stageDelete", Need.WRITE, transactions.delete, "record", _DELETION,
           is_empty=True),
+    Route("POST", _TRANSACTION + "/update", "stageUpdate", Need.WRITE, transactions.update, "record",
+          (("where", "string"), ("program", "string")), is_empty=True),
     Route("POST", _TRANSACTION + "/query", "queryStaged", Need.WRITE, transactions.query, "record",
           (("query", "string"),), (_CTRL,)),
     Route("POST", _TRANSACTION + "/commit", "commit", Need.WRITE, transactions.commit, params=(

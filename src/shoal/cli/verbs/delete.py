@@ -8,37 +8,43 @@ from shoal.api.pool import Pool
 from shoal.cli.command import Verb, plural, say
 from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.lake import open_pool, read_note
-from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS, USE_FLAGS
+from shoal.cli.lake_flags import COMMIT_FLAGS, KEYED_FLAGS, LAKE_FLAGS, USE_FLAGS
 from shoal.cli.query_flags import WORK_FLAGS
 
 VERB = Verb(
-    "delete [flags] ID... | -where FILTER",
-    "delete data objects, or the records that match a filter, from a branch",
+    "delete [flags] ID... | -where FILTER | -keys FILE",
+    "delete data objects, the records that match a filter, or those with primary keys, from a branch",
     (
         Flag("where", str, None, "delete the records that match this filter", "FILTER"),
+        Flag("keys", str, None, "delete the records with the primary keys in this file (- for stdin)", "FILE"),
+        *KEYED_FLAGS,
         *WORK_FLAGS,
         *COMMIT_FLAGS,
         *USE_FLAGS,
         *LAKE_FLAGS,
     ),
     "A commit id stands for the data objects that the commit added. History keeps the data: revert brings it back,\n"
-    "purge removes it for good. With -where, prints how many records were deleted.",
+    "purge removes it for good. With -where and -keys, prints how many records were deleted.",
     ("shoal delete 2Z8NPvEDsqN6ZWjNUWxv9PzxvzV", "shoal delete -where 'ts < 2024-01-01T00:00:00Z'"),
 )
 
 
 def run(args: Parsed) -> None:
     """Run the command."""
-    where = args["where"]
-    if where is not None and args.words:
-        raise UsageError("delete by ids or by -where, not both")
-    if where is None and not args.words:
+    where, keys = args["where"], args["keys"]
+    if sum((where is not None, keys is not None, bool(args.words))) > 1:
+        raise UsageError("delete by ids, by -where or by -keys, and not by two of them")
+    if where is None and keys is None and not args.words:
         raise UsageError("no data object IDs specified (see: shoal query -f lake 'from HEAD:objects')")
     note = read_note(args)
     pool, branch = open_pool(args)
-    commit = pool.branch(branch).delete(args.words, where=where, engine=args["engine"], **note)
+    target = pool.branch(branch)
+    if keys is not None:
+        commit = target.delete(keys=keys, on_conflict=args["on-conflict"], **note)
+    else:
+        commit = target.delete(args.words, where=where, engine=args["engine"], **note)
     say(args, f"{commit} delete committed")
-    if where is not None and not args["q"]:
+    if not args.words and not args["q"]:
         say(args, f"{plural(_deleted_records(pool, commit), 'record')} deleted")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from typing import Any
 
 from shoal.api.branch import FindDone
 from shoal.api.codecs import commit_response, id_of
@@ -44,8 +45,18 @@ def load(call: Call) -> None:
     """Stage the body."""
     with _transaction(call) as transaction:
         op = call.step() if call.body.is_whole else call.step
-        transaction.load(pieces(call), options=call.read_options(), op=op)
+        mode: Any = call.params.get("mode", "load")
+        transaction.write(mode, pieces(call), "auto", call.read_options(), op)
     call.service.metrics.loaded.inc(call.body.size)
+
+
+def update(call: Call) -> None:
+    """Stage a change of records."""
+    body = call.record({"where": str, "program": str})
+    if not body.get("where") or not body.get("program"):
+        raise InvalidInput("an update has where (a condition) and program (what changes)")
+    with _transaction(call) as transaction:
+        transaction.update(body["where"], body["program"], op=call.step())
 
 
 def delete(call: Call) -> None:

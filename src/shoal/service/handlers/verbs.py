@@ -93,7 +93,18 @@ def load(call: Call) -> Answer:
     # A body that came whole is known before it is read: what it asks for may have been done.
     op = call.operation() if call.body.is_whole else call.operation
     options = call.read_options()
-    commit = call.lake.do(Load(pool.id, branch, _some(pieces(call)), options=options, note=call.note(), op=op))
+    mode: Any = call.params.get("mode", "load")
+    request = Load(
+        pool.id,
+        branch,
+        _some(pieces(call)),
+        options=options,
+        note=call.note(),
+        op=op,
+        mode=mode,
+        on_conflict=call.params.get("on_conflict"),
+    )
+    commit = call.lake.do(request)
     call.service.metrics.loaded.inc(call.body.size)
     announce_commit(call, branch, commit)
     return named("api.CommitResponse", ("commit", id_of(commit)), ("warnings", texts(call.warnings)))

@@ -1,0 +1,117 @@
+"""Updates: records that match a filter are changed by a program, and written again in place of the old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import numpy as np
+
+from shoal.api.branch import Update
+from shoal.engines.interp.engine import evaluate, run_program
+from shoal.errors import Conflict, InvalidInput
+from shoal.ids import Id, to_text
+from shoal.lake import keyed_changes, rewriting
+from shoal.lake.actions import Effect, Patch, patch_to
+from shoal.lake.changes import with_message
+from shoal.lake.committer import Change
+from shoal.lake.fitting import fit
+from shoal.lake.masks import hidden_rows
+from shoal.lake.objects import DataObject
+from shoal.lake.pools import Pool
+from shoal.lake.row_masking import hide_rows, only
+from shoal.lake.scans import read_object
+from shoal.lang import plan
+from shoal.lang.compile import compile_program
+from shoal.local.executor import StoreExecutor, implements, operation, stored_note
+from shoal.model.values import Value
+from shoal.planner.predicates import Predicate, parse_predicate
+
+_ATTEMPTS = 10
+"""How often an update of a pool without primary key is planned again, if others change the records meanwhile."""
+
+
+@implements(Update)
+def update(lake: StoreExecutor, request: Update) -> str:
+    """Change the records that match a filter."""
+    pool, op = lake.writable(request.pool), operation(request.op)
+    predicate, program = parse_predicate(request.where), parse_update(request.program)
+    resolution = keyed_changes.parse_resolution(request.on_conflict)
+    is_keyed = bool(pool.config.settings.primary)
+    if request.on_conflict is not None and not is_keyed:
+        raise InvalidInput(f"{pool.config.name}: on conflict needs a primary key (shoal create -primary)")
+
+    def act() -> Id:
+        for attempt in count(1):
+            base = pool.refs().branch(request.branch).commit
+            patch = updating(pool, base, predicate, program)
+            if patch.is_empty:
+                raise InvalidInput("empty transaction")
+            note = with_message(stored_note(request.note), f"updated records where {request.where}")
+
+            def build(tip: Id | None, patch: Patch = patch, base: Id | None = base) -> Patch:
+                if is_keyed and tip != base:
+                    return keyed_changes.fit_by_key(pool, patch, tip, "update", resolution)
+                return fit(pool, patch, base, tip, "update")
+
+            try:
+                return pool.committer.commit(Change(request.branch, build, note, op, is_fresh=True))
+            except Conflict:
+                if is_keyed or attempt == _ATTEMPTS or pool.refs().branch(request.branch).commit == base:
+                    raise
+                rewriting.remove(pool, patch.adds)
+        raise AssertionError
+
+    return to_text(pool.committer.once(op, request.branch, act))
+
+
+def parse_update(text: str) -> plan.Program:
+    """The program of an update, which gets the records and returns them changed."""
+    program = compile_program(text, evaluate)
+    if not program.body or not isinstance(program.body[0], plan.DefaultScan):
+        raise InvalidInput("an update changes the records that match, so its program has no source of its own")
+    return program
+
+
+def updating(pool: Pool, commit: Id | None, predicate: Predicate, program: plan.Program) -> Patch:
+    """What an update changes at a commit: the old records are hidden, and the new ones added."""
+    found: list[tuple[DataObject, np.ndarray]] = []
+    purged = frozenset(pool.refs().purged())
+    for o in predicate.objects(pool, commit):
+        rows = _rows(pool, predicate, o) if o.id not in purged else np.zeros(0, np.int64)
+        if len(rows):
+            found.append((o, rows))
+    if not found:
+        return Patch()
+    hidden = [hide_rows(pool, o, rows) for o, rows in found]
+
+    def values() -> Iterator[Value]:
+        for o, rows in found:
+            yield from read_object(pool.store, pool.prefix, pool.config.key, only(pool, o, rows))
+
+    objects = pool.writer().write_all(run_program(program, values()))
+    patch = patch_to([*(Effect(None, o) for o in objects), *hidden])
+    if pool.config.settings.primary:
+        _require_free(pool, commit, patch, objects)
+    return patch
+
+
+def _rows(pool: Pool, predicate: Predicate, o: DataObject) -> np.ndarray:
+    if predicate.covers(pool, o):
+        return np.setdiff1d(np.arange(o.rows), hidden_rows(pool.store, pool.prefix, o))
+    return predicate.rows(pool, o)
+
+
+def _require_free(pool: Pool, commit: Id | None, patch: Patch, objects: list[DataObject]) -> None:
+    """InvalidInput if a changed record has the primary key of another one."""
+    index = keyed_changes.index_of(pool, objects)
+    keyed_changes.require_distinct(index)
+    left = {o.id: o for o in pool.snapshot(commit).objects()}
+    for before, after in patch.effects():
+        if before is not None:
+            left.pop(before.id, None)
+            if after is not None:
+                left[after.id] = after
+    taken = np.flatnonzero(keyed_changes.Located(pool, left.values(), index).is_there)
+    if len(taken):
+        raise InvalidInput(f"update: other records have the primary key {index.texts(taken)}")
