@@ -369,7 +369,8 @@ class Branch:
         if keys is not None:
             if where is not None or ids:
                 raise InvalidInput("delete by ids, by a filter or by keys, and not by two of them")
-            return self._do(Load, key_values(keys), "auto", DEFAULT_READ, None, None, Note(**note), op, "delete", on_conflict)
+            data = key_values(keys)
+            return self._do(Load, data, "auto", DEFAULT_READ, None, None, Note(**note), op, "delete", on_conflict)
         return self._do(Delete, tuple(ids), where, engine, Note(**note), op)
 
     def compact(self, ids: Sequence[str], *, engine: str | None = None, op: Op = None, **note: Unpack[NoteArgs]) -> str:

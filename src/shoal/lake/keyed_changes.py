@@ -21,7 +21,7 @@ from shoal.ids import Id
 from shoal.lake.actions import Effect, Patch, patch_to
 from shoal.lake.key_index import KeyIndex
 from shoal.lake.keys import Path, getter
-from shoal.lake.masks import Rows
+from shoal.lake.masks import Rows, hidden_rows
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.primary_keys import KeyGroup, read_keys
@@ -287,11 +287,15 @@ class _KeyedChange:
                 added = part if not len(left) else hide_rows(self.pool, part, np.sort(left)).after
                 effects.append(Effect(None, added))
             elif len(taken):
-                raise Conflict(
-                    "the records that would come back were rewritten by a compaction (insert them again instead)"
-                )
+                effects.append(Effect(None, self._part_of(part.id, taken)))
         effects += [hide_rows(self.pool, o, rows) for o, rows in hidden.values()]
         return patch_to(effects)
+
+    def _part_of(self, ident: Id, rows: Rows) -> DataObject | None:
+        """An object that the tip does not have any more, with some of its rows, which are to come back."""
+        o = next(mask.object for mask in self.original.masks if mask.object.id == ident)
+        shown = np.setdiff1d(np.arange(o.rows), hidden_rows(self.pool.store, self.pool.prefix, o))
+        return hide_rows(self.pool, o, np.setdiff1d(shown, rows)).after
 
     @cached_property
     def _brought(self) -> frozenset[Id]:
