@@ -105,6 +105,8 @@ class DataObject:
     """Rows that are hidden."""
     inline: bytes | None = None
     """All of its bytes, if they are part of its description: it has no object in the store then. Empty: purged."""
+    merged: Id | None = None
+    """The application of a merge policy that it is a result of: objects with the same have nothing for each other."""
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -185,7 +187,7 @@ def _object_type(low: t.Type, high: t.Type, extras: tuple[str, ...]) -> t.Type:
     ))  # fmt: skip
 
 
-_EXTRAS = {"names": t.array(t.STRING), "skipped": t.UINT64, "mask": _MASK, "inline": t.BYTES}
+_EXTRAS = {"names": t.array(t.STRING), "skipped": t.UINT64, "mask": _MASK, "inline": t.BYTES, "merged": KSUID}
 """Fields that only some descriptions have: where they say nothing, they are left out."""
 
 
@@ -206,6 +208,8 @@ def format_object(o: DataObject) -> Value:
         extras["mask"] = o.mask.count, o.mask.data, o.mask.id or NO_ID, o.mask.size, o.mask.checksum
     if o.inline is not None:
         extras["inline"] = o.inline
+    if o.merged is not None:
+        extras["merged"] = o.merged
     data = (
         o.id, o.min.data, o.max.data, o.count, o.size, o.checksum, o.value_size, o.index_size, o.has_key, o.is_ranged,
         o.shapes, _form_name(o), o.index_checksum, o.zones, *extras.values(),
@@ -274,6 +278,8 @@ def parse_object(value: Value, where: str) -> DataObject:
         by_name["form"] = _parse_form(by_name["form"], bool(by_name.get("names")), where)
     if "mask" in by_name:
         by_name["mask"] = _parse_mask(Value(typ.fields[typ.index["mask"]].type, by_name["mask"]), where)
+    if "merged" in by_name:
+        by_name["merged"] = get_id(value, "merged", where)
     return DataObject(**by_name)
 
 

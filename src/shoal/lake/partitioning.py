@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
 from shoal.formats.columns.batches import Batch, batches
-from shoal.ids import Id
+from shoal.ids import Id, new
 from shoal.lake import column_form, row_form
 from shoal.lake.key_columns import EVERYWHERE, KeyInterval, rows_between
 from shoal.lake.keys import comparer
+from shoal.lake.merging import Policy, compacted_values
 from shoal.lake.objects import LARGEST_RUN, DataObject, Form, Purged, key_of
 from shoal.lake.pools import Pool
 from shoal.lake.scans import unless_purged
@@ -29,6 +31,8 @@ PARTITION_SIZE = LARGEST_RUN // 2
 """Bytes of values that are sorted at a time."""
 TASK_PARTITION_SIZE = PARTITION_SIZE // 2
 """The size in a task. Many tasks run at a time, so one writes one object where a process by itself writes two."""
+MERGED_SIZE = PARTITION_SIZE // 4
+"""The size where a merge policy takes values one by one, which are several times as large in memory."""
 _SAMPLES = 16
 """How many sampled keys a partition has, at least."""
 _GOLDEN_RATIO = 0.6180339887
@@ -44,6 +48,10 @@ class KeyPartition:
     interval: KeyInterval = EVERYWHERE
     in_slices: frozenset[Id] = frozenset()
     """Objects that it gets in slices instead of reading them."""
+    policy: Policy | None = None
+    """What becomes of records with equal keys; an interval has all records of a key."""
+    merged: Id | None = None
+    """The application of the policy that this is a part of."""
 
 
 class Partitioning(NamedTuple):
@@ -94,6 +102,17 @@ def partition_objects(pool: Pool, objects: Sequence[DataObject], size: int = PAR
         for group, interval in zip(members, intervals, strict=True)
     ]
     return Partitioning(partitions, _slice_inputs(objects, in_slices), tuple(boundaries))
+
+
+def partition_to_merge(
+    pool: Pool, objects: Sequence[DataObject], policy: Policy, size: int = MERGED_SIZE
+) -> Partitioning:
+    """Partitions of about `size` bytes to apply a merge policy to. No key is in two of them, and none is sliced."""
+    application = new()
+    partitions = partition_objects(pool, objects, size).partitions
+    return Partitioning(
+        [replace(p, in_slices=frozenset(), policy=policy, merged=application) for p in partitions],
+    )
 
 
 def _is_read_repeatedly(partitions: int, groups: int) -> bool:
@@ -182,6 +201,9 @@ def write_partitions(work: Sequence[Partitioning], by: Workers) -> Generator[lis
 def write_partition(partition: KeyPartition, slices: Iterable[Slice] = ()) -> list[list[DataObject]]:
     """New objects with the values of a partition, sorted; nobody sees them before a commit adds them."""
     pool = partition.pool
+    if partition.policy is not None:
+        values = compacted_values(pool, partition.objects, partition.policy, partition.interval)
+        return [[replace(o, merged=partition.merged) for o in pool.writer(as_one_run=True).write_all(values)]]
     writer = pool.writer(as_one_run=True)
     try:
         for batch in read_partition(partition, slices):

@@ -21,8 +21,9 @@ from shoal.lake.workers import Choose, grouped_by_size, here
 from shoal.lazy import lazy
 
 if TYPE_CHECKING:
-    from shoal.lake import partitioning, record_deletion, row_masking
+    from shoal.lake import merging, partitioning, record_deletion, row_masking
 else:
+    merging = lazy("shoal.lake.merging")
     row_masking = lazy("shoal.lake.row_masking")
     record_deletion = lazy("shoal.lake.record_deletion")
     partitioning = lazy("shoal.lake.partitioning")
@@ -34,14 +35,20 @@ _ATTEMPTS = 10
 
 
 def compact(
-    pool: Pool, branch: str, idents: Sequence[Id], note: Note, choose: Choose = here, op: Id | None = None
+    pool: Pool,
+    branch: str,
+    idents: Sequence[Id],
+    note: Note,
+    choose: Choose = here,
+    op: Id | None = None,
+    policy: merging.Policy | None = None,
 ) -> Id:
-    """Replace objects by others with the same values, sorted and without overlaps."""
+    """Replace objects by others with the same values, or what a merge policy makes of them; none overlap."""
     base = pool.refs().branch(branch).commit
     old = in_order(pool.config.key, find_objects(pool, base, idents))
-    if len(old) < 2:
+    if len(old) < 2 and (policy is None or merging.is_merged(old)):
         raise InvalidInput("compact: two or more source objects required")
-    ((_, commit),) = compact_runs(pool, branch, base, [old], note, choose, op)
+    ((_, commit),) = compact_runs(pool, branch, base, [old], note, choose, op, policy)
     if isinstance(commit, ShoalError):
         raise commit
     return commit
@@ -55,25 +62,30 @@ def compact_runs(
     note: Note,
     choose: Choose = here,
     op: Id | None = None,
+    policy: merging.Policy | None = None,
 ) -> Iterator[tuple[Sequence[DataObject], Id | ShoalError]]:
     """Compact runs of objects at a commit, each by a commit of its own as soon as it is written; or why not."""
     if not runs:
         return
     by = choose(sum(o.size for run in runs for o in run))
     size = partitioning.TASK_PARTITION_SIZE if by.is_remote else partitioning.PARTITION_SIZE
-    work = [partitioning.partition_objects(pool, run, size) for run in runs]
+    if policy is None:
+        work = [partitioning.partition_objects(pool, run, size) for run in runs]
+    else:
+        work = [partitioning.partition_to_merge(pool, run, policy) for run in runs]
     with closing(partitioning.write_partitions(work, by)) as results:
         for run, planned in zip(runs, work, strict=True):
             new = gathered(pool, islice(results, len(planned.partitions)))
             try:
-                yield run, _replace(pool, branch, base, patch_of(new, run), note, op)
+                yield run, _replace(pool, branch, base, patch_of(new, run), note, op, policy is not None)
             except (Conflict, InvalidInput) as e:
                 remove(pool, new)
                 yield run, e
 
 
-def _replace(pool: Pool, branch: str, base: Id | None, patch: Patch, note: Note, op: Id | None) -> Id:
-    if sum(o.count for o in patch.adds) != sum(o.count for o in patch.deletes):
+def _replace(pool: Pool, branch: str, base: Id | None, patch: Patch, note: Note, op: Id | None, is_merged: bool) -> Id:
+    # Who applies a merge policy counts the records that it takes: there may be fewer afterwards.
+    if not is_merged and sum(o.count for o in patch.adds) != sum(o.count for o in patch.deletes):
         raise InvalidInput("compact: some of these objects were purged (delete them from the branch first)")
     note = with_message(note, list_objects("compacted", patch.deletes))
     return changes.rewrite(pool, branch, base, patch, note, "compact", op)
@@ -148,18 +160,34 @@ def describe_patch(patch: Patch) -> str:
     return "\n".join([*parts, *([row_masking.describe_masks(patch)] if patch.masks else [])])
 
 
-def choose_runs(key: SortKey, objects: Iterable[DataObject], object_size: int) -> list[list[DataObject]]:
+def choose_runs(
+    key: SortKey, objects: Iterable[DataObject], object_size: int, is_merging: bool = False
+) -> list[list[DataObject]]:
     """Which objects to compact together: those that overlap, and neighbours that make one object together.
 
-    The result of a compaction is never chosen again, so that a policy ends.
+    The result of a compaction is never chosen again, so that a policy ends. With a merge policy also objects are chosen
+    that it was not applied to, and those that share a key.
     """
     kinds: dict[bool, list[DataObject]] = {True: [], False: []}
     for o in objects:
         kinds[o.has_key].append(o)
+    if is_merging:
+        found = [run for kind in kinds.values() for run in _runs(_unmerged_apart(key, kind), object_size)]
+        # A compaction writes two objects at most of what fits into one: columns, and rows that do not suit them.
+        return [run for run in found if run and (len(run) > 2 or not merging.is_merged(run))]
     keyless = (Partition((o,)) for o in kinds[False])
     keyed = partitions(key, kinds[True], touching=False)
     runs = [*_runs(keyed, object_size), *_runs(keyless, object_size)]
     return [run for run in runs if len(run) > 1]
+
+
+def _unmerged_apart(key: SortKey, objects: Iterable[DataObject]) -> Iterator[Partition]:
+    """Objects that a policy has something to do for, together; all others by themselves."""
+    for part in merging.parts(key, objects):
+        if merging.is_merged(part.objects):
+            yield from (Partition((o,)) for o in part.objects)
+        else:
+            yield part
 
 
 def _runs(parts: Iterable[Partition], size: int) -> Iterator[list[DataObject]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from shoal.api.branch import CherryPick, Compact, CompactAll, CompactRuns, Delete, Merge, Rebase, Revert
 from shoal.api.infos import Compaction
@@ -11,10 +12,16 @@ from shoal.errors import ShoalError
 from shoal.ids import Id, parse, to_text
 from shoal.lake import changes, pools, rewriting
 from shoal.lake.objects import DataObject
+from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note, text_of
 from shoal.local.history import require_commit
 from shoal.planner.engine_choice import choose_workers
 from shoal.planner.predicates import parse_predicate
+
+if TYPE_CHECKING:
+    from shoal.planner import merge_policies
+else:
+    merge_policies = lazy("shoal.planner.merge_policies")
 
 
 @implements(Delete)
@@ -26,7 +33,13 @@ def delete(lake: StoreExecutor, request: Delete) -> str:
             lake, request, lambda pool, op: changes.delete(pool, branch, object_ids(pool, request.ids), note, op)
         )
     predicate, by = parse_predicate(request.where), choose_workers(request.engine, lake.uri)
-    return _once(lake, request, lambda pool, op: rewriting.delete_where(pool, branch, predicate, note, by, op))
+
+    def delete_records(pool: pools.Pool, op: Id | None) -> Id:
+        if pool.config.settings.policy:
+            merge_policies.check_condition(pool.config, predicate.condition)
+        return rewriting.delete_where(pool, branch, predicate, note, by, op)
+
+    return _once(lake, request, delete_records)
 
 
 @implements(Compact)
@@ -34,7 +47,9 @@ def compact(lake: StoreExecutor, request: Compact) -> str:
     """Merge data objects into sorted ones that do not overlap."""
     branch, note, by = request.branch, stored_note(request.note), choose_workers(request.engine, lake.uri)
     return _once(
-        lake, request, lambda pool, op: rewriting.compact(pool, branch, object_ids(pool, request.ids), note, by, op)
+        lake,
+        request,
+        lambda pool, op: rewriting.compact(pool, branch, object_ids(pool, request.ids), note, by, op, _policy_of(pool)),
     )
 
 
@@ -51,16 +66,22 @@ def compact_all(lake: StoreExecutor, request: CompactAll) -> Iterator[Compaction
     pool = lake.writable(request.pool)
     base = pool.refs().branch(request.branch).commit
     note, by = stored_note(NO_NOTE), choose_workers(request.engine, lake.uri)
-    for run, outcome in rewriting.compact_runs(pool, request.branch, base, _runs(pool, base), note, by):
+    policy = _policy_of(pool)
+    for run, outcome in rewriting.compact_runs(pool, request.branch, base, _runs(pool, base), note, by, policy=policy):
         if isinstance(outcome, ShoalError):
             yield Compaction(len(run), None, str(outcome))
         else:
             yield Compaction(len(run), to_text(outcome))
 
 
+def _policy_of(pool: pools.Pool) -> merge_policies.MergePolicy | None:
+    return merge_policies.policy_of(pool.config) if pool.config.settings.policy else None
+
+
 def _runs(pool: pools.Pool, commit: Id | None) -> list[list[DataObject]]:
     config = pool.config
-    return rewriting.choose_runs(config.key, pool.snapshot(commit).objects(), config.object_size)
+    objects = pool.snapshot(commit).objects()
+    return rewriting.choose_runs(config.key, objects, config.object_size, bool(config.settings.policy))
 
 
 @implements(Revert)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +37,11 @@ from shoal.model.text import format_type
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
-    from shoal.lake import row_masking
+    from shoal.lake import merging, row_masking
+    from shoal.planner import merge_policies
 else:
+    merging = lazy("shoal.lake.merging")
+    merge_policies = lazy("shoal.planner.merge_policies")
     row_masking = lazy("shoal.lake.row_masking")
 
 # ---- names
@@ -190,6 +193,8 @@ def diff_objects(lake: StoreExecutor, request: DiffObjects) -> Diff:
 def diff_values(lake: StoreExecutor, request: DiffValues) -> Iterator[tuple[str, Value]]:
     """The values that differ. Equal values on both sides, such as after a compaction, cancel out."""
     pool = lake.opened(request.pool)
+    if pool.config.settings.policy:
+        return _differences(merge(*_merged_sides(pool, request.old, request.new), key=lambda item: item[0]))
     patch = _patch(pool, request.old, request.new)
     gone, come = row_masking.changed_parts(pool, patch) if patch.masks else (patch.deletes, patch.adds)
     sides = [_marked(pool, "-", gone), _marked(pool, "+", come)]
@@ -206,6 +211,24 @@ def _marked(pool: Pool, mark: str, objects: Sequence[DataObject]) -> Iterator[tu
     sortable, key_of = comparer(key.order), key_getter(key)
     for value in scan_objects(pool, _sorted(pool, objects)):
         yield sortable(key_of(value)), mark, value
+
+
+def _merged_sides(pool: Pool, old: str, new: str) -> list[Iterator[tuple[Any, str, Value]]]:
+    """What reads give on both sides, where objects differ: what a record becomes depends on all that share its key."""
+    policy = merge_policies.policy_of(pool.config)
+    assert policy is not None
+    states = [{(o.id, o.mask): o for o in pool.snapshot(pool.resolve(name)).objects()} for name in (old, new)]
+    parts = merging.parts(pool.config.key, _sorted(pool, list((states[0] | states[1]).values())))
+    changed = [part for part in parts if any((o.id, o.mask) not in side for o in part.objects for side in states)]
+    sortable, key_of = comparer(pool.config.key.order), key_getter(pool.config.key)
+
+    def marked(mark: str, side: Mapping[Any, DataObject]) -> Iterator[tuple[Any, str, Value]]:
+        for part in changed:
+            objects = [o for o in part.objects if (o.id, o.mask) in side]
+            for value in merging.merged_scan(pool, objects, policy):
+                yield sortable(key_of(value)), mark, value
+
+    return [marked(mark, side) for mark, side in zip("-+", states, strict=True)]
 
 
 def _sorted(pool: Pool, objects: Sequence[DataObject]) -> list[DataObject]:

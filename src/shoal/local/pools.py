@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from shoal.access.records import require_unreserved, shown_pools
 from shoal.api.infos import LakeStatus, PoolInfo
@@ -11,7 +12,13 @@ from shoal.errors import InvalidInput, NotFound
 from shoal.ids import new, to_text
 from shoal.lake.keys import SortKey, parse_sort_key
 from shoal.lake.pool_config import DEFAULT_OBJECT_SIZE, DEFAULT_SEEK_STRIDE, PoolConfig, check_config
+from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements, operation
+
+if TYPE_CHECKING:
+    from shoal.planner import merge_policies
+else:
+    merge_policies = lazy("shoal.planner.merge_policies")
 
 
 @implements(GetStatus)
@@ -68,7 +75,8 @@ def new_config(request: CreatePool) -> PoolConfig:
         DEFAULT_SEEK_STRIDE if stride is None else stride,
         settings=request.settings,
     )
-    return check_config(config)
+    check_config(config)
+    return merge_policies.check_policy(config) if config.settings.policy else config
 
 
 def pool_info(config: PoolConfig) -> PoolInfo:

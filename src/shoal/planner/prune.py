@@ -21,6 +21,7 @@ from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.zones import FieldRange, may_match
 from shoal.lang import plan
+from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.literals import parse_date, parse_ip
 from shoal.model.node import frozen
@@ -30,6 +31,9 @@ from shoal.model.values import Value
 if TYPE_CHECKING:
     from shoal.engines.tables.forms import Column, TableForm
     from shoal.engines.tables.statements import Condition, Constant
+    from shoal.planner import merge_policies
+else:
+    merge_policies = lazy("shoal.planner.merge_policies")
 
 _FLIPPED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INTEGERS = (*t.SIGNED, *t.UNSIGNED, t.DURATION)
@@ -66,10 +70,19 @@ def prune(pool: Pool, commit: Id | None, condition: plan.Expr | None) -> Pruned:
     keys = key_range(condition, pool.config.key.paths[0])
     snapshot = pool.snapshot(commit)
     by_key = list(snapshot.objects(keys))
-    conditions = field_ranges(condition)
+    conditions = _deciding(pool, field_ranges(condition))
     kept = tuple(o for o in by_key if all(may_match(o, each) for each in conditions))
     total = snapshot.count() if keys != EVERYTHING else len(by_key)
     return Pruned(kept, total, total - len(by_key), len(by_key) - len(kept))
+
+
+def _deciding(pool: Pool, conditions: list[FieldRange]) -> list[FieldRange]:
+    """The conditions that leave objects out: with a merge policy those on fields that a group has in common."""
+    if not pool.config.settings.policy:
+        return conditions
+    policy = merge_policies.policy_of(pool.config)
+    fields = () if policy is None else policy.fields
+    return [each for each in conditions if any(each.path[: len(field)] == field for field in fields)]
 
 
 # ---- filters of the language

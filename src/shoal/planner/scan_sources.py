@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from shoal.access.records import shown_pools
 from shoal.access.view import Pools
@@ -14,6 +15,7 @@ from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.scans import scan, scan_objects
 from shoal.lang import plan
+from shoal.lazy import lazy
 from shoal.model.fields import NO_ID
 from shoal.model.values import Value
 from shoal.planner.catalog import COMMIT_METAS, LAKE_METAS, POOL_METAS
@@ -21,6 +23,13 @@ from shoal.planner.files import scan_opener
 from shoal.planner.prune import key_range
 from shoal.planner.read_log import ReadLog
 from shoal.sources.policy import SourcePolicy
+
+if TYPE_CHECKING:
+    from shoal.lake import merging
+    from shoal.planner import merge_policies
+else:
+    merging = lazy("shoal.lake.merging")
+    merge_policies = lazy("shoal.planner.merge_policies")
 
 
 def lake_opener(
@@ -50,10 +59,15 @@ def lake_opener(
 
 
 def _scan(pool: Pool, commit: Id | None, keys: KeyRange, warn: Warn | None, watch: Watch | None) -> Iterator[Value]:
-    if watch is None:
+    if watch is None and not pool.config.settings.policy:
         return scan(pool, commit, keys, warn)
     objects = _OpenedObjects(pool.snapshot(commit).objects(keys))
-    return watch(objects, scan_objects(pool, objects, keys, warn))
+    policy = merge_policies.policy_of(pool.config) if pool.config.settings.policy else None
+    if policy is None:
+        values = scan_objects(pool, objects, keys, warn)
+    else:
+        values = merging.merged_scan(pool, objects, policy, keys, warn)
+    return values if watch is None else watch(objects, values)
 
 
 class _OpenedObjects:

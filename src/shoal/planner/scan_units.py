@@ -9,29 +9,27 @@ from functools import cached_property, partial
 from threading import Lock
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from shoal.engines.physical import Scan, Source
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.plain import Style
 from shoal.engines.tables.statements import Condition
-from shoal.formats.columns.batches import batch_of
-from shoal.formats.columns.fusion import Fuser
-from shoal.formats.columns.layouts import layout_of
-from shoal.formats.columns.physical import arrow_type
-from shoal.formats.columns.projection import Paths, project_data, project_shape
+from shoal.formats.columns.projection import Paths, project_shape
 from shoal.ids import Id, to_text
 from shoal.lake import column_form, row_form
 from shoal.lake.keys import SortKey, key_getter, sorted_indices
 from shoal.lake.masks import hidden_rows
 from shoal.lake.names import Warn
-from shoal.lake.objects import DataObject, Form, Purged, RowMask, key_of, missing
+from shoal.lake.object_writer import MOST_SHAPES
+from shoal.lake.objects import DataObject, Form, Purged, RowMask, in_order, key_of, missing
 from shoal.lake.pools import Pool
 from shoal.lake.scans import partitions
 from shoal.model import types as t
-from shoal.model.values import Value
+from shoal.planner.merge_policies import policy_of
+from shoal.planner.merged_sources import Unmerged, pieces_of, source_of
 from shoal.planner.prune import Pruned, condition_of, prune
+from shoal.planner.value_tables import as_table
 from shoal.storage.store import ObjectStore
 from shoal.storage.uris import reopen_store
 
@@ -39,6 +37,8 @@ from shoal.storage.uris import reopen_store
 def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> Scan | None:
     """What an engine reads; None if the metadata does not list all shapes, or several keys have to be merged."""
     present = _present(pool, objects, warn)
+    if pool.config.settings.policy:
+        return _merged_scan(pool, present)
     if any(o.shapes is None for o in present):
         return None
     indexes = {o.id: i for i, o in enumerate(present)}
@@ -51,8 +51,45 @@ def make_scan(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> S
     return Scan(runs, key.paths[0], key.order == "desc")
 
 
+def _merged_scan(pool: Pool, present: Sequence[DataObject]) -> Scan | None:
+    """What an engine reads of a pool with a merge policy; None as in `make_scan`."""
+    key, runs = pool.config.key, _merged_runs(pool, present)
+    is_listed = all(len(source.shapes) <= MOST_SHAPES for run in runs for source in run)
+    if not is_listed or (len(key.paths) > 1 and any(len(run) > 1 for run in runs)):
+        return None
+    return Scan(tuple(runs), key.paths[0], key.order == "desc")
+
+
+def _merged_runs(pool: Pool, present: Sequence[DataObject]) -> list[tuple[Source, ...]]:
+    """What an engine reads of a pool with a merge policy: sources that overlap, and then those that come after them."""
+    policy, key = policy_of(pool.config), pool.config.key
+    assert policy is not None
+    runs: list[tuple[Source, ...]] = []
+    number = 0
+    for piece in pieces_of(pool, present, policy):
+        if isinstance(piece, Unmerged):
+            source = source_of(piece, number)
+            number += 1
+            runs.extend([(source,)] if source.shapes else [])
+            continue
+        objects = with_shapes(pool, piece)
+        indexes = {o.id: number + i for i, o in enumerate(objects)}
+        number += len(objects)
+        overlapping = partitions(key, objects, touching=len(key.paths) > 1)
+        runs.extend(tuple(_sources(pool, part.objects, indexes)) for part in overlapping)
+    return runs
+
+
 def sources_of(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> list[Source]:
-    """What an engine reads where order does not matter."""
+    """What an engine reads where order does not matter: what the merge policy makes of objects, if there is one."""
+    if not pool.config.settings.policy:
+        return stored_sources(pool, objects, warn)
+    present = in_order(pool.config.key, _present(pool, objects, warn))
+    return [source for run in _merged_runs(pool, present) for source in run]
+
+
+def stored_sources(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> list[Source]:
+    """What an engine reads of objects as they are stored, where order does not matter."""
     present = with_shapes(pool, _present(pool, objects, warn))
     return _sources(pool, present, {o.id: i for i, o in enumerate(present)})
 
@@ -91,7 +128,7 @@ class _InlineRows:
         streams = [row_form.read_all(self.store, self.prefix, o) for o in self.objects]
         rows = [value for stream in streams for value in stream]
         keys = [key_getter(self.key)(row) for row in rows]
-        return _as_table([rows[i] for i in sorted_indices(keys, self.key.order)], self.shapes, self.paths)
+        return as_table([rows[i] for i in sorted_indices(keys, self.key.order)], self.shapes, self.paths)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _inline_elsewhere, (self.store.uri, self.prefix, self.key, self.objects, self.shapes, self.paths)
@@ -219,23 +256,7 @@ class _Narrow:
 
 def _rows_as_table(store: Any, prefix: str, o: DataObject, paths: Paths | None = None) -> pa.Table:
     """An object in row form, as a table in the layout of its shapes; with just the fields at some paths, if given."""
-    return _as_table(row_form.read_all(store, prefix, o), tuple(shape for shape, _ in o.shapes or ()), paths)
-
-
-def _as_table(rows: Iterable[Value], shapes: Sequence[t.Type], paths: Paths | None) -> pa.Table:
-    """Values as a table in the layout of some shapes."""
-    values = [Value(project_shape(row.type, paths), project_data(row.type, row.data, paths)) for row in rows]
-    batch = batch_of(values)
-    layout = layout_of(tuple(dict.fromkeys(project_shape(shape, paths) for shape in shapes)))
-    by_shape = {part.shape: part for part in batch.parts}
-    parts = [by_shape.get(shape) for shape in layout.shapes]
-    order = np.empty(len(values), np.int64)
-    order[np.concatenate([part.rows for part in parts if part is not None])] = np.arange(len(values))
-    columns = [
-        pa.chunked_array([pa.array([], arrow_type(shape)) if part is None else part.column])
-        for shape, part in zip(layout.shapes, parts, strict=True)
-    ]
-    return Fuser(layout, columns).table(order)
+    return as_table(row_form.read_all(store, prefix, o), tuple(shape for shape, _ in o.shapes or ()), paths)
 
 
 # ---- pools as tables
@@ -252,6 +273,9 @@ class PoolTable:
     @cached_property
     def form(self) -> TableForm:
         """All columns."""
+        if self.pool.config.settings.policy:
+            every = sources_of(self.pool, list(self.pool.snapshot(self.commit).objects()), None)
+            return TableForm(tuple(dict.fromkeys(shape for source in every for shape in source.shapes)), self.style)
         objects = with_shapes(self.pool, self.pool.snapshot(self.commit).objects())
         shapes = dict.fromkeys(shape for o in objects for shape, count in o.shapes or () if count)
         return TableForm(tuple(shapes), self.style)

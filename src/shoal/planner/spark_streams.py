@@ -39,7 +39,7 @@ from shoal.ids import Id, to_text
 from shoal.lake.lake import open_at
 from shoal.lake.pools import Pool
 from shoal.model import types as t
-from shoal.planner.scan_units import PoolTable, sources_of, with_shapes
+from shoal.planner.scan_units import PoolTable, stored_sources, with_shapes
 from shoal.planner.spark_plan import plan_sources, style_of
 from shoal.planner.stream_changes import Added, BranchChanges, Offset, deletion_error
 
@@ -155,7 +155,7 @@ class ShoalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
                 yield ReadAdded(form, part.commit, new, known, old, not self._options.skips_deletes)
 
     def _sources(self, objects: Sequence[Any]) -> list[Source]:
-        return sources_of(self._pool, objects, None)
+        return stored_sources(self._pool, objects, None)
 
     def _shapes(self, part: Added) -> Iterator[t.Type]:
         for o in with_shapes(self._pool, (*part.objects, *part.known, *part.removed)):

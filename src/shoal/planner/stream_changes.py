@@ -123,6 +123,8 @@ class BranchChanges:
         back = tuple(o for o in come if o.id in known)
         if not gone and not back:
             return Added(commit.id, fresh)
+        if gone and come and commit.merged is None and all(o.merged is not None for o in come):
+            return Added(commit.id, ())  # a compaction that applied the merge policy: it brings nothing new
         if not self._skips_deletes and _count(come) < _count(gone):
             raise deletion_error(commit.id)
         self._require_readable(commit)
