@@ -158,7 +158,7 @@ def test_a_descending_pool_stays_in_order(lake: LocalLake) -> None:
 # ---- generated
 
 POLICIES = (
-    "dedupe", "replace by ts", "replace by k.a", "aggregate sum(n), max(ts)", "aggregate min(n), or(b) by k, s",
+    "dedupe", "replace by ts", "replace by k.a", "aggregate sum(n), max(ts) by k", "aggregate min(n), or(b) by k, s",
     "program sort ts | tail 1", "program summarize a:=max(n) by k | put n:=a | drop a",
 )  # fmt: skip
 VALUES = st.sampled_from(
@@ -200,7 +200,7 @@ def test_results_are_the_same_however_objects_were_compacted(
     lake: LocalLake, policy: str, loads: list[list[str]], key: str, data: st.DataObject
 ) -> None:
     inline = data.draw(st.sampled_from([0, 65536]))
-    pool = pool_of(lake, policy, key, ["".join(records) for records in loads], inline=inline)
+    pool = pool_of(lake, policy, key, [" ".join(records) for records in loads], inline=inline)
     wanted = bag(pool)
     assert bag(pool, engine="duckdb") == wanted
     table = rows(pool)

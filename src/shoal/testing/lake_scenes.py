@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from shoal import ids
+from shoal.api.pool_settings import PoolSettings
 from shoal.errors import ShoalError, StorageFailure
 from shoal.formats.columns.batches import Rows
 from shoal.ids import Id, new, to_text
@@ -46,6 +47,7 @@ from shoal.lake.pools import Pool
 from shoal.lake.scans import scan_objects
 from shoal.lake.sessions import Session
 from shoal.model.values import Value, int64, record, string
+from shoal.planner.merge_policies import policy_of
 from shoal.storage import memory
 from shoal.storage import store as stores
 from shoal.storage.store import ObjectStore
@@ -206,6 +208,16 @@ def pond(store: ObjectStore) -> Facts:
     commits["side one"] = load(pool, (20, 21), "side one", "side")
     commits["side two"] = load(pool, (22,), "side two", "side")
     commits["spare"] = load(pool, (30,), "spare", "spare")
+    return Facts(pool.config.id, commits=commits)
+
+
+def copied_pond(store: ObjectStore) -> Facts:
+    """A pool with a merge policy, that has some records twice."""
+    created = lake.create(store)
+    pool = created.create_pool(replace(small_pool(POOL), settings=PoolSettings(policy="dedupe")))
+    load(created.create_pool(small_pool(OTHER)), (1,), "elsewhere")
+    commits = {"one": load(pool, (1, 2), "one"), "two": load(pool, range(3, 9), "two")}
+    commits["copies"] = load(pool, range(5, 12), "copies")
     return Facts(pool.config.id, commits=commits)
 
 
@@ -380,6 +392,12 @@ def _compact(store: ObjectStore, facts: Facts) -> object:
     return rewriting.compact(pool, "main", objects, _NOTE)
 
 
+def _merge_copies(store: ObjectStore, facts: Facts) -> object:
+    pool = _open(store, facts)
+    objects = [ident for message in ("two", "copies") for ident in added(pool, facts.commits[message])]
+    return rewriting.compact(pool, "main", objects, _NOTE, policy=policy_of(pool.config))
+
+
 def _vacuum(store: ObjectStore, facts: Facts) -> object:
     vacuum.collect(_open(store, facts), 0.0)
     return None
@@ -544,6 +562,7 @@ SCENES = (
     Scene("cherry-pick, a load being first", _cherry_pick, pond, rival=_rival_load),
     Scene("compact", _compact, pond),
     Scene("compact, a load being first", _compact, pond, rival=_rival_load),
+    Scene("compact with a merge policy", _merge_copies, copied_pond),
     # What goes is what nobody sees: some of it may be gone.
     Scene("vacuum", _vacuum, littered, after=(StorageFailure,)),
     Scene("vacuum of a vacated history", _vacuum, vacated, after=(StorageFailure,)),
