@@ -227,6 +227,7 @@ def test_larger_pools_are_cut_between_keys(lake: LocalLake, seed: int, monkeypat
     """Partitions of a few hundred bytes, so that reads and compactions have many of them."""
     monkeypatch.setattr("shoal.planner.merged_sources.READ_SIZE", 2000)
     monkeypatch.setattr("shoal.lake.partitioning.partition_to_merge.__defaults__", (3000,))
+    monkeypatch.setattr("shoal.lake.rewriting.LARGE", 3000)
     chance = random.Random(seed)
     policy = ("dedupe", "replace by ts", "aggregate sum(n), max(ts) by k, s")[seed % 3]
     loads = [
@@ -316,6 +317,12 @@ def test_records_are_deleted_by_their_groups(lake: LocalLake, is_compacted: bool
     assert bag(pool) == Counter(["{k:2,ts:1}"])
 
 
+def test_stored_records_are_not_updated(lake: LocalLake) -> None:
+    pool = pool_of(lake, "replace by ts", loads=["{k:1,ts:1}"])
+    with pytest.raises(InvalidInput, match="cannot be updated one by one"):
+        pool.branch("main").update("k == 1", "put ts:=5")
+
+
 def test_any_record_of_a_pool_that_dedupes_can_be_deleted(lake: LocalLake) -> None:
     pool = pool_of(lake, "dedupe", loads=["{k:1,v:1}{k:1,v:2}", "{k:1,v:1}"])
     pool.branch("main").delete(where="v == 1")
@@ -363,7 +370,7 @@ def test_policies_that_make_no_sense_are_refused_in_one_line(lake: LocalLake, po
 
 
 def test_a_keyed_pool_has_no_merge_policy(lake: LocalLake) -> None:
-    with pytest.raises(InvalidInput, match="keyed pool"):
+    with pytest.raises(InvalidInput, match="primary key or a merge policy"):
         lake.create("refused", key="k", primary="k", policy="dedupe")
     with pytest.raises(InvalidInput, match="not both"):
         lake.create("refused", key="k", partition="k", policy="dedupe")

@@ -19,7 +19,7 @@ from shoal.lake import column_form, row_form
 from shoal.lake.key_columns import EVERYWHERE, KeyInterval, rows_between
 from shoal.lake.keys import comparer
 from shoal.lake.merging import Policy, compacted_values
-from shoal.lake.objects import LARGEST_RUN, DataObject, Form, Purged, key_of
+from shoal.lake.objects import LARGE, LARGEST_RUN, DataObject, Form, Purged, key_of
 from shoal.lake.pools import Pool
 from shoal.lake.scans import unless_purged
 from shoal.lake.slices import Slice, SliceInput, Slicing, slice_objects
@@ -31,8 +31,8 @@ PARTITION_SIZE = LARGEST_RUN // 2
 """Bytes of values that are sorted at a time."""
 TASK_PARTITION_SIZE = PARTITION_SIZE // 2
 """The size in a task. Many tasks run at a time, so one writes one object where a process by itself writes two."""
-MERGED_SIZE = PARTITION_SIZE // 4
-"""The size where a merge policy takes values one by one, which are several times as large in memory."""
+MERGED_SIZE = LARGE
+"""The size where a merge policy takes values one by one. What is compacted to become one object is one partition."""
 _SAMPLES = 16
 """How many sampled keys a partition has, at least."""
 _GOLDEN_RATIO = 0.6180339887

@@ -33,13 +33,7 @@ def delete(lake: StoreExecutor, request: Delete) -> str:
             lake, request, lambda pool, op: changes.delete(pool, branch, object_ids(pool, request.ids), note, op)
         )
     predicate, by = parse_predicate(request.where), choose_workers(request.engine, lake.uri)
-
-    def delete_records(pool: pools.Pool, op: Id | None) -> Id:
-        if pool.config.settings.policy:
-            merge_policies.check_condition(pool.config, predicate.condition)
-        return rewriting.delete_where(pool, branch, predicate, note, by, op)
-
-    return _once(lake, request, delete_records)
+    return _once(lake, request, lambda pool, op: rewriting.delete_where(pool, branch, predicate, note, by, op))
 
 
 @implements(Compact)

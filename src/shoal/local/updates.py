@@ -38,6 +38,11 @@ def update(lake: StoreExecutor, request: Update) -> str:
     predicate, program = parse_predicate(request.where), parse_update(request.program)
     resolution = keyed_changes.parse_resolution(request.on_conflict)
     is_keyed = bool(pool.config.settings.primary)
+    if pool.config.settings.policy:
+        raise InvalidInput(
+            f"{pool.config.name} has a merge policy, by which stored records are merged later: they cannot be updated "
+            "one by one (load new records, which the policy merges, or delete old ones: shoal delete -where)"
+        )
     if request.on_conflict is not None and not is_keyed:
         raise InvalidInput(f"{pool.config.name}: on conflict needs a primary key (shoal create -primary)")
 

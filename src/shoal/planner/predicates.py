@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from shoal.engines.duckdb import queries
     from shoal.formats.columns.batches import Rows
     from shoal.lake import masks
-    from shoal.planner import scan_units
+    from shoal.planner import merge_policies, scan_units
 else:
+    merge_policies = lazy("shoal.planner.merge_policies")
     masks = lazy("shoal.lake.masks")
     numpy = lazy("numpy")
     queries = lazy("shoal.engines.duckdb.queries")
@@ -45,7 +46,9 @@ class Predicate:
         return key_range(self.condition, path)
 
     def objects(self, pool: Pool, commit: Id | None) -> tuple[DataObject, ...]:
-        """The objects at a commit that may hold something it is true for."""
+        """The objects at a commit that may hold something it is true for; a merge policy may refuse the filter."""
+        if pool.config.settings.policy:
+            merge_policies.check_condition(pool.config, self.condition)
         return prune(pool, commit, self.condition).objects
 
     def covers(self, pool: Pool, o: DataObject) -> bool:
