@@ -151,10 +151,10 @@ def _applied(
     first, sort_first = _first_key(key), comparer(key.order)
 
     def sorted_by_key(values: Iterable[Value]) -> list[Value]:
-        found = list(values)
-        if len(key.paths) > 1 and len(found) > 1:
-            found.sort(key=lambda value: sortable(keys(value)))
-        return found
+        ordered = list(values)
+        if len(key.paths) > 1 and len(ordered) > 1:
+            ordered.sort(key=lambda value: sortable(keys(value)))
+        return ordered
 
     for _, group in groupby(_in_order(key, streams), key=_Sameness(first, sort_first)):
         records = list(group)

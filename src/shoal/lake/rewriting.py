@@ -172,9 +172,9 @@ def choose_runs(
     for o in objects:
         kinds[o.has_key].append(o)
     if is_merging:
-        found = [run for kind in kinds.values() for run in _runs(_unmerged_apart(key, kind), object_size)]
+        chosen = [run for kind in kinds.values() for run in _runs(_unmerged_apart(key, kind), object_size)]
         # A compaction writes two objects at most of what fits into one: columns, and rows that do not suit them.
-        return [run for run in found if run and (len(run) > 2 or not merging.is_merged(run))]
+        return [run for run in chosen if run and (len(run) > 2 or not merging.is_merged(run))]
     keyless = (Partition((o,)) for o in kinds[False])
     keyed = partitions(key, kinds[True], touching=False)
     runs = [*_runs(keyed, object_size), *_runs(keyless, object_size)]
