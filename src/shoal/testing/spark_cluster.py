@@ -50,12 +50,18 @@ class SparkCluster:
         """Its address."""
         return f"spark://{HOST}:{self.port}"
 
-    def start_worker(self, cores: int = 1, memory: str = "1g", hidden: Path | None = None) -> subprocess.Popen[bytes]:
-        """Add a worker and wait until it has registered. A hidden directory is empty for it, as on another machine."""
+    def start_worker(
+        self, cores: int = 1, memory: str = "1g", hidden: Path | None = None, **variables: str
+    ) -> subprocess.Popen[bytes]:
+        """Add a worker and wait until it has registered. A hidden directory is empty for it, as on another machine.
+
+        Variables are those of its environment that differ, and so of the executors that it starts.
+        """
         name = f"worker{len(self.workers)}"
         options = ("--host", HOST, "--port", "0", "--webui-port", "0", "--cores", str(cores), "--memory", memory)
         folder = self.folder / name
-        worker = _start("deploy.worker.Worker", (*options, "-d", str(folder), self.master), folder, hidden=hidden)
+        words = (*options, "-d", str(folder), self.master)
+        worker = _start("deploy.worker.Worker", words, folder, hidden=hidden, variables=variables)
         self.workers.append(worker)
         _await(folder, "Successfully registered with master", worker)
         return worker
@@ -107,7 +113,12 @@ def running_connect(
 
 
 def _start(
-    name: str, words: tuple[str, ...], folder: Path, memory: str = "-Xmx256m", hidden: Path | None = None
+    name: str,
+    words: tuple[str, ...],
+    folder: Path,
+    memory: str = "-Xmx256m",
+    hidden: Path | None = None,
+    variables: Mapping[str, str] = {},
 ) -> subprocess.Popen[bytes]:
     """A program of Spark in an empty environment."""
     folder.mkdir(parents=True)
@@ -122,6 +133,7 @@ def _start(
         "PYSPARK_PYTHON": bare_python(),
         "PYTHONHASHSEED": "0",
         "TMPDIR": str(folder),
+        **variables,
     }
     command = [str(java), "-cp", os.pathsep.join(map(str, jars)), memory, *OPTIONS, *SHORT_LIVED]
     command += [f"-Djava.io.tmpdir={folder}", f"org.apache.spark.{name}", *words]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from shoal.engines.spark.failures import translated, translated_statement
@@ -13,6 +15,8 @@ Traceback (most recent call last):
   File "worker.py", line 1, in main
 {}
 """
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+BROKEN = "the Python of executors runs no tasks of Spark"
 OTHER_PYTHON = """pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker
  has different version: 3.12 than that in driver: 3.11, PySpark cannot run with different minor versions."""
 
@@ -31,6 +35,21 @@ OTHER_PYTHON = """pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VE
             OTHER_PYTHON,
             Unsupported,
             "executors have Python 3.12, and the driver 3.11 (let spark.pyspark.python name the driver's version)",
+        ),
+        (
+            ": org.apache.spark.SparkException: EOFException occurred while reading from pyspark.daemon's stdout.",
+            Unsupported,
+            f"{BROKEN} (let spark.pyspark.python name a Python {VERSION} there; SHOAL_SPARK_LOG=WARN shows more)",
+        ),
+        (
+            "Job aborted due to stage failure: Master removed our application: FAILED",
+            Unsupported,
+            "the cluster has ended the session of Spark: its log says why (SHOAL_SPARK_LOG=WARN shows more)",
+        ),
+        (
+            "Caused by: java.lang.IllegalStateException: nothing to read",
+            StorageFailure,
+            "Spark: java.lang.IllegalStateException: nothing to read (SHOAL_SPARK_LOG=WARN shows more)",
         ),
         (
             "ZeroDivisionError: division by zero",

@@ -14,14 +14,19 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from importlib import metadata
 from typing import Any, NamedTuple
 
-from shoal.engines.spark import jobs
+from shoal.engines.spark import jobs, logs
 from shoal.engines.spark.addresses import patience
+from shoal.engines.spark.failures import ended_executors
 from shoal.engines.spark.stages import Cluster, cluster
 from shoal.errors import ShoalError, Unsupported
 from shoal.ids import new, to_text
 
 CLOCK_LIMIT = 5.0
 """Seconds by which the clock of an executor may be off; commits carry the time of the driver."""
+
+
+_EVERY = 0.5
+"""Seconds between two looks whether executors can start at all."""
 
 
 class Executor(NamedTuple):
@@ -47,10 +52,12 @@ def run_within(patience_: float, payloads: list[Any], work: Callable[[Any], Iter
     with ThreadPoolExecutor(1) as thread:
         title = jobs.title_of(work, None)
         job = thread.submit(on.collect, stage, range(stage.count), group, title)
-        wait((job,), patience_)
-        if not job.done():
-            on.cancel(group)
-            raise Unsupported(_late(on, patience_))
+        until, since = time.monotonic() + patience_, logs.length()
+        while not wait((job,), _EVERY).done:
+            why = _late(on, patience_) if time.monotonic() > until else _hopeless(on, since)
+            if why is not None:
+                on.cancel(group)
+                raise Unsupported(why)
         return [jobs.opened(row) for row in jobs.named(job.result)]
 
 
@@ -82,6 +89,11 @@ def _versions(modules: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     names = metadata.packages_distributions() if modules else {}
     for module in modules:
         yield module, metadata.version(names[module][0]) if module in names else "?"
+
+
+def _hopeless(on: Cluster, since: int) -> str | None:
+    """Why no executor will come; None if one may."""
+    return ended_executors(since) if on.executors() == 0 else None
 
 
 def _late(on: Cluster, seconds: float) -> str:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from shoal.engines.progress import watcher
 from shoal.engines.spark import worker_entry
 from shoal.engines.spark.credentials import credentials_to_send, use_credentials
-from shoal.engines.spark.failures import translated
+from shoal.engines.spark.failures import translating
 from shoal.engines.spark.session import spark_session
 from shoal.engines.spark.stages import Stage, Step, cluster
 from shoal.engines.spark.stuck_tasks import JobGroup
@@ -224,13 +224,8 @@ def opened(row: bytes) -> Any:
 
 def named(job: Callable[[], list[bytes]]) -> list[bytes]:
     """A job that fails for other reasons than those of our own code is a failure of the cluster."""
-    try:
+    with translating():
         return job()
-    except ShoalError:
-        raise
-    except Exception as e:
-        current().check()
-        raise translated(e) from e
 
 
 # ---- in tasks

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from shoal.engines.spark import logs
 from shoal.engines.spark.addresses import patience, require_listening
+from shoal.engines.spark.failures import ended_executors
 from shoal.engines.spark.installation import find_java, remove_scratch_directory, require_version, scratch_directory
 from shoal.engines.spark.interrupts import handled
 from shoal.engines.spark.jvm import DidNotStart, Jvm, is_needed, java_options, variables
@@ -54,7 +55,7 @@ def open_session(master: str | None, conf: Mapping[str, str], jvm: Jvm | None) -
             session.conf.get(_ANY_SETTING)
             return session
     except (PySparkException, Py4JError, ValueError) as e:
-        why = logs.last_words() if is_needed() else None
+        why = ended_executors() or (logs.last_words() if is_needed() else None)
         _stop()
         raise Unsupported(f"Spark does not start at {master}: {why or _reason(e)} ({_REMEDY})") from e
 

@@ -77,7 +77,10 @@ def _active() -> SparkSession | None:
         if opening.end_jvm(SparkContext._gateway):
             return None
         raise Unsupported("the JVM of Spark has ended, and with it the session (start this process again)") from e
-    if active is None and SparkContext._active_spark_context is not None:
+    if active is None and (context := SparkContext._active_spark_context) is not None:
+        if context._jsc.sc().isStopped():  # by the cluster
+            context.stop()
+            return None
         return SparkSession.builder.getOrCreate()  # of another thread; without options it stays as it is
     return active
 

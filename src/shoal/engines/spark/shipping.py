@@ -18,6 +18,7 @@ from typing import Any
 from weakref import WeakSet
 
 from shoal.engines.spark import worker_entry
+from shoal.engines.spark.failures import translating
 from shoal.engines.spark.installation import cache_directory, scratch_directory
 from shoal.engines.spark.worker_entry import LIBRARIES_FOLDER, Shipment
 from shoal.errors import InvalidInput
@@ -73,10 +74,11 @@ def send_package(spark: Any) -> None:
     if target in _sent:
         return
     _by_value()
-    if context is None:
-        spark.addArtifacts(str(package()), pyfile=True)
-    else:
-        context.addPyFile(str(package()))
+    with translating():
+        if context is None:
+            spark.addArtifacts(str(package()), pyfile=True)
+        else:
+            context.addPyFile(str(package()))
     _sent.add(target)
 
 

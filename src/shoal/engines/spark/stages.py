@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from shoal.engines.spark import shipping, worker_entry
+from shoal.engines.spark.failures import translating
 from shoal.engines.spark.session import spark_session
 from shoal.engines.spark.worker_entry import Shipment
 from shoal.lazy import lazy
@@ -97,7 +98,8 @@ def cluster(session: Any = None) -> Cluster:
     known = _clusters.get(spark)
     if known is None:
         is_classic = getattr(spark, "_sc", None) is not None
-        known = _clusters[spark] = ClassicCluster(spark) if is_classic else ConnectCluster(spark)
+        with translating():
+            known = _clusters[spark] = ClassicCluster(spark) if is_classic else ConnectCluster(spark)
     return known
 
 
@@ -136,7 +138,8 @@ class ClassicCluster:
 
     @property
     def cores(self) -> int:
-        return int(self._context.defaultParallelism)
+        with translating():
+            return int(self._context.defaultParallelism)
 
     def stage(self, rows: Sequence[bytes], step: Step) -> ClassicStage:
         return ClassicStage(self._context.parallelize(rows, len(rows)), self.shipment).then(step)
@@ -243,7 +246,8 @@ class ConnectCluster:
         from pyspark.sql.functions import spark_partition_id  # noqa: PLC0415 - loaded by now
 
         # A client cannot ask for the default parallelism, but a range is cut by it.
-        return int(self._spark.range(1 << 20).select(spark_partition_id().alias("p")).distinct().count())
+        with translating():
+            return int(self._spark.range(1 << 20).select(spark_partition_id().alias("p")).distinct().count())
 
     def stage(self, rows: Sequence[bytes], step: Step) -> ConnectStage:
         table = pa.table({"bucket": pa.array(range(len(rows)), pa.int32()), "row": pa.array(rows, pa.binary())})
