@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
@@ -30,6 +31,8 @@ else:
 _PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 """Of a thread, that are set by a group of jobs."""
 _HERE = re.compile(r"local(\[.*\])?|local-cluster\[.*\]")
+_GROUPS = 1000
+"""Of which a server of Spark Connect has progress."""
 _COLUMNS = "bucket int, row binary"
 
 
@@ -240,6 +243,8 @@ class ConnectCluster:
         shipping.send_package(spark)
         self._spark = spark
         self.shipment: Shipment | None = shipping.SHIPMENT
+        self._done: dict[str, int] = {}
+        """How many tasks have ended, of the last groups."""
 
     @cached_property
     def cores(self) -> int:
@@ -271,15 +276,34 @@ class ConnectCluster:
                 frame.unpersist()
 
     def collect(self, stage: ConnectStage, partitions: range, group: str, title: str) -> list[bytes]:
-        with self.named_jobs(group, title):
+        with self.named_jobs(group, title), self._counting(group, len(partitions)):
             rows: list[bytes] = stage.rows(partitions).toArrow().column("row").to_pylist()
         return rows
+
+    @contextmanager
+    def _counting(self, group: str, count: int) -> Iterator[None]:
+        """Within, what the server says of the operation of this thread counts for a group."""
+        waiting, before = get_ident(), self._done.get(group, 0)
+
+        def note(stages: Any, **_: Any) -> None:
+            if stages and get_ident() == waiting:  # handlers get what is said to any thread of the session
+                last = max(stages, key=lambda stage: stage.stage_id)
+                self._done[group] = before + min(last.num_completed_tasks, count)
+
+        self._spark.registerProgressHandler(note)
+        try:
+            yield
+        finally:
+            self._spark.removeProgressHandler(note)
+        self._done[group] = before + count
+        for old in list(self._done)[:-_GROUPS]:
+            self._done.pop(old, None)
 
     def cancel(self, group: str) -> None:
         self._spark.interruptTag(group)
 
     def tasks_done(self, group: str) -> int:
-        return 0  # the server reports progress by operation, which has no group
+        return self._done.get(group, 0)
 
     def executors(self) -> int | None:
         return None
