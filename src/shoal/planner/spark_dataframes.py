@@ -15,7 +15,7 @@ from shoal.engines.physical import Source
 from shoal.engines.spark import shipping
 from shoal.engines.spark.credentials import credentials_to_send
 from shoal.engines.spark.failures import class_of, translated_statement
-from shoal.engines.spark.jobs import TASKS_PER_CORE, stoppable
+from shoal.engines.spark.jobs import parse_bytes, stoppable, task_count
 from shoal.engines.spark.session import spark_session, when_opened
 from shoal.engines.spark.stages import Step, cluster, is_on_this_machine
 from shoal.engines.spark.worker_entry import on_frame
@@ -31,7 +31,7 @@ from shoal.planner.execute import Question
 from shoal.planner.reach import require_lake
 from shoal.planner.scan_sources import commit_of
 from shoal.planner.scan_units import PoolTable
-from shoal.planner.spark_plan import SparkPlan, plan_pool, plan_program, plan_sources, style_of, task_batches
+from shoal.planner.spark_plan import SparkPlan, plan_program, plan_sources, style_of, task_batches
 from shoal.planner.spark_scans import native_frame
 
 if TYPE_CHECKING:
@@ -46,7 +46,11 @@ else:
     spark_datasource = lazy("shoal.planner.spark_datasource")
     spark_reader = lazy("shoal.planner.spark_reader")
 
+_BROADCAST_LIMIT = "spark.sql.autoBroadcastJoinThreshold"
 _FOR_STATEMENTS = {
+    # Spark knows the sizes of tables only once tasks have read them.
+    _BROADCAST_LIMIT: "-1",
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "10MB",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "false",
     "spark.sql.runSQLOnFiles": "false",
@@ -115,7 +119,11 @@ def _make_views_elsewhere(spark: SparkSession, uri: str, pools: Sequence[str], t
 def _pool_frame(spark: SparkSession, table: PoolTable) -> DataFrame:
     """A pool as it is."""
     native = _native_frame(spark, table)
-    return _frame(spark, plan_pool(table, (), None, _tasks(spark))) if native is None else native
+    if native is not None:
+        return native
+    sources = table.sources(table.prune(()))
+    form = table.form.for_statement(None, frozenset())
+    return _joinable(spark, plan_sources(form, sources, _tasks(spark, sources)))
 
 
 def _native_frame(spark: SparkSession, table: PoolTable) -> DataFrame | None:
@@ -125,7 +133,7 @@ def _native_frame(spark: SparkSession, table: PoolTable) -> DataFrame | None:
     others = [source for source in sources if source.file is None]
     if native is None or not others:
         return native
-    return native.union(_frame(spark, plan_sources(table.form, others, _tasks(spark))))
+    return native.union(_frame(spark, plan_sources(table.form, others, _tasks(spark, others))))
 
 
 def _quoted(name: str) -> str:
@@ -140,11 +148,21 @@ def frame_of_program(lake: Pools, question: Question, program: plan.Program, tim
     match program.body:
         case (plan.PoolScan(pool=pool, commit=commit, filter=None),):
             return _pool_frame(spark, PoolTable(lake.pool(pool), commit_of(commit), style))
-    return _frame(spark, plan_program(lake, question, program, style, _tasks(spark)))
+    return _joinable(spark, plan_program(lake, question, program, style, _tasks(spark)))
 
 
-def _tasks(spark: SparkSession) -> int:
-    return TASKS_PER_CORE * cluster(spark).cores
+def _tasks(spark: SparkSession, sources: Sequence[Source] = ()) -> int:
+    return task_count(sum(source.size for source in sources), spark)
+
+
+def _joinable(spark: SparkSession, table: SparkPlan) -> DataFrame:
+    """The rows of a table, which a join sends to all executors only if they are few.
+
+    Spark takes the rows that Python gives to be no more than the list of tasks.
+    """
+    frame = _frame(spark, table)
+    limit = parse_bytes(str(spark.conf.get(_BROADCAST_LIMIT)))
+    return frame if is_on_this_machine(spark) or table.size <= limit else frame.hint("merge")
 
 
 def _frame(spark: SparkSession, table: SparkPlan) -> DataFrame:
@@ -175,7 +193,7 @@ def run_statement(
     def analyzed(columns: frozenset[str] | None) -> DataFrame:
         forms = [form.for_statement(columns, statement.companions, statement.wholes) for form, _ in tables]
         for name, form, (_, sources) in zip(names, forms, tables, strict=True):
-            _frame(spark, plan_sources(form, sources, _tasks(spark))).createOrReplaceTempView(name)
+            _frame(spark, plan_sources(form, sources, _tasks(spark, sources))).createOrReplaceTempView(name)
         answer = spark.sql(statement.sql("spark", names, [form.hidden for form in forms]))
         _require_columns(statement, answer)
         return answer

@@ -8,6 +8,7 @@ found by running it once before.
 from __future__ import annotations
 
 import base64
+import math
 import pickle
 import zlib
 from collections.abc import Iterator, Sequence
@@ -49,6 +50,11 @@ class SparkPlan:
 
     form: TableForm
     tasks: tuple[Task, ...]
+
+    @property
+    def size(self) -> float:
+        """Bytes that the tasks read; infinite if that is not known."""
+        return sum(task.size for task in self.tasks)
 
     def to_text(self) -> str:
         """As an option of a source."""
@@ -167,6 +173,11 @@ class RunProgram:
     lake: str
     program: plan.Program
     policy: SourcePolicy | None
+
+    @property
+    def size(self) -> float:
+        """Bytes that it reads, which nobody has counted."""
+        return math.inf
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the form of the table."""

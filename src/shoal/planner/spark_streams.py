@@ -201,6 +201,11 @@ class ReadAdded:
     is_strict: bool
     """Whether it is an error if a record has gone."""
 
+    @property
+    def size(self) -> float:
+        """Bytes that it reads."""
+        return sum(source.size for source in (*self.objects, *self.known, *self.removed))
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the form of the table. Records are compared in all their columns."""
         whole = TableForm(self.form.shapes, self.form.style)

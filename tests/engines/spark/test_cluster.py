@@ -8,6 +8,8 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ from tests.engines.spark.test_agreement_on_spark import check_programs
 
 import shoal
 from shoal.api.lake import Lake
-from shoal.engines.spark import packing
+from shoal.engines.progress import watching
+from shoal.engines.spark import jobs, packing
 from shoal.errors import InvalidInput, Unsupported
 from shoal.testing.scripts import call_shoal
 from shoal.testing.spark_cluster import (
@@ -70,6 +73,11 @@ def conf_of(store: dict[str, str]) -> dict[str, str]:
     }
 
 
+def event_log(folder: Path) -> str:
+    """Settings of a session that writes what happens, as plain text, into a folder."""
+    return f",spark.eventLog.enabled=true,spark.eventLog.compress=false,spark.eventLog.dir=file://{folder}"
+
+
 def _set(variables: dict[str, str]) -> None:
     os.environ.update(variables)
 
@@ -114,6 +122,8 @@ def check_everything(uri: str, root: Path) -> None:
     writes_are_those_of_this_process(lake, root)
     frames_go_in_and_out(lake)
     statements_are_answered(lake)
+    joins_send_what_is_small(lake)
+    progress_is_shown(lake)
     views_are_tables(lake)
     check_programs(lake, POOLS, QUESTIONS)
 
@@ -143,6 +153,31 @@ def statements_are_answered(lake: Lake) -> None:
     statement = "select s, count(*) as n from copy join rows using (ts) where copy.k = 3 group by s order by s"
     right = lake.sql(statement, engine="duckdb").to_list()
     assert lake.sql(statement, engine="spark").to_list() == right != []
+
+
+def joins_send_what_is_small(lake: Lake) -> None:
+    """A limit of Spark says what is small, and the size of the files what there is; Spark itself sees few tasks."""
+    spark, limit = shoal.spark.session(), "spark.sql.autoBroadcastJoinThreshold"
+    before = spark.conf.get(limit)
+    for size, is_sent in (("1GB", True), ("1500b", False)):
+        spark.conf.set(limit, size)
+        left, right = (lake.query(f"from {pool}").to_spark() for pool in ("rows", "copy"))
+        joined = left.join(right, "ts")
+        with redirect_stdout(StringIO()) as explained:
+            joined.explain()
+        assert ("BroadcastHashJoin" in explained.getvalue()) == is_sent
+        assert joined.count() == lake.sql("select count(*) as n from rows join copy using (ts)").to_list()[0]["n"]
+    spark.conf.set(limit, before)
+
+
+def progress_is_shown(lake: Lake) -> None:
+    """Of each wave of tasks, while the next one runs."""
+    seen: list[tuple[int, int]] = []
+    jobs._EVERY = 0.01
+    with watching(lambda done, count: seen.append((done, count))):
+        assert len(lake.query("from rows | sort s, ts", engine="spark").to_list()) > len(ROWS) / 2
+    assert seen[-1] == (0, 0)
+    assert any(0 < done <= count for done, count in seen), seen
 
 
 def views_are_tables(lake: Lake) -> None:
@@ -244,7 +279,7 @@ def test_the_driver_sends_credentials_that_no_log_shows(
 
 def check_credentials(events: Path) -> None:
     """Executors have no credentials of their own."""
-    os.environ["SHOAL_SPARK_CONF"] += f",spark.eventLog.enabled=true,spark.eventLog.dir=file://{events}"
+    os.environ["SHOAL_SPARK_CONF"] += event_log(events)
     lake = shoal.create("s3://bucket/credentials")
     lake.create("rows", key="ts").load(ROWS)
     total = sum(row["ts"] for row in ROWS)

@@ -75,17 +75,18 @@ def cores() -> int:
     return cluster().cores
 
 
-def task_count(size: int = 0) -> int:
+def task_count(size: int = 0, session: Any = None) -> int:
     """In how many tasks work on some bytes is best cut: all cores have some, and no task more than Spark would give it.
 
     A setting of Spark, `spark.sql.files.maxPartitionBytes`, says how much that is.
     """
-    least, most = TASKS_PER_CORE * cores(), MOST_TASKS
-    return max(least, min(-(-size // _largest_task()), most)) if size > least * _SMALL_TASK else least
+    least, most = TASKS_PER_CORE * cluster(session).cores, MOST_TASKS
+    return max(least, min(-(-size // _largest_task(session)), most)) if size > least * _SMALL_TASK else least
 
 
-def _largest_task() -> int:
-    return parse_bytes(str(spark_session().conf.get("spark.sql.files.maxPartitionBytes"))) or 128 * _MIB
+def _largest_task(session: Any) -> int:
+    conf = (session or spark_session()).conf
+    return parse_bytes(str(conf.get("spark.sql.files.maxPartitionBytes"))) or 128 * _MIB
 
 
 def parse_bytes(text: str) -> int:

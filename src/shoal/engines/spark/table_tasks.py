@@ -27,6 +27,10 @@ class Task(Protocol):
     def form(self) -> TableForm:
         """The form of the table."""
 
+    @property
+    def size(self) -> float:
+        """Bytes that it reads; infinite if that is not known."""
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the form of the table."""
 
@@ -37,6 +41,10 @@ class ReadObjects:
 
     form: TableForm
     sources: tuple[Source, ...]
+
+    @property
+    def size(self) -> float:
+        return sum(source.size for source in self.sources)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         return rows_of(self.form, self.sources)
@@ -51,6 +59,10 @@ class RunFragment:
     source: plan.PoolScan
     ops: plan.Seq
     funcs: tuple[plan.Func, ...]
+
+    @property
+    def size(self) -> float:
+        return sum(source.size for source in self.scan.sources)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         use_threads(1)
