@@ -1,6 +1,7 @@
-"""A standalone cluster: `python -m bench.cluster plan N`, `scale N`, `stream N` or `read N`.
+"""A standalone cluster: `python -m bench.cluster plan N`, `small N`, `scale N`, `stream N` or `read N`.
 
 - `plan`: the driver plans a query over N synthetic data objects, and pickles its tasks.
+- `small`: queries over N small objects, on two workers.
 - `scale`: the same load and query on one worker, and on two, of one core each.
 - `stream`: N rows go through the driver, one by one.
 - `read`: a DataFrame of N rows with a filter and three columns, beside Spark on plain Parquet.
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import shoal
-from bench import logs, peak, processes
+from bench import logs, peak, processes, small_objects
 from shoal.engines.spark import packing
 from shoal.engines.spark.runner import OnSpark, packed
 from shoal.engines.spark.session import spark_session
@@ -41,11 +42,12 @@ _BUSY = "from logs | has(msg) | put w:=split(upper(msg), ' ') | over w | count()
 def main() -> None:
     """Run one measurement and report it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("plan", "scale", "stream", "read"))
+    parser.add_argument("what", choices=("plan", "small", "scale", "stream", "read"))
     parser.add_argument("count", type=int, nargs="?", default=100_000)
     args = parser.parse_args()
     measure: dict[str, Callable[[int, Path], dict[str, Any]]] = {
         "plan": _plan,
+        "small": small_objects.measure,
         "scale": _scale,
         "stream": _stream,
         "read": _read,
