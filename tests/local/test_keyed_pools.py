@@ -330,7 +330,8 @@ def test_changes_of_other_records_and_compactions_are_no_conflict(lake: Lake) ->
 
 def test_verbs_of_keyed_pools_need_a_primary_key(lake: Lake) -> None:
     pool = lake.create("plain", key="id")
-    for act in (lambda: pool.upsert([{"id": 1}]), lambda: pool.delete(keys=[1])):
+    acts: list[Callable[[], str]] = [lambda: pool.upsert([{"id": 1}]), lambda: pool.delete(keys=[1])]
+    for act in acts:
         with pytest.raises(InvalidInput, match="this pool has no primary key"):
             act()
     pool.load([{"id": 1}, {"id": 2}])
