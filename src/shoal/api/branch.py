@@ -331,9 +331,11 @@ class Branch:
     ) -> str:
         """Insert records, or replace those with the same primary key, in one commit; returns its id.
 
-        The pool needs a primary key (`lake.create(name, primary="id")`). `on_conflict` says what happens if another
-        writer has changed one of the records meanwhile: `"fail"` (the default), `"ours"`, `"theirs"` or
-        `"newest:FIELD"`. The other arguments are those of `load`.
+        The pool needs a primary key (`lake.create(name, primary="id")`).
+
+        - `data`, `format`, `options`, `watch`, `op`: as for `load`.
+        - `on_conflict`: what happens if another writer has changed one of the records meanwhile: `"fail"` (the
+          default), `"ours"`, `"theirs"` or `"newest:FIELD"`.
 
         >>> pool.upsert([{"id": 1, "name": "Ada"}])  # doctest: +SKIP
         '3M9ITSlPteFXUdEjJbvFOh5vzzO'
@@ -363,8 +365,12 @@ class Branch:
     ) -> str:
         """Delete data objects by their ids, or records by a condition or by their primary keys; returns the commit id.
 
-        - `where`: a boolean expression, such as `"status >= 500"`. With `engine="spark"`, Spark tasks look for them.
+        - `ids`: ids of data objects; a commit id stands for the objects that it added.
+        - `where`: a boolean expression, such as `"status >= 500"`.
         - `keys`: primary keys: values, or records that have its fields; a path or any other input of `load`.
+        - `on_conflict`: what becomes of records with these keys that another writer changes meanwhile, as in `upsert`.
+        - `engine`: with `"spark"`, Spark tasks look for the records.
+        - `op`: the id of the operation, for retries.
         """
         if keys is not None:
             if where is not None or ids:

@@ -64,14 +64,14 @@ class KeyIndex:
 
     def find(self, groups: Iterable[KeyGroup]) -> Matches:
         """The rows of an object that have one of these keys."""
-        found = [
+        hits = [
             (group.rows[places], positions)
             for group in groups
             if (lookup := self._lookups.get(group.kinds)) is not None
             for places, positions in (lookup.find(group.columns),)
         ]
         none = np.zeros(0, np.int64)
-        return Matches(*(np.concatenate([none, *(each[i] for each in found)]) for i in range(2)))
+        return Matches(*(np.concatenate([none, *(each[i] for each in hits)]) for i in range(2)))
 
     def texts(self, positions: Iterable[int]) -> str:
         """Some keys, for an error."""
@@ -156,9 +156,9 @@ class _Lookup:
         if self._dictionary is None:
             self._dictionary = {key: i for i, key in enumerate(_tuples(self.columns), self.start)}
         get = self._dictionary.get
-        pairs = [(i, found) for i, key in enumerate(_tuples(columns)) if (found := get(key)) is not None]
+        pairs = [(i, position) for i, key in enumerate(_tuples(columns)) if (position := get(key)) is not None]
         places = np.array([i for i, _ in pairs], np.int64)
-        return places, np.array([found for _, found in pairs], np.int64)
+        return places, np.array([position for _, position in pairs], np.int64)
 
 
 def _tuples(columns: Sequence[Any]) -> Iterator[tuple[Any, ...]]:

@@ -39,8 +39,8 @@ IMPLEMENTATIONS: tuple[ModuleType, ...] = (
     loads,
     commits,
     transactions,
-    updates,
     maintenance,
+    updates,
 )
 """The modules that implement verbs, those that most commands need first."""
 _AT_ONCE: dict[type[Request[Any]], ModuleType] = {Load: loads, Query: queries}

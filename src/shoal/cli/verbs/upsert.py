@@ -16,9 +16,7 @@ VERB = Verb(
     "upsert [flags] FILE...",
     "insert records, or replace those with the same primary key",
     (
-        Flag(
-            "id", str, None, "id of this upsert, for retries: repeated with the same id, it happens once", "ID"
-        ),
+        Flag("id", str, None, "id of this upsert, for retries: repeated with the same id, it happens once", "ID"),
         *REPORT_FLAGS,
         *INPUT_FLAGS,
         Flag("json.array", ("records", "value"), "records", "load an array of records as records, or as one value"),
