@@ -17,6 +17,7 @@ from shoal.lake.committer import Change
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.rewriting import gathered
+from shoal.lake.roll_up import roll_up
 from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
 from shoal.local.file_loads import are_files, file_size, load_files
@@ -48,7 +49,10 @@ def load(lake: StoreExecutor, request: Load) -> str:
     pool.refs().branch(branch)
     if isinstance(request.op, str) and (done := pool.committer.done(parse(request.op), branch)) is not None:
         return to_text(done)
-    return to_text(pool.committer.join(_change(pool, request)))
+    change = _change(pool, request)
+    commit = pool.committer.join(change)
+    roll_up(pool, branch, commit, change.note.author)
+    return to_text(commit)
 
 
 def _change(pool: Pool, request: Load) -> Change:
