@@ -6,6 +6,8 @@ import pickle
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from shoal.api.pool import Pool as PoolHandle
@@ -37,10 +39,29 @@ def newest(pool: PoolHandle) -> str:
     return commit
 
 
+def attachable(lake: LocalLake) -> str:
+    """A Parquet file beside the lake."""
+    path = Path(lake.uri.removeprefix("file://")).parent / "x.parquet"
+    if not path.exists():
+        pq.write_table(pa.table({"k": [7, 5]}), path)
+    return str(path)
+
+
+def attached(lake: LocalLake, pool: PoolHandle) -> str:
+    """A Parquet file that is attached, unless it was before."""
+    path = Path(attachable(lake))
+    if not path.with_suffix(".done").exists():
+        path.with_suffix(".done").touch()
+        pool.attach(str(path))
+    return str(path)
+
+
 ACTS: dict[str, Act] = {
     "load": lambda lake, pool, op: pool.load([{"k": 9}], op=op),
     "delete": lambda lake, pool, op: pool.delete([newest(pool)], op=op),
     "delete where": lambda lake, pool, op: pool.delete(where="k==1", op=op),
+    "attach": lambda lake, pool, op: pool.attach(attachable(lake), op=op),
+    "detach": lambda lake, pool, op: pool.detach(attached(lake, pool), op=op),
     "compact": lambda lake, pool, op: pool.compact([o.id for o in pool.objects()], op=op),
     "revert": lambda lake, pool, op: pool.revert("v1", op=op),
     "cherry-pick": lambda lake, pool, op: pool.cherry_pick("side", op=op),

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, overload
 
-from shoal.api.codecs import COMMIT, COMMITS, COMPACTIONS, DONE, OBJECTS, OPTIONAL_COMMIT, REPORT, RUNS
+from shoal.api.codecs import ATTACHED, COMMIT, COMMITS, COMPACTIONS, DONE, OBJECTS, OPTIONAL_COMMIT, REPORT, RUNS
 from shoal.api.handles import public_names
-from shoal.api.infos import CommitInfo, CommitReport, Compaction, ObjectInfo, PoolInfo
+from shoal.api.infos import AttachedFile, CommitInfo, CommitReport, Compaction, ObjectInfo, PoolInfo
 from shoal.api.options import DEFAULT_READ, Memory, ReadOptions, Watch
 from shoal.api.queries import Query, Sql
 from shoal.api.requests import NO_NOTE, Executor, Need, Note, NoteArgs, Op, R, Request, in_body, in_query, verb
@@ -74,6 +74,37 @@ class Delete(Request[str]):
     def __post_init__(self) -> None:
         if self.where is not None and self.ids:
             raise InvalidInput("delete by ids or by a filter, not both")
+
+
+@verb("POST", "/pool/{pool}/branch/{branch}/attach", Need.WRITE, COMMIT, event="branch-commit")
+class Attach(Request[str]):
+    """Attach Parquet files where they are, in one commit."""
+
+    pool: str
+    branch: str
+    uris: tuple[str, ...] = in_body("uris", "array", has_texts=True, default=())
+    note: Note = NO_NOTE
+    op: Op = None
+
+
+@verb("POST", "/pool/{pool}/branch/{branch}/attachable", Need.WRITE, ATTACHED)
+class Attachable(Request[list[AttachedFile]]):
+    """List the Parquet files that would be attached, without attaching them."""
+
+    pool: str
+    branch: str
+    uris: tuple[str, ...] = in_body("uris", "array", has_texts=True, default=())
+
+
+@verb("POST", "/pool/{pool}/branch/{branch}/detach", Need.WRITE, COMMIT, event="branch-commit")
+class Detach(Request[str]):
+    """Take attached files out of a branch, by their paths or URLs, or by the ids of their data objects."""
+
+    pool: str
+    branch: str
+    names: tuple[str, ...] = in_body("names", "array", has_texts=True, default=())
+    note: Note = NO_NOTE
+    op: Op = None
 
 
 @verb("POST", "/pool/{pool}/branch/{branch}/compact", Need.WRITE, COMMIT, event="branch-commit")
@@ -378,6 +409,39 @@ class Branch:
             data = key_values(keys)
             return self._do(Load, data, "auto", DEFAULT_READ, None, None, Note(**note), op, "delete", on_conflict)
         return self._do(Delete, tuple(ids), where, engine, Note(**note), op)
+
+    @overload
+    def attach(
+        self, uris: str | Sequence[str], *, dry_run: Literal[False] = False, op: Op = None, **note: Unpack[NoteArgs]
+    ) -> str: ...
+
+    @overload
+    def attach(
+        self, uris: str | Sequence[str], *, dry_run: Literal[True], op: Op = None, **note: Unpack[NoteArgs]
+    ) -> list[AttachedFile]: ...
+
+    def attach(
+        self, uris: str | Sequence[str], *, dry_run: bool = False, op: Op = None, **note: Unpack[NoteArgs]
+    ) -> str | list[AttachedFile]:
+        """Attach Parquet files where they are, in one commit; returns its id.
+
+        - `uris`: paths or s3 URLs of files, or of folders, of which all files below are meant. Folders such as
+          `year=2024` give fields. Of a service they are those of its machine, and its source policy must allow them.
+        - `dry_run`: returns the files that would be attached, and commits nothing.
+
+        Files are not copied: only their footers are read. One that changes later can no longer be read.
+        """
+        named = (uris,) if isinstance(uris, str) else tuple(uris)
+        if dry_run:
+            return self._do(Attachable, named)
+        return self._do(Attach, named, Note(**note), op)
+
+    def detach(self, names: str | Sequence[str], *, op: Op = None, **note: Unpack[NoteArgs]) -> str:
+        """Take attached files out of this branch; returns the commit id. The files stay where they are.
+
+        `names` are paths or URLs of files or of folders, or the ids of data objects.
+        """
+        return self._do(Detach, (names,) if isinstance(names, str) else tuple(names), Note(**note), op)
 
     def compact(self, ids: Sequence[str], *, engine: str | None = None, op: Op = None, **note: Unpack[NoteArgs]) -> str:
         """Merge data objects into sorted ones that do not overlap; returns the commit id."""

@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from shoal.api.infos import (
+    AttachedFile,
     CommitInfo,
     CommitReport,
     Compaction,
@@ -212,6 +213,26 @@ def read_compaction(reader: Reader, value: Value) -> Compaction:
     return Compaction(reader.data(value, "objects"), reader.optional_id(value, "commit"), get_or(value, "error", ""))
 
 
+def show_attached(file: AttachedFile) -> Value:
+    """A file that could be attached."""
+    return record(
+        [
+            ("uri", string(file.uri)),
+            ("records", int64(file.records)),
+            ("size", int64(file.size)),
+            ("shape", string(file.shape)),
+            ("min", file.min),
+            ("max", file.max),
+        ]
+    )
+
+
+def read_attached(reader: Reader, value: Value) -> AttachedFile:
+    """A file that could be attached."""
+    uri, records, size, shape = (reader.data(value, name) for name in ("uri", "records", "size", "shape"))
+    return AttachedFile(uri, records, size, shape, reader.field(value, "min"), reader.field(value, "max"))
+
+
 def show_report(report: CommitReport) -> Value:
     """What a commit adds, as a record."""
     flags = (("is_compared", report.is_compared), ("has_key", report.has_key))
@@ -387,6 +408,7 @@ COMMITS: Codec[Iterator[CommitInfo]] = _stream(show_commit, read_commit)
 OBJECTS: Codec[Iterator[ObjectInfo]] = _stream(show_object, read_object)
 DIFF: Codec[Diff] = Codec(_show_diff, _read_diff)
 SIDES: Codec[Iterator[tuple[str, Value]]] = _stream(show_side, read_side)
+ATTACHED: Codec[list[AttachedFile]] = _list(show_attached, read_attached)
 COMPACTIONS: Codec[Iterator[Compaction]] = _stream(show_compaction, read_compaction)
 RUNS: Codec[list[list[str]]] = _list(lambda run: array(map(id_of, run)), lambda reader, value: reader.ids(value))
 VACUUMED: Codec[Vacuumed] = _one(_show_vacuumed, _read_vacuumed)

@@ -83,6 +83,22 @@ class ObjectInfo:
 
 
 @frozen
+class AttachedFile:
+    """A Parquet file that is attached in place, or could be."""
+
+    uri: str
+    """Its absolute path, or its URL."""
+    records: int
+    """None are there in a file that would be left out."""
+    size: int
+    shape: str
+    """The type of its records, in ZSON."""
+    min: Value
+    """Its keys are not less than this, as far as its footer tells; nor more than `max`."""
+    max: Value
+
+
+@frozen
 class Diff:
     """The objects that differ between two commits."""
 

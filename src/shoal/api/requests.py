@@ -184,6 +184,8 @@ class BodyField:
     schema: Literal["string", "number", "integer", "boolean", "array", "object"] = "string"
     is_id: bool = False
     """Whether it may also be an id in binary form."""
+    has_texts: bool = False
+    """Whether an array has texts; others have ids."""
 
 
 def in_query(name: str, about: str, schema: Literal["string", "number", "boolean"] = "string") -> Any:
@@ -192,9 +194,9 @@ def in_query(name: str, about: str, schema: Literal["string", "number", "boolean
     return dataclasses.field(default=default, metadata={"param": Param(name, about, schema)})
 
 
-def in_body(name: str, schema: Any = "string", *, is_id: bool = False, **default: Any) -> Any:
+def in_body(name: str, schema: Any = "string", *, is_id: bool = False, has_texts: bool = False, **default: Any) -> Any:
     """A field of the record in the body."""
-    return dataclasses.field(metadata={"body": BodyField(name, schema, is_id)}, **default)
+    return dataclasses.field(metadata={"body": BodyField(name, schema, is_id, has_texts)}, **default)
 
 
 def params_of(request: type[Request[Any]]) -> dict[str, Param]:

@@ -101,7 +101,7 @@ def action_of(change: Effect) -> Action | None:
 
 def stored(entry: Entry) -> Iterator[Stored]:
     """What an entry reaches in the store: a vacuum keeps it, and a commit that adds the entry needs it."""
-    if entry.inline is None:
+    if entry.inline is None and entry.external is None:
         yield Stored(DATA, entry.id, entry.form.value)
     if entry.mask is not None and entry.mask.id is not None:
         yield Stored(MASKS, entry.mask.id, "roaring")

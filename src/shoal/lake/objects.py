@@ -31,6 +31,9 @@ _SHAPE = t.record((("shape", t.TYPE), ("count", t.UINT64)))
 _MASK = t.record((
     ("count", t.UINT64), ("data", t.BYTES), ("id", KSUID), ("size", t.UINT64), ("checksum", t.UINT32),
 ))  # fmt: skip
+_EXTERNAL_FILE = t.record((
+    ("uri", t.STRING), ("modified", t.INT64), ("etag", t.STRING), ("constants", t.array(t.BYTES)),
+))  # fmt: skip
 
 _NAMED_COLUMNS = "named columns"
 """What a description calls the column form of an object whose shapes alone do not give the names of its columns.
@@ -43,7 +46,8 @@ _WITH = ", "
 """Joins the name of a form and the names of what a reader has to know beside it. Who does not know it refuses it."""
 _MASKED = "mask"
 _INLINE = "inline"
-_KNOWN = frozenset((_MASKED, _INLINE))
+_EXTERNAL = "external"
+_KNOWN = frozenset((_MASKED, _INLINE, _EXTERNAL))
 
 
 class Form(Enum):
@@ -66,6 +70,23 @@ class RowMask:
     size: int
     checksum: int
     """CRC-32 of the bitmap."""
+
+
+@frozen
+class External:
+    """A file of somebody else that an object stands for: it was attached, and is not in the store of the lake.
+
+    The object is the rows of the file in the order of the pool, and as in any object a row number counts in that order.
+    """
+
+    uri: str
+    """An absolute path, or the URL of an object in a bucket."""
+    modified: int = 0
+    """When it was last written to, in nanoseconds since 1970; 0 for one in a bucket."""
+    etag: str = ""
+    """What a bucket calls this version of it."""
+    constants: tuple[bytes | None, ...] = ()
+    """The last fields of all records, which the names of folders give, in binary form; the shape has their types."""
 
 
 @frozen
@@ -107,6 +128,8 @@ class DataObject:
     """All of its bytes, if they are part of its description: it has no object in the store then. Empty: purged."""
     merged: Id | None = None
     """The application of a merge policy that it is a result of: objects with the same have nothing for each other."""
+    external: External | None = None
+    """The file that has its bytes, if that was attached. Of it the checksum of the footer is known, no other."""
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -187,7 +210,10 @@ def _object_type(low: t.Type, high: t.Type, extras: tuple[str, ...]) -> t.Type:
     ))  # fmt: skip
 
 
-_EXTRAS = {"names": t.array(t.STRING), "skipped": t.UINT64, "mask": _MASK, "inline": t.BYTES, "merged": KSUID}
+_EXTRAS = {
+    "names": t.array(t.STRING), "skipped": t.UINT64, "mask": _MASK, "inline": t.BYTES, "merged": KSUID,
+    "external": _EXTERNAL_FILE,
+}  # fmt: skip
 """Fields that only some descriptions have: where they say nothing, they are left out."""
 
 
@@ -210,6 +236,8 @@ def format_object(o: DataObject) -> Value:
         extras["inline"] = o.inline
     if o.merged is not None:
         extras["merged"] = o.merged
+    if o.external is not None:
+        extras["external"] = o.external.uri, o.external.modified, o.external.etag, o.external.constants
     data = (
         o.id, o.min.data, o.max.data, o.count, o.size, o.checksum, o.value_size, o.index_size, o.has_key, o.is_ranged,
         o.shapes, _form_name(o), o.index_checksum, o.zones, *extras.values(),
@@ -222,8 +250,8 @@ def _form_name(o: DataObject) -> str:
     form = _NAMED_COLUMNS if o.names else o.form.value
     if o.form is Form.COLUMNS and any(_has_new_types(shape) for shape, _ in o.shapes or ()):
         form = _TYPED_COLUMNS
-    needs = [name for name, is_needed in ((_MASKED, o.mask is not None), (_INLINE, o.inline is not None)) if is_needed]
-    return _WITH.join((form, *needs))
+    needs = ((_MASKED, o.mask), (_INLINE, o.inline), (_EXTERNAL, o.external))
+    return _WITH.join((form, *(name for name, part in needs if part is not None)))
 
 
 _HAS_NEW_TYPES: t.MemoKey[bool] = t.MemoKey("has new types")
@@ -280,6 +308,8 @@ def parse_object(value: Value, where: str) -> DataObject:
         by_name["mask"] = _parse_mask(Value(typ.fields[typ.index["mask"]].type, by_name["mask"]), where)
     if "merged" in by_name:
         by_name["merged"] = get_id(value, "merged", where)
+    if "external" in by_name:
+        by_name["external"] = _parse_external(Value(typ.fields[typ.index["external"]].type, by_name["external"]), where)
     return DataObject(**by_name)
 
 
@@ -299,6 +329,11 @@ def _parse_mask(value: Value, where: str) -> RowMask:
     ident = get_id(value, "id", where)
     count, data, size, checksum = (get_data(value, name, where) for name in ("count", "data", "size", "checksum"))
     return RowMask(count, data, None if ident == NO_ID else ident, size, checksum)
+
+
+def _parse_external(value: Value, where: str) -> External:
+    uri, modified, etag, constants = (get_data(value, name, where) for name in ("uri", "modified", "etag", "constants"))
+    return External(uri, modified, etag, tuple(constants))
 
 
 # ---- in order

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from shoal.formats.columns.batches import Batch, batches
 from shoal.ids import Id, new
-from shoal.lake import column_form, row_form
+from shoal.lake import column_form, external_form, row_form
 from shoal.lake.key_columns import EVERYWHERE, KeyInterval, rows_between
 from shoal.lake.keys import comparer
 from shoal.lake.merging import Policy, compacted_values
@@ -151,9 +151,9 @@ def _sampled(pool: Pool, o: DataObject, phase: float, size: float) -> _Sampled:
     row_size = o.value_size / max(1, o.count)
     try:
         if o.form is Form.COLUMNS:
-            rows, groups = column_form.sample_keys(
-                pool.store, pool.prefix, key, o, phase, max(1, int(size / max(1, row_size)))
-            )
+            sample = column_form.sample_keys if o.external is None else external_form.sample_keys
+            most = max(1, int(size / max(1, row_size)))
+            rows, groups = sample(pool.store, pool.prefix, key, o, phase, most)
         else:
             rows, groups = [(s.first, s.count) for s in row_form.segments(pool.store, name, key, o)], 0
         return _Sampled(o, [_Sample(first, row_size * count) for first, count in rows], groups)
@@ -180,9 +180,12 @@ def read_partition(partition: KeyPartition, slices: Iterable[Slice] = ()) -> Ite
 
 
 def object_batches(pool: Pool, o: DataObject, interval: KeyInterval = EVERYWHERE) -> Iterator[Batch]:
-    """The values of an object in columns, in its order. Row groups outside of the interval are skipped."""
+    """The values of an object in columns, those with equal keys in its order. Row groups outside of the interval are
+    skipped."""
     if o.form is Form.ROWS:
         return batches(row_form.read(pool.store, pool.prefix, pool.config.key, o))
+    if o.external is not None:
+        return external_form.unsorted_batches(pool.store, pool.prefix, pool.config.key, o)
     return column_form.read_interval(pool.store, pool.prefix, pool.config.key, o, interval)
 
 

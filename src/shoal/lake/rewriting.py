@@ -46,7 +46,8 @@ def compact(
     """Replace objects by others with the same values, or what a merge policy makes of them; none overlap."""
     base = pool.refs().branch(branch).commit
     old = in_order(pool.config.key, find_objects(pool, base, idents))
-    if len(old) < 2 and (policy is None or merging.is_merged(old)):
+    is_copied = any(o.external is not None for o in old)
+    if len(old) < 2 and not is_copied and (policy is None or merging.is_merged(old)):
         raise InvalidInput("compact: two or more source objects required")
     ((_, commit),) = compact_runs(pool, branch, base, [old], note, choose, op, policy)
     if isinstance(commit, ShoalError):
@@ -165,11 +166,12 @@ def choose_runs(
 ) -> list[list[DataObject]]:
     """Which objects to compact together: those that overlap, and neighbours that make one object together.
 
-    The result of a compaction is never chosen again, so that a policy ends. With a merge policy also objects are chosen
-    that it was not applied to, and those that share a key.
+    The result of a compaction is never chosen again, so that a policy ends. Attached files stay where they are: only
+    who names them copies them. With a merge policy also objects are chosen that it was not applied to, and those that
+    share a key.
     """
     kinds: dict[bool, list[DataObject]] = {True: [], False: []}
-    for o in objects:
+    for o in (o for o in objects if o.external is None):
         kinds[o.has_key].append(o)
     if is_merging:
         chosen = [run for kind in kinds.values() for run in _runs(_unmerged_apart(key, kind), object_size)]

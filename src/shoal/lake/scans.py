@@ -20,9 +20,10 @@ from shoal.model.values import NULL, Value
 from shoal.storage.store import ObjectStore
 
 if TYPE_CHECKING:
-    from shoal.lake import column_form
+    from shoal.lake import column_form, external_form
 else:
     column_form = lazy("shoal.lake.column_form")
+    external_form = lazy("shoal.lake.external_form")
 
 _P = TypeVar("_P")
 
@@ -113,6 +114,8 @@ def read_object(
     store: ObjectStore, pool: str, key: SortKey, o: DataObject, key_range: KeyRange = EVERYTHING
 ) -> Iterator[Value]:
     """The values of an object, in its order: those of the parts that may hold something in the range."""
+    if o.external is not None:
+        return external_form.read(store, pool, key, o)
     read = row_form.read if o.form is Form.ROWS else column_form.read
     return read(store, pool, key, o, key_range)
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from shoal.formats.columns.batches import Batch
 from shoal.formats.columns.fusion import TableColumns, to_batch
 from shoal.ids import Id
-from shoal.lake import column_form
+from shoal.lake import column_form, external_form
 from shoal.lake.keys import SortKey, compare_in
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
@@ -103,6 +103,8 @@ def _packed(table: pa.Table) -> bytes:
 
 
 def _tables(pool: Pool, o: DataObject) -> Iterator[pa.Table]:
+    if o.external is not None:
+        return iter((external_form.read_table(pool.store, pool.prefix, o, pool.config.key),))
     return column_form.read_tables(pool.store, pool.prefix, o)
 
 

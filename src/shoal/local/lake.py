@@ -17,9 +17,10 @@ from shoal.local.executor import StoreExecutor, is_implemented, stored, whole
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from shoal.local import commits, history, loads, maintenance, pools, queries, transactions, updates
+    from shoal.local import attachments, commits, history, loads, maintenance, pools, queries, transactions, updates
     from shoal.planner import spark_dataframes
 else:
+    attachments = lazy("shoal.local.attachments")
     commits = lazy("shoal.local.commits")
     history = lazy("shoal.local.history")
     loads = lazy("shoal.local.loads")
@@ -41,6 +42,7 @@ IMPLEMENTATIONS: tuple[ModuleType, ...] = (
     transactions,
     maintenance,
     updates,
+    attachments,
 )
 """The modules that implement verbs, those that most commands need first."""
 _AT_ONCE: dict[type[Request[Any]], ModuleType] = {Load: loads, Query: queries}

@@ -153,6 +153,14 @@ def _objects(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
     return map(show_object, pool.snapshot(commit).objects(keys))
 
 
+def _attached(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
+    """The attached files at a commit."""
+    for o in pool.snapshot(commit).objects(keys):
+        if o.external is not None:
+            described = show_object(o)
+            yield named("lake.AttachedFile", ("uri", string(o.external.uri)), ("object", described))
+
+
 def _partitions(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
     for partition in partitions(pool.config.key, pool.snapshot(commit).objects(keys)):
         low, high = partition.bounds()
@@ -188,6 +196,7 @@ LAKE_METAS: dict[str, LakeMeta] = {"pools": _pools, "branches": _all_branches}
 POOL_METAS: dict[str, PoolMeta] = {"branches": _branches, "tags": _tags, "branchlog": _branch_log}
 COMMIT_METAS: dict[str, CommitMeta] = {
     "objects": _objects,
+    "attached": _attached,
     "partitions": _partitions,
     "log": _log,
     "rawlog": _raw_log,

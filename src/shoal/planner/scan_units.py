@@ -17,7 +17,7 @@ from shoal.engines.tables.plain import Style
 from shoal.engines.tables.statements import Condition
 from shoal.formats.columns.projection import Paths, project_shape
 from shoal.ids import Id, to_text
-from shoal.lake import column_form, row_form
+from shoal.lake import column_form, external_form, row_form
 from shoal.lake.keys import SortKey, key_getter, sorted_indices
 from shoal.lake.masks import hidden_rows
 from shoal.lake.names import Warn
@@ -204,13 +204,17 @@ def _source(pool: Pool, o: DataObject, index: int, has_files: bool) -> Source:
     shapes = o.shapes or ()
     types = tuple(shape for shape, _ in shapes)
     counts = tuple(count for _, count in shapes)
+    if o.external is not None:
+        some = partial(external_form.read_table, key=pool.config.key)
+        whole = ObjectReader(pool.store, pool.prefix, o, some)
+        return Source(index, types, counts, table=whole, size=o.size, narrow=_Narrow(index, o, whole, some))
     if o.form is Form.COLUMNS and has_files:
         file = ObjectReader(pool.store, pool.prefix, o, column_form.checked_file)
         hidden = None if o.mask is None else file.reading(hidden_rows)
         return Source(index, types, counts, file=file, size=o.size, names=o.names, hidden=hidden)
     read = column_form.read_table if o.form is Form.COLUMNS else _rows_as_table
     table = ObjectReader(pool.store, pool.prefix, o, read)
-    narrow = None if o.form is Form.COLUMNS else _Narrow(index, o, table)
+    narrow = None if o.form is Form.COLUMNS else _Narrow(index, o, table, _rows_as_table)
     return Source(index, types, counts, table=table, size=o.size, names=o.names, narrow=narrow)
 
 
@@ -240,17 +244,19 @@ def _reader_elsewhere(uri: str, prefix: str, o: DataObject, read: Any) -> Object
 
 @dataclass(frozen=True, slots=True)
 class _Narrow:
-    """Makes a source of some fields of an object in row form."""
+    """Makes a source of some fields of an object in row form, or of an attached file."""
 
     index: int
     object: DataObject
     table: ObjectReader
+    read: Any
+    """Reads the object as a table, with just the fields at `paths`."""
 
     def __call__(self, paths: Paths) -> Source:
         counts: Counter[t.Type] = Counter()
         for shape, count in self.object.shapes or ():
             counts[project_shape(shape, paths)] += count
-        table = self.table.reading(partial(_rows_as_table, paths=tuple(paths)))
+        table = self.table.reading(partial(self.read, paths=tuple(paths)))
         return Source(self.index, tuple(counts), tuple(counts.values()), table=table, size=self.object.size)
 
 

@@ -211,7 +211,8 @@ class Call:
         given = {name: record[spec.name] for name, spec in specs.items() if spec.name in record}
         for name, spec in specs.items():
             if name in given and spec.schema == "array":
-                given[name] = tuple(id_texts(given[name], spec.name))
+                read = _texts if spec.has_texts else id_texts
+                given[name] = tuple(read(given[name], spec.name))
             elif name in given and spec.name == "head":
                 given[name] = head_text(given[name])
             elif name in given and spec.is_id and not isinstance(given[name], str):
@@ -287,6 +288,14 @@ def head_text(head: Mapping[str, Any]) -> str | None:
 def id_texts(given: Sequence[Any], what: str = "object_ids") -> list[str]:
     """Ids in a body, as bytes or as text, in the form that the api takes."""
     return [_id_text(each, what) for each in given]
+
+
+def _texts(given: Sequence[Any], what: str) -> list[str]:
+    """Texts in a body."""
+    for each in given:
+        if not isinstance(each, str):
+            raise InvalidInput(f"{what}: {each!r} is not a text")
+    return list(given)
 
 
 def _id_text(given: Any, what: str) -> str:

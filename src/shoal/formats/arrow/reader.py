@@ -72,6 +72,15 @@ def batches(batch: pa.RecordBatch, types: str | None = None) -> Iterator[Batch]:
         yield Batch((Part(shape, column, np.arange(len(column))),), len(column))
 
 
+def shape_of(schema: pa.Schema) -> t.Type:
+    """The shape of the rows of a batch with this schema, in plain types."""
+    with refusing("arrow"):
+        columns = [pa.array([], field.type) for field in schema]
+        record = pa.RecordBatch.from_arrays(columns, schema=schema).to_struct_array()
+        typ = record.type
+        return _PLAIN.convert(typ, record.view(stored(typ)) if has_intervals(typ) else record).type
+
+
 class _Converter:
     """Converts columns, and those inside them, to plain types or to those of Zed."""
 
