@@ -186,8 +186,9 @@ def _check_inside(typ: Any) -> None:
 def _check_siblings(names: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(name.lower(), name)
-        if other is not name:
+        other = seen.get(name.lower())
+        seen[name.lower()] = name
+        if other is not None:
             how = "is there twice" if other == name else f"and {other!r} differ in case only"
             raise InvalidInput(f"column {name!r} {how} (load the file instead)")
 

@@ -17,7 +17,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from shoal.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ShoalError, StorageFailure
+from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound, OutcomeUnknown, ShoalError, StorageFailure
 from shoal.ids import Id, created_at, new, to_text
 from shoal.lake import branches
 from shoal.lake.actions import Patch, Stored, describe
@@ -373,8 +373,8 @@ class Committer:
         done = self.done(op, branch)
         try:
             return act() if done is None else done
-        except (Conflict, InvalidInput, NotFound):
-            # What it was to remove, or to merge, may be so because another attempt has done it meanwhile.
+        except (AlreadyExists, Conflict, InvalidInput, NotFound):
+            # What it was to add, to remove or to merge may be so because another attempt has done it meanwhile.
             done = self.done(op, branch)
             if done is None:
                 raise

@@ -7,12 +7,18 @@ the first attempt (ids, a session, the configuration of a pool) is in the facts 
 from __future__ import annotations
 
 import time
+from atexit import register
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from shoal import ids
@@ -21,6 +27,7 @@ from shoal.errors import ShoalError, StorageFailure
 from shoal.formats.columns.batches import Rows
 from shoal.ids import Id, new, to_text
 from shoal.lake import (
+    attaching,
     changes,
     checkpoints,
     claims,
@@ -48,6 +55,7 @@ from shoal.lake.scans import scan_objects
 from shoal.lake.sessions import Session
 from shoal.model.values import Value, int64, record, string
 from shoal.planner.merge_policies import policy_of
+from shoal.sources.in_place import find_files
 from shoal.storage import memory
 from shoal.storage import store as stores
 from shoal.storage.store import ObjectStore
@@ -386,6 +394,27 @@ def _cherry_pick(store: ObjectStore, facts: Facts) -> object:
     return changes.cherry_pick(pool, "main", ident, _NOTE)
 
 
+@cache
+def _attached_file() -> str:
+    """A Parquet file that is not sorted, outside of all lakes."""
+    folder = TemporaryDirectory(prefix="shoal-attached-")
+    register(folder.cleanup)
+    path = Path(folder.name) / "x.parquet"
+    pq.write_table(pa.table({"k": [97, 95, 96], "s": [1, 2, 3]}), path)
+    return str(path)
+
+
+def _attach(store: ObjectStore, facts: Facts, op: Id | None = None) -> Id:
+    pool = _open(store, facts)
+    candidates = attaching.read_candidates(list(find_files(_attached_file())))
+    objects = [attaching.describe(candidate, {}, pool.config.key) for candidate in candidates]
+    return attaching.attach(pool, "main", objects, _NOTE, op)
+
+
+def _attach_named(store: ObjectStore, facts: Facts) -> object:
+    return _once(store, facts, "main", lambda pool, op: _attach(store, facts, op))
+
+
 def _compact(store: ObjectStore, facts: Facts) -> object:
     pool = _open(store, facts)
     objects = [ident for message in ("two", "four", "five") for ident in added(pool, facts.commits[message])]
@@ -560,6 +589,9 @@ SCENES = (
     Scene("revert, a load being first", _revert, pond, rival=_rival_load),
     Scene("cherry-pick", _cherry_pick, pond),
     Scene("cherry-pick, a load being first", _cherry_pick, pond, rival=_rival_load),
+    Scene("attach", _attach, pond),
+    Scene("attach, a load being first", _attach, pond, rival=_rival_load),
+    Scene("attach with an id", _attach_named, pond, is_named=True),
     Scene("compact", _compact, pond),
     Scene("compact, a load being first", _compact, pond, rival=_rival_load),
     Scene("compact with a merge policy", _merge_copies, copied_pond),
