@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import commits, engines, interpreter, logs, rates, results, service, steady
+from bench import attach, commits, engines, interpreter, logs, rates, results, service, steady
 from bench.tables import Table
 
 ROUNDS = 3
@@ -95,7 +95,7 @@ def served(seconds: float, requests: int, writes: bool) -> None:
         results.write_service(tables)
 
 
-PARTS = ("ndjson", "formats", "language", "lake", "engines", "service")
+PARTS = ("ndjson", "formats", "language", "lake", "attach", "engines", "service")
 
 
 def numbers(text: str) -> list[int]:
@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument(
         "--records", type=numbers, default=[1_000_000], help="number of records; several separated by commas"
     )
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the part engines")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the parts engines and attach")
     parser.add_argument("--seconds", type=float, default=service.SECONDS, help="of the part service")
     parser.add_argument("--requests", type=int, default=steady.REQUESTS, help="mixed ones, of the part service")
     parser.add_argument("--write", action="store_true", help="write the parts engines and service to their files")
@@ -123,6 +123,7 @@ def main() -> None:
         "formats": lambda: formats(source),
         "language": lambda: language(first),
         "lake": lake,
+        "attach": lambda: print(f"\n{attach.measure(args.rounds)}"),
         "service": lambda: served(args.seconds, args.requests, args.write),
     }
     for part in args.parts:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from shoal.access.view import policy_of
 from shoal.api.branch import Attach, Attachable, Detach
 from shoal.api.infos import AttachedFile
-from shoal.errors import InvalidInput
+from shoal.errors import Forbidden, InvalidInput
 from shoal.ids import Id, to_text
 from shoal.lake import attaching
 from shoal.lake.objects import DataObject
@@ -48,6 +48,8 @@ def _described(lake: StoreExecutor, pool: Pool, uris: Sequence[str]) -> list[Dat
     if not uris:
         raise InvalidInput("no files named to attach")
     policy = policy_of(lake.root)
+    if policy is not None and not policy.schemes:
+        raise Forbidden("a service attaches no files and no URLs (attach them where the lake is, or load them)")
     candidates = attaching.read_candidates([version for uri in uris for version in find_files(uri, policy)])
     types = attaching.folder_types(candidates)
     return [attaching.describe(candidate, types, pool.config.key) for candidate in candidates]

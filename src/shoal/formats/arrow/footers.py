@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -18,14 +17,13 @@ import pyarrow.parquet as pq
 
 from shoal.errors import InvalidInput
 from shoal.formats.arrow.reader import refusing
+from shoal.formats.arrow.thrift import read_struct
 from shoal.model import types as t
 from shoal.model.zcode import Data
 
 MAGIC = b"PAR1"
 TAIL = 8
 """Bytes at the end of a file: the length of what is before them, and `PAR1`."""
-_DEEPEST = 40
-"""Structs and lists within each other."""
 _MICROSECONDS, _MILLISECONDS = 1000, 1_000_000
 _UNITS = {1: _MILLISECONDS, 2: _MICROSECONDS, 3: 1}
 """Nanoseconds of the units of a logical type."""
@@ -121,7 +119,7 @@ def parse_footer(data: bytes) -> Footer:
         )
         schema = file.schema_arrow
     try:
-        whole = _Reader(data).struct()
+        whole, _ = read_struct(data, 0)
         paths, units = _columns(whole[2])
         groups = tuple(_group(group, paths) for group in whole.get(4, ()))
         size = sum(group.get(2, 0) for group in whole.get(4, ()))
@@ -235,108 +233,3 @@ def _decoded_integer(data: bytes, typ: t.Type, unit: int) -> Data:
             raise InvalidInput("parquet: times are out of range: 64 bits of nanoseconds reach from 1677 to 2262")
         return time
     return None
-
-
-# ---- the compact form of Thrift
-
-
-class _Kind(IntEnum):
-    """What a field holds."""
-
-    TRUE = 1
-    FALSE = 2
-    BYTE = 3
-    INT16 = 4
-    INT32 = 5
-    INT64 = 6
-    DOUBLE = 7
-    BINARY = 8
-    LIST = 9
-    SET = 10
-    MAP = 11
-    STRUCT = 12
-
-
-_LONG = 15
-"""Stands for the length of a list that follows."""
-_VARINT_BYTES = 10
-
-
-class _Reader:
-    """Reads a struct: its fields by their numbers. Whatever is wrong with it raises one of a few standard errors."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at, self._depth = data, 0, 0
-
-    def struct(self) -> dict[int, Any]:
-        """The fields of a struct."""
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise ValueError("too deep")
-        fields: dict[int, Any] = {}
-        number = 0
-        while head := self._byte():
-            delta, kind = head >> 4, head & 15
-            number = number + delta if delta else self._signed()
-            fields[number] = kind == _Kind.TRUE if kind <= _Kind.FALSE else self._value(kind)
-        self._depth -= 1
-        return fields
-
-    def _value(self, kind: int) -> Any:
-        match kind:
-            case _Kind.INT16 | _Kind.INT32 | _Kind.INT64:
-                return self._signed()
-            case _Kind.BINARY:
-                return self._bytes(self._unsigned())
-            case _Kind.STRUCT:
-                return self.struct()
-            case _Kind.LIST | _Kind.SET:
-                return self._list()
-            case _Kind.TRUE | _Kind.FALSE | _Kind.BYTE:
-                return self._byte()
-            case _Kind.DOUBLE:
-                return self._bytes(8)
-            case _Kind.MAP:
-                return self._map()
-        raise ValueError("unknown kind of field")
-
-    def _list(self) -> list[Any]:
-        head = self._byte()
-        size, kind = head >> 4, head & 15
-        size = self._unsigned() if size == _LONG else size
-        if size > len(self._data) - self._at:
-            raise ValueError("longer than the footer")
-        return [self._value(kind) for _ in range(size)]
-
-    def _map(self) -> None:
-        size = self._unsigned()
-        if size > len(self._data) - self._at:
-            raise ValueError("longer than the footer")
-        kinds = self._byte() if size else 0
-        for _ in range(size):
-            self._value(kinds >> 4)
-            self._value(kinds & 15)
-
-    def _byte(self) -> int:
-        self._at += 1
-        return self._data[self._at - 1]
-
-    def _bytes(self, size: int) -> bytes:
-        start, self._at = self._at, self._at + size
-        if self._at > len(self._data):
-            raise ValueError("longer than the footer")
-        return self._data[start : self._at]
-
-    def _signed(self) -> int:
-        number = self._unsigned()
-        return (number >> 1) ^ -(number & 1)
-
-    def _unsigned(self) -> int:
-        number = shift = 0
-        for _ in range(_VARINT_BYTES):
-            byte = self._byte()
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return number
-            shift += 7
-        raise ValueError("a number is too long")
