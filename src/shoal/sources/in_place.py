@@ -28,7 +28,7 @@ else:
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 """The value in the name of a folder that stands for null."""
 _IGNORED = ("_", ".")
-"""How the names begin of what is no data: marks of success, checksums, metadata."""
+"""How the names of marks of success, checksums and metadata begin."""
 
 
 @frozen

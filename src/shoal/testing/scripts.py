@@ -31,6 +31,7 @@ _CHANGING = (
     (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
     (re.compile(r"bytes: \d+"), "bytes: SIZE"),
     (re.compile(r"file:///\S*/(?=lake|nowhere)"), "file:///DIRECTORY/"),
+    (re.compile(r"(?<![\w:/])/\S*/test_script_\w+/"), "/DIRECTORY/"),
 )
 
 

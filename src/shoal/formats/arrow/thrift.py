@@ -105,7 +105,7 @@ def _binary(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _check_size(data: bytes, at: int, size: int) -> None:
-    """Whatever there are so many of has a byte at least."""
+    """ValueError if this many items, of which each takes a byte or more, reach beyond the end."""
     if size > len(data) - at:
         raise ValueError("longer than the footer")
 
