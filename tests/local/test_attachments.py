@@ -17,7 +17,6 @@ from shoal.access.view import VisibleLake
 from shoal.errors import CorruptData, Forbidden, NotFound
 from shoal.local.lake import LocalLake, create_local, whole
 from shoal.model.text import format_value
-from shoal.sources import s3
 from shoal.sources.policy import NO_SOURCES, SourcePolicy
 
 
@@ -87,7 +86,7 @@ def test_of_a_file_in_a_bucket_only_the_end_is_read_to_attach_it(
         ranges.append(kwargs["options"]["range"])
         return get(*args, **kwargs)
 
-    monkeypatch.setattr(s3.obstore, "get", noted)
+    monkeypatch.setattr(obstore, "get", noted)
     lake.pool("logs").attach("s3://bucket/large.parquet")
     assert min(start for start, _ in ranges) >= len(data) - (64 << 10)
 
@@ -115,7 +114,7 @@ def test_a_service_attaches_nothing_unless_its_policy_allows_it(lake: LocalLake,
     (inside / "link.parquet").symlink_to(outside / "x.parquet")
     for dry_run in (True, False):
         with pytest.raises(Forbidden, match="a service attaches no files and no URLs"):
-            seen_by(lake, NO_SOURCES).pool("logs").attach(str(inside), dry_run=dry_run)  # type: ignore[call-overload]
+            seen_by(lake, NO_SOURCES).pool("logs").attach(str(inside), dry_run=dry_run)
     allowed = seen_by(lake, SourcePolicy(frozenset(("file",)), directories=(str(inside),))).pool("logs")
     for uri in (outside, outside / "x.parquet", inside / "link.parquet", inside, tmp_path, inside / ".." / "outside"):
         with pytest.raises(Forbidden):

@@ -99,7 +99,7 @@ class Footer(NamedTuple):
 
 
 def footer_size(tail: bytes) -> int:
-    """The size of the footer, by the last bytes of a file, which are part of it; InvalidInput if that is not Parquet."""
+    """The size of the footer, by the end of a file, which is part of it; InvalidInput if that is not Parquet."""
     if len(tail) < TAIL or not tail.endswith(MAGIC):
         encrypted = " (it is encrypted)" if tail.endswith(b"PARE") else ""
         raise InvalidInput(f"not a Parquet file{encrypted}")
