@@ -271,6 +271,14 @@ def test_bad_files_are_refused_and_nothing_is_attached(lake: LocalLake, tmp_path
     assert pool.resolve() is None
 
 
+def test_a_keyed_pool_takes_no_attached_files(lake: LocalLake, tmp_path: Path) -> None:
+    pool = lake.create("keyed", key="k", primary="k")
+    path = write(tmp_path / "x.parquet", {"k": [1, 1]})
+    for dry_run in (True, False):
+        with pytest.raises(InvalidInput, match="a pool with a primary key"):
+            pool.attach(path, dry_run=dry_run)
+
+
 def test_a_file_is_attached_to_a_branch_once(lake: LocalLake, tmp_path: Path) -> None:
     pool = lake.create("logs", key="k")
     path = write(tmp_path / "in" / "x.parquet", {"k": [1]})

@@ -47,6 +47,11 @@ def _described(lake: StoreExecutor, pool: Pool, uris: Sequence[str]) -> list[Dat
     """The data objects that files would be, by their footers."""
     if not uris:
         raise InvalidInput("no files named to attach")
+    settings = pool.config.settings
+    if settings.primary or settings.partition or settings.policy:
+        # Footers do not tell which keys or partitions a file has.
+        what = "a primary key" if settings.primary else "partitions" if settings.partition else "a merge policy"
+        raise InvalidInput(f"{pool.config.name}: files cannot be attached to a pool with {what} (load them instead)")
     policy = policy_of(lake.root)
     if policy is not None and not policy.schemes:
         raise Forbidden("a service attaches no files and no URLs (attach them where the lake is, or load them)")
