@@ -99,6 +99,18 @@ class AttachedFile:
 
 
 @frozen
+class PartitionInfo:
+    """A partition of a pool."""
+
+    value: Value | None
+    """None: data objects of which the partition is not known."""
+    objects: int
+    records: int
+    size: int
+    """Bytes of the data objects."""
+
+
+@frozen
 class Diff:
     """The objects that differ between two commits."""
 
@@ -198,10 +210,15 @@ class ScanPlan:
     """The SQL of the engine, one statement per layout; empty for the interpreter."""
     interpreted: tuple[str, ...]
     """The operators that are left to the interpreter."""
+    pruned_by_partition: int = 0
 
     def pruning(self) -> str:
         """`1 of 60 (59 pruned: key 40, zone map 19)`."""
-        reasons = (("key", self.pruned_by_key), ("zone map", self.pruned_by_zone_map))
+        reasons = (
+            ("key", self.pruned_by_key),
+            ("partition", self.pruned_by_partition),
+            ("zone map", self.pruned_by_zone_map),
+        )
         shown = [f"{name} {count}" for name, count in reasons if count]
         pruned = f" ({self.total - self.objects} pruned: {', '.join(shown)})" if shown else ""
         return f"{self.objects} of {self.total}{pruned}"

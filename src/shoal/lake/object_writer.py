@@ -82,11 +82,14 @@ class ObjectWriter:
         columns: ColumnRegistry,
         as_one_run: bool = False,
         memory: int = MAX_MEMORY,
+        partition: Value | None = None,
     ) -> None:
         """With `as_one_run` all that comes is sorted together, and so has to fit into memory.
 
         Otherwise only so much is sorted at a time that it can be written within about this many bytes of memory.
+        All values are of one `partition`, if it is given.
         """
+        self._partition = partition
         self._find = getter(config.key.paths[0])
         self._path = config.key.paths[0]
         self._object_size = config.object_size
@@ -177,13 +180,30 @@ class ObjectWriter:
             if len(rows):
                 run.add(Part(part.shape, kernels.take(part.column, rows), part.rows[rows]))
 
-    def close(self) -> list[DataObject]:
-        """Write what is left; all objects written. If that is little, it becomes part of the descriptions instead."""
+    @property
+    def held(self) -> int:
+        """Bytes of memory that values take which are not written yet, but for those that come one by one."""
+        return sum(run.held for run in self._runs.values())
+
+    def settle(self) -> None:
+        """Put values that came one by one into columns, and wait for what is being written."""
         self._flush()
-        inline = self._inline_size()
         for run in self._runs.values():
-            run.flush(inline)
+            run.wait()
+
+    def close(self, inline: int | None = None) -> list[DataObject]:
+        """Write what is left; all objects written. If that is little, it becomes part of the descriptions instead.
+
+        `inline` is a smaller limit than that of the pool.
+        """
+        self._flush()
+        self._inline = self._inline if inline is None else min(self._inline, inline)
+        inline_size = self._inline_size()
+        for run in self._runs.values():
+            run.flush(inline_size)
         objects = [made for run in self._runs.values() for made in run.close()]
+        if self._partition is not None:
+            objects = [replace(made, partition=self._partition) for made in objects]
         if self._skipped and objects:
             objects[0] = replace(objects[0], skipped=self._skipped)
         return objects
@@ -276,18 +296,19 @@ class _Run:
     def close(self) -> list[DataObject]:
         """All objects, once what is left is written."""
         self.flush()
-        self._wait()
+        self.wait()
         return self._made
 
     def discard(self) -> None:
         with suppress(BaseException):
-            self._wait()
+            self.wait()
         for made in self._made:
             with suppress(ShoalError):
                 if made.inline is None:
                     self._store.delete(key_of(self._pool, made))
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
+        """Wait for what is being written."""
         waiting, self._waiting = self._waiting, []
         try:
             for each in waiting:
@@ -309,6 +330,11 @@ class _Run:
     def size(self) -> int:
         """Bytes of what has come since it last wrote something."""
         return self._size
+
+    @property
+    def held(self) -> int:
+        """Bytes that its values take in memory."""
+        return self._size + self._overhead
 
     @property
     def is_empty(self) -> bool:
@@ -333,7 +359,7 @@ class _Run:
         if size < _SMALL:
             self._made.extend(task() for task in writer.tasks(run, run.sort(), shares))
             return
-        self._wait()
+        self.wait()
         self._threads = futures.ThreadPoolExecutor(_WRITERS)
         # The columns are put together before the threads part.
         order = self._threads.submit(run.sort)

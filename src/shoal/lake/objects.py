@@ -130,6 +130,8 @@ class DataObject:
     """The application of a merge policy that it is a result of: objects with the same have nothing for each other."""
     external: External | None = None
     """The file that has its bytes, if that was attached. Of it the checksum of the footer is known, no other."""
+    partition: Value | None = None
+    """The value that the partition expression of the pool has for all values in it; None if that is not known."""
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -201,12 +203,12 @@ def key_of(pool: str, o: DataObject) -> str:
 
 
 @lru_cache(maxsize=256)
-def _object_type(low: t.Type, high: t.Type, extras: tuple[str, ...]) -> t.Type:
+def _object_type(low: t.Type, high: t.Type, extras: tuple[str, ...], partition: t.Type | None) -> t.Type:
     return t.record((
         ("id", KSUID), ("min", low), ("max", high), ("count", t.UINT64), ("size", t.INT64), ("checksum", t.UINT32),
         ("value_size", t.UINT64), ("index_size", t.UINT64), ("has_key", t.BOOL), ("is_ranged", t.BOOL),
         ("shapes", t.array(_SHAPE)), ("form", t.STRING), ("index_checksum", t.UINT32), ("zones", t.BYTES),
-        *((name, _EXTRAS[name]) for name in extras),
+        *((name, _EXTRAS[name]) for name in extras), *([] if partition is None else [("partition", partition)]),
     ))  # fmt: skip
 
 
@@ -238,11 +240,13 @@ def format_object(o: DataObject) -> Value:
         extras["merged"] = o.merged
     if o.external is not None:
         extras["external"] = o.external.uri, o.external.modified, o.external.etag, o.external.constants
+    last = () if o.partition is None else (o.partition.data,)
     data = (
         o.id, o.min.data, o.max.data, o.count, o.size, o.checksum, o.value_size, o.index_size, o.has_key, o.is_ranged,
-        o.shapes, _form_name(o), o.index_checksum, o.zones, *extras.values(),
+        o.shapes, _form_name(o), o.index_checksum, o.zones, *extras.values(), *last,
     )  # fmt: skip
-    return Value(_object_type(o.min.type, o.max.type, tuple(extras)), data)
+    partition = None if o.partition is None else o.partition.type
+    return Value(_object_type(o.min.type, o.max.type, tuple(extras), partition), data)
 
 
 def _form_name(o: DataObject) -> str:
@@ -300,7 +304,7 @@ def parse_object(value: Value, where: str) -> DataObject:
         if name not in by_name:
             get_data(value, name, where)
     by_name["id"] = Id(by_name["id"])
-    for name in ("min", "max"):
+    for name in ("min", "max", *(("partition",) if "partition" in typ.index else ())):
         by_name[name] = Value(typ.fields[typ.index[name]].type, by_name.get(name))
     if "form" in by_name:
         by_name["form"] = _parse_form(by_name["form"], bool(by_name.get("names")), where)

@@ -20,6 +20,7 @@ from shoal.lake.key_columns import EVERYWHERE, KeyInterval, rows_between
 from shoal.lake.keys import comparer
 from shoal.lake.merging import Policy, compacted_values
 from shoal.lake.objects import LARGE, LARGEST_RUN, DataObject, Form, Purged, key_of
+from shoal.lake.pool_partitions import shared_partition
 from shoal.lake.pools import Pool
 from shoal.lake.scans import unless_purged
 from shoal.lake.slices import Slice, SliceInput, Slicing, slice_objects
@@ -207,7 +208,7 @@ def write_partition(partition: KeyPartition, slices: Iterable[Slice] = ()) -> li
     if partition.policy is not None:
         values = compacted_values(pool, partition.objects, partition.policy, partition.interval)
         return [[replace(o, merged=partition.merged) for o in pool.writer(as_one_run=True).write_all(values)]]
-    writer = pool.writer(as_one_run=True)
+    writer = pool.writer(as_one_run=True, partition=shared_partition(partition.objects))
     try:
         for batch in read_partition(partition, slices):
             writer.write_batch(batch)

@@ -20,15 +20,18 @@ from shoal.lake.history import History, in_order
 from shoal.lake.journal import Journal
 from shoal.lake.names import Names, Warn, unreached
 from shoal.lake.pool_config import PoolConfig
+from shoal.lake.pool_partitions import Divider
 from shoal.lake.snapshots import Snapshot, Snapshots
 from shoal.lazy import lazy
+from shoal.model.values import Value
 from shoal.storage.store import ObjectStore
 from shoal.storage.uris import reopen_store
 
 if TYPE_CHECKING:
-    from shoal.lake import object_writer
+    from shoal.lake import object_writer, partition_writer
 else:
     object_writer = lazy("shoal.lake.object_writer")
+    partition_writer = lazy("shoal.lake.partition_writer")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -42,9 +45,11 @@ class Pool:
     names: Names
     committer: Committer
     columns: ColumnRegistry
+    divider: Divider | None = None
+    """What knows the partition of each value, where the pool has partitions and is written to."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.store.uri, self.config)
+        return _reopen, (self.store.uri, self.config, self.divider)
 
     @property
     def prefix(self) -> str:
@@ -105,9 +110,17 @@ class Pool:
                 raise unreached(commit) from e
             raise
 
-    def writer(self, as_one_run: bool = False, memory: int = MAX_MEMORY) -> object_writer.ObjectWriter:
-        """Writes data objects, which nobody sees before a commit adds them, within about this many bytes of memory."""
-        return object_writer.ObjectWriter(self.store, self.prefix, self.config, self.columns, as_one_run, memory)
+    def writer(
+        self, as_one_run: bool = False, memory: int = MAX_MEMORY, partition: Value | None = None
+    ) -> object_writer.ObjectWriter | partition_writer.PartitionWriter:
+        """Writes data objects, which nobody sees before a commit adds them, within about this many bytes of memory.
+
+        What comes is of one `partition`, if it is given; else a pool with partitions has objects for each of them.
+        """
+        store, prefix, config, columns = self.store, self.prefix, self.config, self.columns
+        if partition is None and config.settings.partition:
+            return partition_writer.PartitionWriter(store, prefix, config, columns, self.divider, as_one_run, memory)
+        return object_writer.ObjectWriter(store, prefix, config, columns, as_one_run, memory, partition)
 
 
 def open_pool(
@@ -130,6 +143,6 @@ def open_pool(
     return Pool(store, config, journal, history, names, committer, columns)
 
 
-def _reopen(uri: str, config: PoolConfig) -> Pool:
+def _reopen(uri: str, config: PoolConfig, divider: Divider | None) -> Pool:
     """A pool in another process."""
-    return open_pool(reopen_store(uri, to_text(config.id)), config)
+    return replace(open_pool(reopen_store(uri, to_text(config.id)), config), divider=divider)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ from shoal.lake.actions import Effect
 from shoal.lake.masks import hidden_rows
 from shoal.lake.objects import DataObject
 from shoal.lake.partitioning import object_batches
+from shoal.lake.pool_partitions import by_partition, shared_partition
 from shoal.lake.pools import Pool
 from shoal.lake.row_masking import REWRITTEN_SHARE, hide_rows, only
 from shoal.model.node import frozen
@@ -40,16 +41,26 @@ class ObjectGroup:
     matches: Matches
 
 
-def delete_rows(group: ObjectGroup) -> list[tuple[list[Effect], list[DataObject]]]:
+def delete_rows(group: ObjectGroup) -> Iterator[tuple[list[Effect], list[DataObject]]]:
     """What happens to objects, and new ones, which have the rows that are left of those that go."""
-    pool, writer = group.pool, group.pool.writer()
+    groups = by_partition(group.objects)
+    inline = group.pool.config.settings.inline // max(1, len(groups))
+    for objects in groups:
+        yield _delete_rows(group.pool, objects, group.matches, inline)
+
+
+def _delete_rows(
+    pool: Pool, objects: Sequence[DataObject], matches: Matches, inline: int
+) -> tuple[list[Effect], list[DataObject]]:
+    """Delete rows of objects of one partition. The description of a new object has at most `inline` bytes of data."""
+    writer = pool.writer(partition=shared_partition(objects))
     effects: list[Effect] = []
     try:
-        for o in group.objects:
-            if pool.refs().is_purged(o.id) or group.matches.covers(pool, o):
+        for o in objects:
+            if pool.refs().is_purged(o.id) or matches.covers(pool, o):
                 effects.append(Effect(o, None))
                 continue
-            rows = group.matches.rows(pool, o)
+            rows = matches.rows(pool, o)
             if not len(rows):
                 continue
             if o.hidden + len(rows) < REWRITTEN_SHARE * o.rows or o.hidden + len(rows) == o.rows:
@@ -59,7 +70,7 @@ def delete_rows(group: ObjectGroup) -> list[tuple[list[Effect], list[DataObject]
             left = np.setdiff1d(np.arange(o.rows), np.union1d(rows, hidden_rows(pool.store, pool.prefix, o)))
             for batch in object_batches(pool, only(pool, o, left)):
                 writer.write_batch(batch)
-        return [(effects, writer.close())]
+        return effects, writer.close(inline)
     except BaseException:
         writer.discard()
         raise

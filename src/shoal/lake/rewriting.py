@@ -15,6 +15,7 @@ from shoal.lake.changes import find_objects, list_objects, with_message
 from shoal.lake.commits import Note
 from shoal.lake.keys import SortKey
 from shoal.lake.objects import LARGE, DataObject, in_order, key_of
+from shoal.lake.pool_partitions import by_partition
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Partition, partitions
 from shoal.lake.workers import Choose, grouped_by_size, here
@@ -49,6 +50,11 @@ def compact(
     is_copied = any(o.external is not None for o in old)
     if len(old) < 2 and not is_copied and (policy is None or merging.is_merged(old)):
         raise InvalidInput("compact: two or more source objects required")
+    if pool.config.settings.partition and not is_copied:
+        groups = [group for group in by_partition(old) if len(group) > 1]
+        old = in_order(pool.config.key, [o for group in groups for o in group])
+        if not old:
+            raise InvalidInput("compact: these objects are of different partitions, which stay apart")
     ((_, commit),) = compact_runs(pool, branch, base, [old], note, choose, op, policy)
     if isinstance(commit, ShoalError):
         raise commit
@@ -65,18 +71,23 @@ def compact_runs(
     op: Id | None = None,
     policy: merging.Policy | None = None,
 ) -> Iterator[tuple[Sequence[DataObject], Id | ShoalError]]:
-    """Compact runs of objects at a commit, each by a commit of its own as soon as it is written; or why not."""
+    """Compact runs of objects at a commit, each by a commit of its own as soon as it is written; or why not.
+
+    Objects of different partitions in a run stay apart.
+    """
     if not runs:
         return
     by = choose(sum(o.size for run in runs for o in run))
     size = partitioning.TASK_PARTITION_SIZE if by.is_remote else partitioning.PARTITION_SIZE
-    if policy is None:
-        work = [partitioning.partition_objects(pool, run, size) for run in runs]
-    else:
-        work = [partitioning.partition_to_merge(pool, run, policy) for run in runs]
-    with closing(partitioning.write_partitions(work, by)) as results:
+    work = [
+        [partitioning.partition_to_merge(pool, run, policy)]
+        if policy is not None
+        else [partitioning.partition_objects(pool, group, size) for group in by_partition(run)]
+        for run in runs
+    ]
+    with closing(partitioning.write_partitions([each for planned in work for each in planned], by)) as results:
         for run, planned in zip(runs, work, strict=True):
-            new = gathered(pool, islice(results, len(planned.partitions)))
+            new = gathered(pool, islice(results, sum(len(each.partitions) for each in planned)))
             try:
                 yield run, _replace(pool, branch, base, patch_of(new, run), note, op, policy is not None)
             except (Conflict, InvalidInput) as e:
@@ -139,9 +150,12 @@ def delete_where(
 
 def without(pool: Pool, commit: Id | None, matches: record_deletion.Matches, choose: Choose = here) -> Patch:
     """What takes the records away that match: they are hidden, or objects that have many written again without them."""
-    objects = matches.objects(pool, commit)
+    candidates = matches.objects(pool, commit)
+    covered = [o for o in candidates if matches.covers(pool, o)]
+    effects = [Effect(o, None) for o in covered]
+    gone = {o.id for o in covered}
+    objects = [o for o in candidates if o.id not in gone]
     by = choose(sum(o.size for o in objects))
-    effects: list[Effect] = []
 
     def results() -> Iterator[list[DataObject]]:
         groups = grouped_by_size(objects, [o.size for o in objects], by.count)
@@ -166,10 +180,17 @@ def choose_runs(
 ) -> list[list[DataObject]]:
     """Which objects to compact together: those that overlap, and neighbours that make one object together.
 
-    The result of a compaction is never chosen again, so that a policy ends. Attached files stay where they are: only
-    who names them copies them. With a merge policy also objects are chosen that it was not applied to, and those that
-    share a key.
+    All objects of a run are of one partition. The result of a compaction is never chosen again, so that a policy ends.
+    Attached files stay where they are: only who names them copies them. With a merge policy also objects are chosen
+    that it was not applied to, and those that share a key.
     """
+    groups = by_partition(objects)
+    return [run for group in groups for run in _choose_runs(key, group, object_size, is_merging)]
+
+
+def _choose_runs(
+    key: SortKey, objects: Iterable[DataObject], object_size: int, is_merging: bool
+) -> list[list[DataObject]]:
     kinds: dict[bool, list[DataObject]] = {True: [], False: []}
     for o in (o for o in objects if o.external is None):
         kinds[o.has_key].append(o)

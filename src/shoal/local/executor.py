@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shoal.access.records import default_author
 from shoal.access.view import Pools
@@ -14,7 +14,13 @@ from shoal.errors import Unsupported
 from shoal.frames.python_values import from_python
 from shoal.ids import Id, parse, to_text
 from shoal.lake import commits, lake, pools
+from shoal.lazy import lazy
 from shoal.model.values import NULL
+
+if TYPE_CHECKING:
+    from shoal.planner import pool_partitions
+else:
+    pool_partitions = lazy("shoal.planner.pool_partitions")
 
 _MOST_POOLS = 1000
 
@@ -62,7 +68,9 @@ class StoreExecutor(Lake):
         return self.keep(self.root.pool(name))
 
     def keep(self, pool: pools.Pool) -> pools.Pool:
-        """Cache an open pool; returns it."""
+        """Cache an open pool, which can be written to; returns it."""
+        if pool.config.settings.partition:
+            pool = pool_partitions.with_partitions(pool)
         if len(self._pools) >= _MOST_POOLS:
             self._pools.clear()
         self._pools[to_text(pool.config.id)] = pool

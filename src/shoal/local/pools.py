@@ -16,9 +16,10 @@ from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements, operation
 
 if TYPE_CHECKING:
-    from shoal.planner import merge_policies
+    from shoal.planner import merge_policies, pool_partitions
 else:
     merge_policies = lazy("shoal.planner.merge_policies")
+    pool_partitions = lazy("shoal.planner.pool_partitions")
 
 
 @implements(GetStatus)
@@ -76,6 +77,8 @@ def new_config(request: CreatePool) -> PoolConfig:
         settings=request.settings,
     )
     check_config(config)
+    if config.settings.partition:
+        pool_partitions.compile_partition(config.settings.partition)
     return merge_policies.check_policy(config) if config.settings.policy else config
 
 

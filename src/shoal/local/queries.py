@@ -61,6 +61,7 @@ def explain_query(lake: StoreExecutor, request: Explain) -> list[ScanPlan]:
             d.why,
             d.queries,
             tuple(type(op).__name__.lower() for op in d.rest),
+            d.pruned.by_partition,
         )
         for d in explain(lake.root, question)
     ]

@@ -26,6 +26,7 @@ from shoal.local.executor import StoreExecutor, implements, operation, stored_no
 from shoal.local.loads import staged_write
 from shoal.planner.execute import Question
 from shoal.planner.lake_query import ask
+from shoal.planner.pool_partitions import with_partitions
 from shoal.planner.predicates import parse_predicate
 
 if TYPE_CHECKING:
@@ -216,4 +217,4 @@ class _Reads:
 
 def _restore(uri: str, pool: str, session: Session) -> LocalTransaction:
     lake = open_at(uri)
-    return LocalTransaction(lake, lake.pool(pool), sessions.forked(session))
+    return LocalTransaction(lake, with_partitions(lake.pool(pool)), sessions.forked(session))

@@ -31,6 +31,7 @@ from shoal.planner.file_query import emitter
 from shoal.planner.file_scans import with_files
 from shoal.planner.files import read_part, runs_plans
 from shoal.planner.plan_cache import PlanCache
+from shoal.planner.pool_partitions import with_partitions
 from shoal.planner.read_log import ReadLog
 from shoal.planner.scan_sources import lake_opener
 from shoal.sources.policy import SourcePolicy
@@ -163,6 +164,6 @@ def _load(lake: Pools, op: plan.Load, values: Iterator[Value]) -> Iterator[Value
     pool.refs().branch(branch)
     note = Note(op.author or author_of(lake), op.message, parse_value(op.meta) if op.meta else NULL)
     begun = pool.journal.known.position
-    objects = pool.writer().write_all(values)
+    objects = with_partitions(pool).writer().write_all(values)
     if objects:
         yield id_value(pool.committer.join(changes.load(branch, objects, note, begun=begun)))

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from shoal.engines.duckdb import queries
     from shoal.formats.columns.batches import Rows
     from shoal.lake import masks
-    from shoal.planner import merge_policies, scan_units
+    from shoal.planner import merge_policies, partition_filters, scan_units
 else:
     merge_policies = lazy("shoal.planner.merge_policies")
+    partition_filters = lazy("shoal.planner.partition_filters")
     masks = lazy("shoal.lake.masks")
     numpy = lazy("numpy")
     queries = lazy("shoal.engines.duckdb.queries")
@@ -52,12 +53,21 @@ class Predicate:
         return prune(pool, commit, self.condition).objects
 
     def covers(self, pool: Pool, o: DataObject) -> bool:
-        """Whether the filter is true for all records of an object: it asks for a range of keys, and has all of them."""
+        """Whether the filter is true for all records of an object.
+
+        It asks for a range of keys, and has all of them; or it is true for all of a partition.
+        """
+        if o.partition is not None and pool.config.settings.partition and self._has_partition(pool, o):
+            return True
         path = pool.config.key.paths[0]
         if not o.has_key or not o.is_ranged or not is_key_range(self.condition, path):
             return False
         keys = self.key_range(path)
         return has_key(keys, o.min) and has_key(keys, o.max)
+
+    def _has_partition(self, pool: Pool, o: DataObject) -> bool:
+        judge = partition_filters.judge(pool, self.condition)
+        return judge is not None and judge(o) is partition_filters.Verdict.ALWAYS
 
     def rows(self, pool: Pool, o: DataObject) -> Rows:
         """The numbers of the rows that the filter is true for; it is not for false, null and errors."""

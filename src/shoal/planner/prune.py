@@ -31,9 +31,10 @@ from shoal.model.values import Value
 if TYPE_CHECKING:
     from shoal.engines.tables.forms import Column, TableForm
     from shoal.engines.tables.statements import Condition, Constant
-    from shoal.planner import merge_policies
+    from shoal.planner import merge_policies, partition_filters
 else:
     merge_policies = lazy("shoal.planner.merge_policies")
+    partition_filters = lazy("shoal.planner.partition_filters")
 
 _FLIPPED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INTEGERS = (*t.SIGNED, *t.UNSIGNED, t.DURATION)
@@ -53,6 +54,7 @@ class Pruned:
     total: int
     by_key: int
     by_zone: int
+    by_partition: int = 0
 
     @property
     def size(self) -> int:
@@ -70,10 +72,21 @@ def prune(pool: Pool, commit: Id | None, condition: plan.Expr | None) -> Pruned:
     keys = key_range(condition, pool.config.key.paths[0])
     snapshot = pool.snapshot(commit)
     by_key = list(snapshot.objects(keys))
+    by_partition = list(_in_partitions(pool, by_key, condition))
     conditions = _deciding(pool, field_ranges(condition))
-    kept = tuple(o for o in by_key if all(may_match(o, each) for each in conditions))
+    kept = tuple(o for o in by_partition if all(may_match(o, each) for each in conditions))
     total = snapshot.count() if keys != EVERYTHING else len(by_key)
-    return Pruned(kept, total, total - len(by_key), len(by_key) - len(kept))
+    left_out = len(by_key) - len(by_partition)
+    return Pruned(kept, total, total - len(by_key), len(by_partition) - len(kept), left_out)
+
+
+def _in_partitions(pool: Pool, objects: list[DataObject], condition: plan.Expr | None) -> Iterable[DataObject]:
+    """The objects of partitions in which a condition may be true."""
+    if not pool.config.settings.partition or condition is None:
+        return objects
+    judge = partition_filters.judge(pool, condition)
+    never = partition_filters.Verdict.NEVER
+    return objects if judge is None else (o for o in objects if judge(o) is not never)
 
 
 def _deciding(pool: Pool, conditions: list[FieldRange]) -> list[FieldRange]:

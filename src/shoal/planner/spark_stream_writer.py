@@ -33,6 +33,7 @@ from shoal.lake.pools import Pool
 from shoal.model import types as t
 from shoal.model.fields import get_or
 from shoal.model.values import Value
+from shoal.planner.pool_partitions import with_partitions
 
 
 @dataclass
@@ -97,7 +98,7 @@ class ShoalStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             rewriting.remove(self._pool(), _objects(messages))
 
     def _pool(self) -> Pool:
-        return open_at(self._lake).pool(self._name)
+        return with_partitions(open_at(self._lake).pool(self._name))
 
 
 def operation_id(stream: str, batch: int) -> Id:

@@ -29,6 +29,7 @@ from shoal.lake.commits import Note
 from shoal.lake.lake import open_at
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
+from shoal.planner.pool_partitions import with_partitions
 from shoal.planner.predicates import parse_predicate
 
 
@@ -89,7 +90,7 @@ class ShoalWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return rewriting.without(pool, base, parse_predicate(self._where))
 
     def _opened(self) -> Pool:
-        return open_at(self._lake).pool(self._pool)
+        return with_partitions(open_at(self._lake).pool(self._pool))
 
 
 def _objects(messages: list[WriterCommitMessage | None]) -> list[DataObject]:

@@ -58,6 +58,21 @@ def evaluate(expr: plan.Expr, funcs: Sequence[plan.Func] = (), this: Value = MIS
         run.workspace.close()
 
 
+def evaluator(expr: plan.Expr) -> Callable[[Value], Value]:
+    """What computes an expression, which calls no function of a program, for one value after the other."""
+    with deep_frames():
+        compiled, is_deep = Compiler(plan.Program((), ())).exprs.expr(expr), depth_of(expr) > _USUAL_DEPTH
+    env = Env(Run())
+
+    def value_for(this: Value) -> Value:
+        if not is_deep:
+            return compiled(this, env)
+        with deep_frames(), _overflow_named():
+            return compiled(this, env)
+
+    return value_for
+
+
 def sort_order(
     sort: plan.Sort, funcs: Sequence[plan.Func] = ()
 ) -> tuple[Callable[[Value], list[Value]], Callable[[list[Value], list[Value]], int]]:
