@@ -62,7 +62,7 @@ def test_every_request_is_a_value_and_says_what_it_does(kind: type[Request[Any]]
     assert (kind.__doc__ or "").strip().endswith(".")
 
 
-FREE = {"program", "statement", "where", "key", "includes", "data", "note"}
+FREE = {"partition", "program", "statement", "where", "key", "includes", "data", "note"}
 """Text in a language, data, and notes: they may contain anything."""
 
 

@@ -29,7 +29,15 @@ def lake(tmp_path: Path) -> LocalLake:
     pool.create_branch("spare")
     pool.create_tag("v1")
     pool.branch("side").load([{"k": 4}])
+    other = made.create("divided", key="k", partition="n")
+    other.load([{"k": 1, "n": 1}, {"k": 2, "n": 2}])
+    other.create_branch("side")
     return made
+
+
+def divided(lake: LocalLake) -> PoolHandle:
+    """A pool with partitions."""
+    return lake.pool("divided")
 
 
 def newest(pool: PoolHandle) -> str:
@@ -62,6 +70,8 @@ ACTS: dict[str, Act] = {
     "delete where": lambda lake, pool, op: pool.delete(where="k==1", op=op),
     "attach": lambda lake, pool, op: pool.attach(attachable(lake), op=op),
     "detach": lambda lake, pool, op: pool.detach(attached(lake, pool), op=op),
+    "delete partition": lambda lake, pool, op: divided(lake).delete(partition="1", op=op),
+    "rewrite": lambda lake, pool, op: divided(lake).rewrite("1", "put x := 1", op=op),
     "compact": lambda lake, pool, op: pool.compact([o.id for o in pool.objects()], op=op),
     "revert": lambda lake, pool, op: pool.revert("v1", op=op),
     "cherry-pick": lambda lake, pool, op: pool.cherry_pick("side", op=op),
@@ -147,7 +157,7 @@ def test_the_id_of_another_operation_is_refused(lake: LocalLake, name: str) -> N
         if name in lakes:
             lake.rename("renamed" if name == "rename" else "logs", "third", op=op)
         else:
-            pool.drop_branch("side", op=op)
+            (divided(lake) if name in ("delete partition", "rewrite") else pool).drop_branch("side", op=op)
     assert looks(lake) == after
 
 

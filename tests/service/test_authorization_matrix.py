@@ -87,6 +87,8 @@ ROWS: dict[str, Row] = {
     "attach": Row(Level.WRITE, {"uris": []}),
     "attachable": Row(Level.WRITE, {"uris": []}),
     "detach": Row(Level.WRITE, {"names": ["/nowhere/x.parquet"]}),
+    "partitions": Row(Level.READ),
+    "rewrite": Row(Level.WRITE, {"partition": "1", "program": "pass"}),
     "compact": Row(Level.WRITE, {"object_ids": []}),
     "manage": Row(Level.WRITE),
     "runs": Row(Level.READ),

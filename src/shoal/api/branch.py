@@ -11,9 +11,28 @@ from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any, Literal, Unpack, overload
 
-from shoal.api.codecs import ATTACHED, COMMIT, COMMITS, COMPACTIONS, DONE, OBJECTS, OPTIONAL_COMMIT, REPORT, RUNS
+from shoal.api.codecs import (
+    ATTACHED,
+    COMMIT,
+    COMMITS,
+    COMPACTIONS,
+    DONE,
+    OBJECTS,
+    OPTIONAL_COMMIT,
+    PARTITIONS,
+    REPORT,
+    RUNS,
+)
 from shoal.api.handles import public_names
-from shoal.api.infos import AttachedFile, CommitInfo, CommitReport, Compaction, ObjectInfo, PoolInfo
+from shoal.api.infos import (
+    AttachedFile,
+    CommitInfo,
+    CommitReport,
+    Compaction,
+    ObjectInfo,
+    PartitionInfo,
+    PoolInfo,
+)
 from shoal.api.options import DEFAULT_READ, Memory, ReadOptions, Watch
 from shoal.api.queries import Query, Sql
 from shoal.api.requests import NO_NOTE, Executor, Need, Note, NoteArgs, Op, R, Request, in_body, in_query, verb
@@ -61,12 +80,13 @@ class Update(Request[str]):
 
 @verb("POST", "/pool/{pool}/branch/{branch}/delete", Need.WRITE, COMMIT, event="branch-commit")
 class Delete(Request[str]):
-    """Delete data objects, or the records that match a filter."""
+    """Delete data objects, the records that match a filter, or a partition."""
 
     pool: str
     branch: str
     ids: tuple[str, ...] = in_body("object_ids", "array", default=())
     where: str | None = in_body("where", default=None)
+    partition: str | None = in_body("partition", default=None)
     engine: str | None = in_query("engine", _ENGINE)
     note: Note = NO_NOTE
     op: Op = None
@@ -74,6 +94,21 @@ class Delete(Request[str]):
     def __post_init__(self) -> None:
         if self.where is not None and self.ids:
             raise InvalidInput("delete by ids or by a filter, not both")
+        if self.partition is not None and (self.ids or self.where is not None):
+            raise InvalidInput("delete a partition, or by ids or a filter, not both")
+
+
+@verb("POST", "/pool/{pool}/branch/{branch}/rewrite", Need.WRITE, COMMIT, name="rewrite", event="branch-commit")
+class RewritePartition(Request[str]):
+    """Replace the records of a partition by what a program makes of them, in one commit."""
+
+    pool: str
+    branch: str
+    partition: str = in_body("partition")
+    program: str = in_body("program")
+    engine: str | None = in_query("engine", _ENGINE)
+    note: Note = NO_NOTE
+    op: Op = None
 
 
 @verb("POST", "/pool/{pool}/branch/{branch}/attach", Need.WRITE, COMMIT, event="branch-commit")
@@ -243,6 +278,14 @@ class Objects(Request[Iterator[ObjectInfo]]):
     revision: str
 
 
+@verb("GET", "/pool/{pool}/revision/{revision}/partitions", Need.READ, PARTITIONS, name="partitions")
+class Partitions(Request[Iterator[PartitionInfo]]):
+    """List the partitions of a pool: value, data objects, records and bytes."""
+
+    pool: str
+    revision: str
+
+
 @verb("GET", "/pool/{pool}/revision/{revision}", Need.READ, OPTIONAL_COMMIT)
 class Resolve(Request[str | None]):
     """Find the commit that a commitish stands for; none for an empty branch."""
@@ -390,25 +433,36 @@ class Branch:
         where: str | None = None,
         keys: Any = None,
         on_conflict: str | None = None,
+        partition: str | None = None,
         engine: str | None = None,
         op: Op = None,
         **note: Unpack[NoteArgs],
     ) -> str:
-        """Delete data objects by their ids, or records by a condition or by their primary keys; returns the commit id.
+        """Delete data objects, records by a condition or by primary keys, or a partition; returns the commit id.
 
-        - `ids`: ids of data objects; a commit id stands for the objects that it added.
+        - `ids`: data objects, or commits that stand for those that they added.
         - `where`: a boolean expression, such as `"status >= 500"`.
         - `keys`: primary keys: values, or records that have its fields; a path or any other input of `load`.
         - `on_conflict`: what becomes of records with these keys that another writer changes meanwhile, as in `upsert`.
+        - `partition`: a value as in ZSON, such as `"2024-01-01T00:00:00Z"`, `null` or `missing`. No data is read.
         - `engine`: with `"spark"`, Spark tasks look for the records.
-        - `op`: the id of the operation, for retries.
+        - `op`: the id of the operation. A deletion that is repeated with the same id happens once.
         """
         if keys is not None:
-            if where is not None or ids:
-                raise InvalidInput("delete by ids, by a filter or by keys, and not by two of them")
+            if where is not None or ids or partition is not None:
+                raise InvalidInput("delete by ids, by a filter, by keys or a partition, and not by two of them")
             data = key_values(keys)
             return self._do(Load, data, "auto", DEFAULT_READ, None, None, Note(**note), op, "delete", on_conflict)
-        return self._do(Delete, tuple(ids), where, engine, Note(**note), op)
+        return self._do(Delete, tuple(ids), where, partition, engine, Note(**note), op)
+
+    def rewrite(
+        self, partition: str, program: str, *, engine: str | None = None, op: Op = None, **note: Unpack[NoteArgs]
+    ) -> str:
+        """Replace the records of a partition by what a program makes of them; returns the commit id.
+
+        `partition` is a value as in ZSON. What the program gives has to belong to the same partition.
+        """
+        return self._do(RewritePartition, partition, program, engine, Note(**note), op)
 
     @overload
     def attach(
@@ -503,6 +557,10 @@ class Branch:
     def objects(self, at: str | None = None) -> Iterator[ObjectInfo]:
         """Data objects, in the order of the pool key, of this branch or of a commitish."""
         return self.lake.do(Objects(self._pool.id, at or self.branch_name))
+
+    def partitions(self, at: str | None = None) -> Iterator[PartitionInfo]:
+        """The partitions of this branch or of a commitish, with their data objects, records and bytes."""
+        return self.lake.do(Partitions(self._pool.id, at or self.branch_name))
 
     def resolve(self, commitish: str | None = None) -> str | None:
         """The id of the commit that this branch, or a commitish, stands for; None for an empty branch."""

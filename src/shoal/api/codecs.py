@@ -18,6 +18,7 @@ from shoal.api.infos import (
     FieldChange,
     LakeStatus,
     ObjectInfo,
+    PartitionInfo,
     PoolInfo,
     RefInfo,
     ScanPlan,
@@ -195,6 +196,19 @@ def read_object(reader: Reader, value: Value) -> ObjectInfo:
     """The data object in a `data.Object`."""
     low, high = (reader.field(value, name) for name in ("min", "max"))
     return ObjectInfo(reader.id(value, "id"), low, high, reader.data(value, "count"), reader.data(value, "size"))
+
+
+def show_partition(partition: PartitionInfo) -> Value:
+    """A partition, as `lake.Partition`; without a field `value` if that is not known."""
+    value = [] if partition.value is None else [("value", partition.value)]
+    counts = ("objects", partition.objects), ("count", partition.records), ("size", partition.size)
+    return named("lake.Partition", *value, *((name, int64(count)) for name, count in counts))
+
+
+def read_partition(reader: Reader, value: Value) -> PartitionInfo:
+    """The partition in a `lake.Partition`."""
+    counts = (reader.data(value, name) for name in ("objects", "count", "size"))
+    return PartitionInfo(value.field("value"), *counts)
 
 
 def show_compaction(compaction: Compaction) -> Value:
@@ -406,6 +420,7 @@ REF: Codec[RefInfo] = _one(show_ref, read_ref)
 REFS: Codec[list[RefInfo]] = _list(show_ref, read_ref)
 COMMITS: Codec[Iterator[CommitInfo]] = _stream(show_commit, read_commit)
 OBJECTS: Codec[Iterator[ObjectInfo]] = _stream(show_object, read_object)
+PARTITIONS: Codec[Iterator[PartitionInfo]] = _stream(show_partition, read_partition)
 DIFF: Codec[Diff] = Codec(_show_diff, _read_diff)
 SIDES: Codec[Iterator[tuple[str, Value]]] = _stream(show_side, read_side)
 ATTACHED: Codec[list[AttachedFile]] = _list(show_attached, read_attached)

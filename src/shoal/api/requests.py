@@ -137,7 +137,7 @@ _EXISTING = frozenset(
     ("pool", "branch", "tag", "commit", "child", "onto", "revision", "old", "new", "id", "ids", "head", "op")
 )
 """Fields that refer to what exists already, under a name that an older version may have accepted."""
-_TEXTS = frozenset(("program", "statement", "where", "key", "includes", "data", "note"))
+_TEXTS = frozenset(("program", "statement", "where", "key", "includes", "data", "note", "partition"))
 """Fields that hold text in a language, data, or what a commit is described by."""
 
 

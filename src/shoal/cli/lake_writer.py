@@ -110,6 +110,11 @@ class Writer:
         """One line with the range of keys, and the objects below."""
         return f"{_bounds(value)}\n" + "".join(_object(o, 2) for o in _elements(_get(value, "objects")))
 
+    def pool_partition(self, value: Value) -> str:
+        """`2024-01-01T00:00:00Z 2 objects 33.49KB bytes 100 records`."""
+        shown = "unknown" if value.field("value") is None else format_value(_get(value, "value"))
+        return f"{shown} {_data(value, 'objects')} objects {_size(value)}\n"
+
     def change(self, value: Value) -> str:
         """`+` or `-` and the object or value that was added or removed."""
         item = _get(value, "value")
@@ -179,6 +184,7 @@ KINDS: dict[str, Callable[[Writer, Value], str]] = {
     "lake.Change": Writer.change,
     "data.Object": Writer.data_object,
     "meta.Partition": Writer.partition,
+    "lake.Partition": Writer.pool_partition,
     "lake.HiddenCommit": Writer.hidden_commit,
     "Commit": Writer.commit,
     "Add": Writer.add,
@@ -245,7 +251,7 @@ def _get(value: Value, name: str) -> Value:
 
 _DATA_TYPES = {
     "name": str, "Name": str, "author": str, "message": str, "order": str, "mark": str,
-    "date": int, "count": int, "size": int,
+    "date": int, "count": int, "size": int, "objects": int,
 }  # fmt: skip
 
 

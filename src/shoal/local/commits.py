@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from shoal.api.branch import CherryPick, Compact, CompactAll, CompactRuns, Delete, Merge, Rebase, Revert
+from shoal.api.branch import (
+    CherryPick,
+    Compact,
+    CompactAll,
+    CompactRuns,
+    Delete,
+    Merge,
+    Rebase,
+    Revert,
+    RewritePartition,
+)
 from shoal.api.infos import Compaction
 from shoal.api.requests import NO_NOTE
 from shoal.errors import ShoalError
@@ -16,6 +26,7 @@ from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note, text_of
 from shoal.local.history import require_commit
 from shoal.planner.engine_choice import choose_workers
+from shoal.planner.pool_partitions import whole_partitions
 from shoal.planner.predicates import parse_predicate
 
 if TYPE_CHECKING:
@@ -26,21 +37,24 @@ else:
 
 @implements(Delete)
 def delete(lake: StoreExecutor, request: Delete) -> str:
-    """Delete data objects, or the records that match a filter."""
+    """Delete data objects, the records that match a filter, or a partition."""
     branch, note = request.branch, stored_note(request.note)
+    if request.partition is not None:
+        whole = whole_partitions(request.partition)
+        return once(lake, request, lambda pool, op: rewriting.delete_where(pool, branch, whole, note, op=op))
     if request.where is None:
-        return _once(
+        return once(
             lake, request, lambda pool, op: changes.delete(pool, branch, object_ids(pool, request.ids), note, op)
         )
     predicate, by = parse_predicate(request.where), choose_workers(request.engine, lake.uri)
-    return _once(lake, request, lambda pool, op: rewriting.delete_where(pool, branch, predicate, note, by, op))
+    return once(lake, request, lambda pool, op: rewriting.delete_where(pool, branch, predicate, note, by, op))
 
 
 @implements(Compact)
 def compact(lake: StoreExecutor, request: Compact) -> str:
     """Merge data objects into sorted ones that do not overlap."""
     branch, note, by = request.branch, stored_note(request.note), choose_workers(request.engine, lake.uri)
-    return _once(
+    return once(
         lake,
         request,
         lambda pool, op: rewriting.compact(pool, branch, object_ids(pool, request.ids), note, by, op, _policy_of(pool)),
@@ -82,7 +96,7 @@ def _runs(pool: pools.Pool, commit: Id | None) -> list[list[DataObject]]:
 def revert(lake: StoreExecutor, request: Revert) -> str:
     """Undo a commit by a new one that does the opposite."""
     note = stored_note(request.note)
-    return _once(
+    return once(
         lake,
         request,
         lambda pool, op: changes.revert(pool, request.branch, require_commit(pool, request.commit), note, op),
@@ -93,7 +107,7 @@ def revert(lake: StoreExecutor, request: Revert) -> str:
 def cherry_pick(lake: StoreExecutor, request: CherryPick) -> str:
     """Apply the changes of one commit to a branch."""
     note = stored_note(request.note)
-    return _once(
+    return once(
         lake,
         request,
         lambda pool, op: changes.cherry_pick(pool, request.branch, require_commit(pool, request.commit), note, op),
@@ -104,7 +118,7 @@ def cherry_pick(lake: StoreExecutor, request: CherryPick) -> str:
 def merge(lake: StoreExecutor, request: Merge) -> str:
     """Merge another branch into this one."""
     note = stored_note(request.note)
-    return _once(lake, request, lambda pool, op: changes.merge(pool, request.child, request.branch, note, op))
+    return once(lake, request, lambda pool, op: changes.merge(pool, request.child, request.branch, note, op))
 
 
 @implements(Rebase)
@@ -114,10 +128,10 @@ def rebase(lake: StoreExecutor, request: Rebase) -> str | None:
     return text_of(changes.rebase(pool, request.branch, request.onto, operation(request.op)))
 
 
-CommitRequest = CherryPick | Compact | Delete | Merge | Revert
+CommitRequest = CherryPick | Compact | Delete | Merge | Revert | RewritePartition
 
 
-def _once(lake: StoreExecutor, request: CommitRequest, act: Callable[[pools.Pool, Id | None], Id]) -> str:
+def once(lake: StoreExecutor, request: CommitRequest, act: Callable[[pools.Pool, Id | None], Id]) -> str:
     """The commit that `act` creates, or the one that the same operation created before."""
     pool, op = lake.writable(request.pool), operation(request.op)
     return to_text(pool.committer.once(op, request.branch, lambda: act(pool, op)))

@@ -17,7 +17,18 @@ from shoal.local.executor import StoreExecutor, is_implemented, stored, whole
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from shoal.local import attachments, commits, history, loads, maintenance, pools, queries, transactions, updates
+    from shoal.local import (
+        attachments,
+        commits,
+        history,
+        loads,
+        maintenance,
+        partitions,
+        pools,
+        queries,
+        transactions,
+        updates,
+    )
     from shoal.planner import spark_dataframes
 else:
     attachments = lazy("shoal.local.attachments")
@@ -25,6 +36,7 @@ else:
     history = lazy("shoal.local.history")
     loads = lazy("shoal.local.loads")
     maintenance = lazy("shoal.local.maintenance")
+    partitions = lazy("shoal.local.partitions")
     pools = lazy("shoal.local.pools")
     queries = lazy("shoal.local.queries")
     transactions = lazy("shoal.local.transactions")
@@ -43,6 +55,7 @@ IMPLEMENTATIONS: tuple[ModuleType, ...] = (
     maintenance,
     updates,
     attachments,
+    partitions,
 )
 """The modules that implement verbs, those that most commands need first."""
 _AT_ONCE: dict[type[Request[Any]], ModuleType] = {Load: loads, Query: queries}

@@ -12,11 +12,12 @@ from shoal.cli.lake_flags import COMMIT_FLAGS, KEYED_FLAGS, LAKE_FLAGS, USE_FLAG
 from shoal.cli.query_flags import WORK_FLAGS
 
 VERB = Verb(
-    "delete [flags] ID... | -where FILTER | -keys FILE",
-    "delete data objects, the records that match a filter, or those with primary keys, from a branch",
+    "delete [flags] ID... | -where FILTER | -keys FILE | -partition VALUE",
+    "delete data objects, records by a filter or by primary keys, or a partition, from a branch",
     (
         Flag("where", str, None, "delete the records that match this filter", "FILTER"),
         Flag("keys", str, None, "delete the records with the primary keys in this file (- for stdin)", "FILE"),
+        Flag("partition", str, None, "delete the partition with this value, without reading it", "VALUE"),
         *KEYED_FLAGS,
         *WORK_FLAGS,
         *COMMIT_FLAGS,
@@ -24,17 +25,18 @@ VERB = Verb(
         *LAKE_FLAGS,
     ),
     "A commit id stands for the data objects that the commit added. History keeps the data: revert brings it back,\n"
-    "purge removes it for good. With -where and -keys, prints how many records were deleted.",
+    "purge removes it for good. Unless ids are named, prints how many records were deleted. A partition is named\n"
+    "by its value as in ZSON: 2024-01-01T00:00:00Z, '\"web\"', null or missing.",
     ("shoal delete 2Z8NPvEDsqN6ZWjNUWxv9PzxvzV", "shoal delete -where 'ts < 2024-01-01T00:00:00Z'"),
 )
 
 
 def run(args: Parsed) -> None:
     """Run the command."""
-    where, keys = args["where"], args["keys"]
-    if sum((where is not None, keys is not None, bool(args.words))) > 1:
-        raise UsageError("delete by ids, by -where or by -keys, and not by two of them")
-    if where is None and keys is None and not args.words:
+    where, keys, partition = args["where"], args["keys"], args["partition"]
+    if sum((where is not None, keys is not None, partition is not None, bool(args.words))) > 1:
+        raise UsageError("delete by ids, by -where, by -keys or by -partition, and not by two of them")
+    if where is None and keys is None and partition is None and not args.words:
         raise UsageError("no data object IDs specified (see: shoal query -f lake 'from HEAD:objects')")
     note = read_note(args)
     pool, branch = open_pool(args)
@@ -42,7 +44,7 @@ def run(args: Parsed) -> None:
     if keys is not None:
         commit = target.delete(keys=keys, on_conflict=args["on-conflict"], **note)
     else:
-        commit = target.delete(args.words, where=where, engine=args["engine"], **note)
+        commit = target.delete(args.words, where=where, partition=partition, engine=args["engine"], **note)
     say(args, f"{commit} delete committed")
     if not args.words and not args["q"]:
         say(args, f"{plural(_deleted_records(pool, commit), 'record')} deleted")
