@@ -24,7 +24,8 @@ import pytest
 from shoal import ids
 from shoal.api.pool_settings import PoolSettings
 from shoal.errors import ShoalError, StorageFailure
-from shoal.formats.columns.batches import Rows
+from shoal.formats.columns.batches import Part, Rows
+from shoal.formats.columns.physical import from_arrow
 from shoal.ids import Id, new, to_text
 from shoal.lake import (
     attaching,
@@ -49,11 +50,14 @@ from shoal.lake.claims import Patience
 from shoal.lake.commits import Note
 from shoal.lake.keys import parse_sort_key
 from shoal.lake.objects import DataObject
+from shoal.lake.partition_changes import WholePartitions, replace_partitions, view_of
 from shoal.lake.pool_config import PoolConfig
+from shoal.lake.pool_partitions import Division
 from shoal.lake.pools import Pool
 from shoal.lake.scans import scan_objects
 from shoal.lake.sessions import Session
-from shoal.model.values import Value, int64, record, string
+from shoal.model.node import frozen
+from shoal.model.values import NULL, Value, int64, record, string
 from shoal.planner.merge_policies import policy_of
 from shoal.sources.in_place import find_files
 from shoal.storage import memory
@@ -187,7 +191,7 @@ def number(k: int) -> Value:
 
 def load(pool: Pool, keys: Iterable[int], message: str, branch: str = "main", op: Id | None = None) -> Id:
     """Load records with these keys."""
-    writer = pool.writer()
+    writer = dividing(pool).writer()
     for k in keys:
         writer.write(number(k))
     return pool.committer.commit(changes.load(branch, writer.close(), Note("test", message), op))
@@ -372,6 +376,63 @@ def _delete_where(store: ObjectStore, facts: Facts) -> object:
     return rewriting.delete_where(_open(store, facts), "main", _Even(), _NOTE)
 
 
+@frozen
+class ByString:
+    """Divides records by their field `s`."""
+
+    def partition_of(self, value: Value) -> Value:
+        """The partition of a value."""
+        return value.field("s") or NULL
+
+    def divide(self, part: Part) -> Division:
+        """The partitions of the rows of one shape."""
+        values = [self.partition_of(Value(part.shape, data)) for data in from_arrow(part.shape, part.column)]
+        return Division(values, np.arange(len(values)))
+
+
+def divided(store: ObjectStore) -> Facts:
+    """A pool with a partition for each number."""
+    config = small_pool(POOL)
+    pool = lake.create(store).create_pool(replace(config, settings=PoolSettings(partition="s")))
+    return Facts(pool.config.id, commits={m: load(pool, k, m) for m, k in (("one", (1, 2)), ("two", (2, 3)))})
+
+
+def dividing(pool: Pool) -> Pool:
+    """The pool, able to write."""
+    return replace(pool, divider=ByString()) if pool.config.settings.partition else pool
+
+
+def _is_two(partition: Value) -> bool:
+    return partition == string("number 2")
+
+
+def _load_divided(store: ObjectStore, facts: Facts) -> object:
+    return load(_open(store, facts), (2, 4), THE_OPERATION)
+
+
+def _delete_partition(store: ObjectStore, facts: Facts) -> object:
+    return rewriting.delete_where(_open(store, facts), "main", WholePartitions("2", _is_two), _NOTE)
+
+
+def _delete_partition_named(store: ObjectStore, facts: Facts) -> object:
+    whole = WholePartitions("2", _is_two)
+    return _once(store, facts, "main", lambda pool, op: rewriting.delete_where(pool, "main", whole, _NOTE, op=op))
+
+
+def _rewrite_partition_named(store: ObjectStore, facts: Facts) -> object:
+    return _once(store, facts, "main", _rewrite)
+
+
+def _rewrite(pool: Pool, op: Id | None) -> Id:
+    """Both records of a partition become one."""
+    base = pool.refs().branch("main").commit
+    old = WholePartitions("2", _is_two).objects(pool, base)
+    view_of(pool, old)
+    writer = dividing(pool).writer()
+    writer.write(next(scan_objects(pool, old)))
+    return replace_partitions(pool, "main", base, old, writer.close(), _is_two, _NOTE, op)
+
+
 def _merge(store: ObjectStore, facts: Facts) -> object:
     return changes.merge(_open(store, facts), "side", "main", _NOTE)
 
@@ -543,6 +604,10 @@ def _rival_load(store: ObjectStore, facts: Facts) -> object:
     return load(_open(store, facts), (81,), "rival")
 
 
+def _rival_load_divided(store: ObjectStore, facts: Facts) -> object:
+    return load(_open(store, facts), (81,), "rival")
+
+
 def _rival_load_new_columns(store: ObjectStore, facts: Facts) -> object:
     pool = _open(store, facts)
     writer = pool.writer()
@@ -581,6 +646,9 @@ SCENES = (
     Scene("delete, another delete being first", _delete, pond, rival=_rival_delete),
     Scene("delete where", _delete_where, pond),
     Scene("delete where, a load being first", _delete_where, pond, rival=_rival_load),
+    Scene("load into partitions", _load_divided, divided),
+    Scene("delete partition", _delete_partition, divided),
+    Scene("delete partition, a load being first", _delete_partition, divided, rival=_rival_load_divided),
     Scene("merge", _merge, pond),
     Scene("merge, a load being first", _merge, pond, rival=_rival_load),
     Scene("rebase", _rebase, pond, moves=("side",)),
@@ -607,6 +675,15 @@ SCENES = (
     Scene("drop tag", _drop_tag, pond),
     Scene("delete with an id", _delete_named, pond, is_named=True),
     Scene("delete where with an id", _delete_where_named, pond, is_named=True),
+    Scene("delete partition with an id", _delete_partition_named, divided, is_named=True),
+    Scene("rewrite partition with an id", _rewrite_partition_named, divided, is_named=True),
+    Scene(
+        "rewrite partition with an id, a load of another being first",
+        _rewrite_partition_named,
+        divided,
+        rival=_rival_load_divided,
+        is_named=True,
+    ),
     Scene("merge with an id", _merge_named, pond, is_named=True),
     Scene("merge with an id, a load being first", _merge_named, pond, rival=_rival_load, is_named=True),
     Scene("revert with an id", _revert_named, pond, is_named=True),
