@@ -15,6 +15,10 @@ from shoal.api.branch import Branch
 from shoal.api.lake import Lake
 from shoal.api.pool import Pool
 from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound, ShoalError
+from shoal.frames.python_values import from_python
+from shoal.lake import changes
+from shoal.lake.commits import Note
+from shoal.local.lake import stored
 from shoal.testing.tiers import IS_LONG
 
 Record = dict[str, Any]
@@ -347,3 +351,19 @@ def test_the_number_of_objects_that_an_upsert_reads_does_not_grow_with_the_pool(
     pool.upsert([{"id": 15, "v": 1}])
     after = {o.id: o.count for o in pool.objects()}
     assert sorted(before[ident] - after[ident] for ident in before) == [0] * 9 + [1]
+
+
+def test_the_operator_load_refuses_keys_that_are_there(lake: Lake) -> None:
+    pool = keyed(lake)
+    lake.create("source", key="id").load([{"id": 1}, {"id": 2}])
+    lake.query("from source | load things").to_list()
+    with pytest.raises(AlreadyExists, match="1, 2: 2 records have this primary key"):
+        lake.query("from source | load things").to_list()
+    assert sorted(records(pool)) == [1, 2]
+
+
+def test_a_change_that_was_not_compared_by_key_is_not_committed(lake: Lake) -> None:
+    pool = stored(keyed(lake))
+    objects = pool.writer().write_all([from_python({"id": 1})])
+    with pytest.raises(InvalidInput, match="this pool has a primary key"):
+        pool.committer.commit(changes.load("main", objects, Note()))

@@ -55,7 +55,7 @@ def list_objects(verb: str, objects: Sequence[DataObject]) -> str:
 def load(
     branch: str, objects: Sequence[DataObject], note: Note, op: Id | None = None, begun: int | None = None
 ) -> Change:
-    """Add objects that were just written. Nothing can be in their way, so this never conflicts.
+    """Add objects that were just written, to a pool that is not keyed: nothing can be in their way.
 
     `begun` is a position that the journal had reached before they were.
     """
@@ -66,11 +66,13 @@ def load(
     return Change(branch, patch_of(objects), note, op, is_fresh=True, begun=begun)
 
 
-def load_keyed(
+def load_into(
     pool: Pool, branch: str, objects: Sequence[DataObject], note: Note, op: Id | None = None, begun: int | None = None
 ) -> Change:
-    """Add objects that were just written to a keyed pool, whose keys must not be there."""
+    """Add objects that were just written to a pool; if it is keyed, their keys must not be there."""
     change = load(branch, objects, note, op, begun)
+    if not pool.config.settings.primary:
+        return change
     return replace(change, build=keyed_changes.adding(pool, branch, objects))
 
 

@@ -324,12 +324,14 @@ class Committer:
         history: History,
         names: Names,
         is_grouping: bool = True,
+        is_keyed: bool = False,
     ) -> None:
         self._store = store
         self._prefix = prefix
         self.journal = journal
         self.history = history
         self.names = names
+        self._is_keyed = is_keyed
         self.is_grouping = is_grouping
         """Whether changes that threads `join` at the same moment share an entry of the journal."""
         self._lock = threading.Lock()
@@ -426,6 +428,8 @@ class Committer:
 
     def require_data(self, patch: Patch, refs: Refs, change: Change) -> None:
         """Conflict if what a patch newly refers to is not in the store, or is about to go."""
+        if self._is_keyed and isinstance(change.build, Patch) and patch.adds:
+            raise InvalidInput("this pool has a primary key, so what is added has to be compared with what is there")
         references = list(patch.references())
         mark = refs.vacuum
         # A vacuum that was announced before the data was written cannot have listed it.

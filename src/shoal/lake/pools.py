@@ -138,7 +138,7 @@ def open_pool(
     checkpoints = Checkpoints(store, prefix, config.key)
     history = History(commits, checkpoints, Snapshots(commits, checkpoints, config.key), clock)
     names = Names(config.name, journal, history)
-    committer = Committer(store, prefix, journal, history, names, is_grouping)
+    committer = Committer(store, prefix, journal, history, names, is_grouping, bool(config.settings.primary))
     columns = ColumnRegistry(store, prefix, patience)
     return Pool(store, config, journal, history, names, committer, columns)
 

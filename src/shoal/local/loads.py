@@ -58,7 +58,7 @@ def load(lake: StoreExecutor, request: Load) -> str:
 def _change(pool: Pool, request: Load) -> Change:
     """What a request changes, once its data is written."""
     branch, note, begun = request.branch, stored_note(request.note), pool.journal.known.position
-    is_keyed, mode = bool(pool.config.settings.primary), request.mode
+    mode = request.mode
     if mode not in get_args(WriteMode):
         raise InvalidInput(f"mode: {mode!r} is not one of {', '.join(get_args(WriteMode))}")
     if mode != "load":
@@ -75,9 +75,7 @@ def _change(pool: Pool, request: Load) -> Change:
     op = operation(request.op)
     if replaces is not None:
         return changes.upsert(pool, branch, base, objects, note, replaces, op, begun)
-    if is_keyed:
-        return changes.load_keyed(pool, branch, objects, note, op, begun)
-    return changes.load(branch, objects, note, op, begun)
+    return changes.load_into(pool, branch, objects, note, op, begun)
 
 
 def staged_write(

@@ -166,4 +166,4 @@ def _load(lake: Pools, op: plan.Load, values: Iterator[Value]) -> Iterator[Value
     begun = pool.journal.known.position
     objects = with_partitions(pool).writer().write_all(values)
     if objects:
-        yield id_value(pool.committer.join(changes.load(branch, objects, note, begun=begun)))
+        yield id_value(pool.committer.join(changes.load_into(pool, branch, objects, note, begun=begun)))

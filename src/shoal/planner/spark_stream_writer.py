@@ -83,7 +83,7 @@ class ShoalStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             rewriting.remove(pool, objects)
             return
         note = replace(self._note, meta=batch_meta(stream, batchId))
-        change = changes.load(self._branch, objects, note, op, begun)
+        change = changes.load_into(pool, self._branch, objects, note, op, begun)
         commit = pool.committer.once(op, self._branch, lambda: pool.committer.commit(change))
         ours = {o.id for o in objects}
         if not ours & {o.id for o in pool.commits.read(commit).adds}:

@@ -22,13 +22,14 @@ from shoal.access.records import default_author
 from shoal.api.commitish import parse_head
 from shoal.errors import InvalidInput
 from shoal.formats.arrow.reader import batches
-from shoal.lake import rewriting, sessions
+from shoal.lake import keyed_changes, rewriting, sessions
 from shoal.lake.actions import Patch, patch_of
 from shoal.lake.changes import with_message
 from shoal.lake.commits import Note
 from shoal.lake.lake import open_at
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
+from shoal.lake.sessions import Session
 from shoal.planner.pool_partitions import with_partitions
 from shoal.planner.predicates import parse_predicate
 
@@ -49,13 +50,17 @@ class ShoalWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._where = options.get("where")
         self._note = Note(options.get("author") or default_author(), options.get("message", ""))
         self._overwrite = overwrite
+        self._upserts = options.get("upsert", "false").lower() == "true"
         if self._where is not None and not overwrite:
             raise InvalidInput('the option where goes with mode("overwrite") alone')
         if self._where is not None:
             parse_predicate(self._where)
         lake = open_at(self._lake)
         lake.require_writable()
-        self._session = pickle.dumps(sessions.begin(lake.pool(self._pool), branch))
+        pool = lake.pool(self._pool)
+        if self._upserts and not pool.config.settings.primary:
+            raise InvalidInput(f"{self._pool}: an upsert needs a primary key (shoal create -primary)")
+        self._session = pickle.dumps(sessions.begin(pool, branch))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of a task."""
@@ -66,7 +71,7 @@ class ShoalWriter(DataSourceArrowWriter):  # type: ignore[misc]
         """Commit what the tasks have written. Without rows and without something to replace there is no commit."""
         pool = self._opened()
         session = sessions.stage(pickle.loads(self._session), self._removed(pool))  # noqa: S301 - our own
-        session = sessions.stage(session, patch_of(_objects(messages)))
+        session = sessions.stage(session, self._added(pool, session, _objects(messages)))
         if not session.staged.is_empty:
             note = with_message(self._note, rewriting.describe_patch(session.staged))
             sessions.commit(pool, session, note)
@@ -79,6 +84,17 @@ class ShoalWriter(DataSourceArrowWriter):  # type: ignore[misc]
         """
         if any(message is None for message in messages):
             rewriting.remove(self._opened(), _objects(messages))
+
+    def _added(self, pool: Pool, session: Session, objects: list[DataObject]) -> Patch:
+        """What the new rows are, to a transaction that has removed what they replace."""
+        if not objects or not pool.config.settings.primary:
+            return patch_of(objects)
+        view = sessions.view(pool, session)
+        if not self._upserts:
+            return keyed_changes.adding(pool, session.branch, objects)(view)
+        index = keyed_changes.index_of(pool, objects)
+        keyed_changes.require_distinct(index)
+        return keyed_changes.replacing(pool, view, objects, index)
 
     def _removed(self, pool: Pool) -> Patch:
         """What the new rows replace."""
