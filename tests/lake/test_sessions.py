@@ -129,11 +129,11 @@ def test_copies_in_other_processes_are_taken_over(pool: Pool, read: Read) -> Non
     session = staged(pool, sessions.begin(pool, "main"), "{k:0}")
     copies = [sessions.forked(pickle.loads(pickle.dumps(session))) for _ in range(3)]
     copies = [staged(pool, copy, f"{{k:{i + 1}}}") for i, copy in enumerate(copies)]
-    session = sessions.take_over(session, copies)
+    session = sessions.take_over(pool, session, copies)
     sessions.commit(pool, session, ME)
     assert read() == ["{k:0}", "{k:1}", "{k:2}", "{k:3}"]
     with pytest.raises(InvalidInput, match="not a copy"):
-        sessions.take_over(session, [sessions.begin(pool, "main")])
+        sessions.take_over(pool, session, [sessions.begin(pool, "main")])
 
 
 def test_an_expired_session_writes_nothing(pool: Pool, read: Read) -> None:
@@ -163,11 +163,11 @@ def test_copies_that_remove_what_was_staged_or_is_in_the_branch_remove_it(pool: 
     (mine,) = session.staged.adds
     one = sessions.stage(sessions.forked(session), patch_of((), (mine,)))
     other = sessions.stage(sessions.forked(session), patch_of((), (o,)))
-    both = staged(pool, sessions.take_over(session, [one, other]), "{k:5}")
+    both = staged(pool, sessions.take_over(pool, session, [one, other]), "{k:5}")
     sessions.commit(pool, both, ME)
     assert read() == ["{k:5}"]
     with pytest.raises(Conflict, match="two copies"):
-        sessions.take_over(session, [one, one])
+        sessions.take_over(pool, session, [one, one])
 
 
 def test_a_commit_is_recognised_after_the_session_has_expired(pool: Pool) -> None:

@@ -94,6 +94,8 @@ def translated(pool: Pool, patch: Patch, state: State) -> Patch:
 
     Rows that both sides have hidden are hidden; the rows of one side and those of the other are hidden together. The
     deletion of an object includes rows that somebody else has hidden meanwhile, unless its rows live on elsewhere.
+    What also adds objects may have replaced the rows that it hides. If somebody else has hidden one of them, both have
+    changed one record, and new versions of both would stay: then the change stays as it was, and does not fit.
     """
     if not any(before is not None for before, _ in patch.effects()):
         return patch
@@ -107,12 +109,26 @@ def _translated(pool: Pool, patch: Patch, state: State) -> Iterator[Effect]:
         if before is None or now is None or now.is_same(before):
             yield Effect(before, after)
         elif after is not None:
-            hidden, shown = newly_hidden(pool, before, after), newly_hidden(pool, after, before)
-            yield change_rows(pool, now, hidden, shown)
+            joined = join(pool, Effect(before, after), now, may_move)
+            yield Effect(before, after) if joined is None else joined
         elif may_move or len(newly_hidden(pool, now, before)):
             yield Effect(before, after)
         else:
             yield Effect(now, None)
+
+
+def join(pool: Pool, change: Effect, now: DataObject, may_move: bool) -> Effect | None:
+    """A change of the mask of an object, made on the object as it is now.
+
+    None, if the rows that it hides may live on elsewhere, and one of them has been hidden meanwhile.
+    """
+    before, after = change
+    assert before is not None
+    assert after is not None
+    hidden, shown = newly_hidden(pool, before, after), newly_hidden(pool, after, before)
+    if may_move and len(hidden) and len(np.intersect1d(hidden, newly_hidden(pool, before, now))):
+        return None
+    return change_rows(pool, now, hidden, shown)
 
 
 def describe_masks(patch: Patch) -> str:

@@ -7,19 +7,25 @@ are taken over before the commit. What it staged is read through a commit that n
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from shoal.errors import Conflict, InvalidInput, NotFound, ReadOnly
 from shoal.ids import Id, new, to_text
-from shoal.lake.actions import NOTHING, Action, Patch, describe, effect, fold, touched
+from shoal.lake.actions import NOTHING, Effect, Entry, Patch, describe, fold, patch_to, touched
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
 from shoal.lake.fitting import fit
 from shoal.lake.keys import KeyRange
 from shoal.lake.pools import Pool
+from shoal.lazy import lazy
 from shoal.model.node import frozen
+
+if TYPE_CHECKING:
+    from shoal.lake import row_masking
+else:
+    row_masking = lazy("shoal.lake.row_masking")
 
 Isolation = Literal["snapshot", "serializable"]
 DEFAULT_SECONDS = 24 * 3600
@@ -112,22 +118,21 @@ def forked(session: Session) -> Session:
     return session if session.is_copy else replace(session, is_copy=True, forked=session.staged)
 
 
-def take_over(session: Session, others: Iterable[Session]) -> Session:
-    """The session with what copies of it staged in other processes; Conflict if two changed the same entry."""
+def take_over(pool: Pool, session: Session, others: Iterable[Session]) -> Session:
+    """The session with what copies of it staged in other processes; Conflict if two changed the same entry.
+
+    Two copies may hide rows of one object. A copy that is taken over again changes nothing.
+    """
     taken: set[Id] = set()
     for other in others:
         if other.id != session.id:
             raise InvalidInput(f"{to_text(other.id)} is not a copy of session {to_text(session.id)}")
-        news = _since_fork(other, session.staged)
-        gone = [before for before, _ in news.effects() if before is not None]
-        twice = [entry for entry in gone if entry.id in taken]
-        if twice:
-            raise Conflict(f"session {to_text(session.id)}: two copies of it removed {describe(twice)}")
-        taken.update(entry.id for entry in gone)
-        staged = fold([session.staged.actions, news.actions])
+        own = _since_fork(other)
+        news = patch_to(_brought(pool, session, other.forked, own, taken))
+        taken.update(change.id for change in own.effects() if change.before is not None)
         session = replace(
             session,
-            staged=staged,
+            staged=fold([session.staged.actions, news.actions]),
             reads=tuple(dict.fromkeys((*session.reads, *other.reads))),
             others=tuple(dict.fromkeys((*session.others, *other.others))),
             journals=tuple(dict.fromkeys((*session.journals, *other.journals))),
@@ -135,17 +140,46 @@ def take_over(session: Session, others: Iterable[Session]) -> Session:
     return session
 
 
-def _since_fork(copy: Session, staged: Patch) -> Patch:
-    """What a copy did by itself, beyond what had been staged when it was made or has been taken over since."""
-    now = {_identity(action) for action in copy.staged.actions}
-    earlier = {_identity(action) for action in (*copy.forked.actions, *staged.actions)}
-    undone = [a for a in copy.forked.actions if effect(a).after is not None and _identity(a) not in now]
-    news = [action for action in copy.staged.actions if _identity(action) not in earlier]
-    return fold([Patch(tuple(undone)).inverse().actions, news])
+def _since_fork(copy: Session) -> Patch:
+    """What a copy did by itself, beyond what had been staged when it was made."""
+    news = fold([copy.forked.inverse().actions, copy.staged.actions])
+    gone = {o.id for o in copy.forked.deletes}
+    return patch_to(change for change in news.effects() if change.before is not None or change.id not in gone)
 
 
-def _identity(action: Action) -> tuple[type[Action], Id]:
-    return type(action), effect(action).id
+def _brought(pool: Pool, session: Session, forked: Patch, own: Patch, taken: set[Id]) -> Iterator[Effect]:
+    """What a copy did, as it is on what the session has staged by now."""
+    earlier = {change.id: change for change in forked.effects()}
+    staged = {change.id: change for change in session.staged.effects()}
+    may_move = any(o.id not in staged for o in own.adds)
+    for before, after in own.effects():
+        if before is None:
+            assert after is not None
+            if after.id not in staged:
+                yield Effect(None, after)
+            continue
+        is_as_it_was = staged.get(before.id) == earlier.get(before.id)
+        now = staged[before.id].after if before.id in staged else None if before.id in earlier else before
+        if is_as_it_was:
+            yield Effect(before, after)
+        elif after is None and now is None and before.id not in taken and not may_move:
+            continue  # it was taken over before
+        elif now is None or ((after is None) and (may_move or before.id in taken)):
+            raise _changed_twice(session, before)
+        elif after is None:
+            yield Effect(now, None)
+        else:
+            joined = row_masking.join(pool, Effect(before, after), now, may_move)
+            if joined is None:
+                raise _changed_twice(session, before)
+            yield joined
+
+
+def _changed_twice(session: Session, entry: Entry) -> Conflict:
+    return Conflict(
+        f"session {to_text(session.id)}: two copies of it removed or replaced records of {describe([entry])} "
+        "(let each record be changed by one of them)"
+    )
 
 
 def note_read(session: Session, interval: KeyRange) -> Session:

@@ -145,7 +145,7 @@ class LocalTransaction(Transaction):
 
     def take_over(self, *others: Self) -> None:
         with self._lock:
-            self.session = sessions.take_over(self.session, [other.session for other in others])
+            self.session = sessions.take_over(self._pool, self.session, [other.session for other in others])
 
     def end(self, note: Note = NO_NOTE, *, if_changed: bool = False) -> str | None:
         self._require_active()
