@@ -7,7 +7,7 @@ define it, add it to `Action`, and complete the functions here that end in `asse
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, assert_never
 
 from shoal.errors import CorruptData
@@ -84,6 +84,14 @@ def effect(action: Action) -> Effect:
             return Effect(before, after)
         case _:
             assert_never(action)
+
+
+def mapped(action: Action, change: Callable[[Entry], Entry]) -> Action:
+    """The same action, of entries that are described otherwise."""
+    before, after = effect(action)
+    other = action_of(Effect(before and change(before), after and change(after)))
+    assert other is not None
+    return other
 
 
 def action_of(change: Effect) -> Action | None:

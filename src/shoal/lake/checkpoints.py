@@ -8,14 +8,14 @@ that it needs. A checkpoint can always be rebuilt from the commits: one that is 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from shoal.errors import CorruptData, NotFound
 from shoal.ids import Id, new, to_text
 from shoal.lake.actions import Patch
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey, comparer
-from shoal.lake.objects import DataObject, format_object, in_order, parse_object
+from shoal.lake.objects import DataObject, format_object, in_order, parse_object, without_bytes
 from shoal.lake.sealed import seal, unseal
 from shoal.model import types as t
 from shoal.model.fields import get, get_data, get_id, get_or, id_value, named, uint64
@@ -56,8 +56,11 @@ Item = DataObject | PageRef
 class Checkpoints:
     """The checkpoints of a pool."""
 
-    def __init__(self, store: ObjectStore, pool: str, key: SortKey) -> None:
+    def __init__(
+        self, store: ObjectStore, pool: str, key: SortKey, is_purged: Callable[[Id], bool] = lambda ident: False
+    ) -> None:
         self._store = store
+        self._is_purged = is_purged
         self._pool = pool
         self._key = key
         self._sortable = comparer(key.order)
@@ -85,7 +88,9 @@ class Checkpoints:
         self._put(self._root_key(commit), items)
 
     def _put(self, key: str, items: Iterable[Item]) -> None:
-        self._store.put(key, seal(map(_format, items), key))
+        # Who has read an object before it was purged does not bring its bytes back.
+        kept = (without_bytes(item, self._is_purged) if isinstance(item, DataObject) else item for item in items)
+        self._store.put(key, seal(map(format_item, kept), key))
 
     def objects(self, items: Iterable[Item], key_range: KeyRange = EVERYTHING) -> Iterator[DataObject]:
         """The objects below some items that may hold something in the range, by the first key of each."""
@@ -111,7 +116,7 @@ class Checkpoints:
         except NotFound:
             raise CorruptData(f"{key}: this part of a checkpoint is gone (restore it from a backup)") from None
         with dropping_damage(self._store, key):
-            return tuple(_parse(value, key) for value in unseal(data, key))
+            return tuple(parse_item(value, key) for value in unseal(data, key))
 
     # ---- changing
 
@@ -188,7 +193,8 @@ def _split(items: list[Any]) -> list[list[Any]]:
     return [items[i : i + size] for i in range(0, len(items), size)]
 
 
-def _format(item: Item) -> Value:
+def format_item(item: Item) -> Value:
+    """An item of a page as it is stored."""
     if isinstance(item, DataObject):
         return format_object(item)
     fields = [
@@ -202,7 +208,8 @@ def _format(item: Item) -> Value:
     return named("Page", *fields)
 
 
-def _parse(value: Value, where: str) -> Item:
+def parse_item(value: Value, where: str) -> Item:
+    """The item in a stored record."""
     if value.field("level") is None:
         return parse_object(value, where)
     return PageRef(

@@ -7,14 +7,25 @@ branch takes a few reads and not a walk. Both are hints: the parents alone say w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from shoal.errors import CorruptData, NotFound, OutcomeUnknown
 from shoal.ids import Id, to_text
-from shoal.lake.actions import Action, added, deleted, format_action, parse_action, show_action
+from shoal.lake.actions import (
+    Action,
+    added,
+    deleted,
+    format_action,
+    mapped,
+    parse_action,
+    show_action,
+    touched,
+)
 from shoal.lake.claims import Patience, claim, unknown
-from shoal.lake.objects import DataObject
+from shoal.lake.objects import DataObject, without_bytes
 from shoal.lake.sealed import seal, unseal
 from shoal.lazy import lazy
 from shoal.model import types as t
@@ -108,8 +119,15 @@ class Commit:
 class Commits:
     """The commits of a pool."""
 
-    def __init__(self, store: ObjectStore, pool: str, horizon: Callable[[], Id | None]) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        pool: str,
+        horizon: Callable[[], Id | None],
+        is_purged: Callable[[Id], bool] = lambda ident: False,
+    ) -> None:
         self._store = store
+        self._is_purged = is_purged
         self._pool = pool
         self._horizon = horizon
         self._cache: dict[Id, Commit] = {}
@@ -124,13 +142,13 @@ class Commits:
 
     def write(self, commit: Commit) -> None:
         """Store a commit. Nobody sees it before a branch points at it."""
-        key = self._key(commit.id)
+        key, commit = self._key(commit.id), self._without_purged(commit)
         self._store.put(key, seal(format_commit(commit), key))
         self._keep(commit)
 
     def create(self, commit: Commit) -> bool:
         """Store a commit under a name that others may want as well; False if theirs is there."""
-        key = self._key(commit.id)
+        key, commit = self._key(commit.id), self._without_purged(commit)
         try:
             is_ours = claim(self._store, key, seal(format_commit(commit), key), Patience())
         except OutcomeUnknown as e:
@@ -139,6 +157,19 @@ class Commits:
             return False
         self._keep(commit)
         return True
+
+    def _without_purged(self, commit: Commit) -> Commit:
+        """The commit as it may be written: who has read an object before it was purged does not bring it back."""
+        if not any(entry.inline and self._is_purged(entry.id) for entry in touched(commit.actions)):
+            return commit
+        emptied = partial(without_bytes, is_purged=self._is_purged)
+        return replace(commit, actions=tuple(mapped(action, emptied) for action in commit.actions))
+
+    def forget(self, objects: Set[Id]) -> None:
+        """Forget what was read of commits that describe some objects."""
+        for commit in list(self._cache.values()):
+            if any(entry.id in objects for entry in touched(commit.actions)):
+                self._cache.pop(commit.id, None)
 
     def read(self, ident: Id) -> Commit:
         """A commit that has to exist, because something refers to it."""

@@ -436,7 +436,7 @@ class Committer:
         if change.is_fresh and mark is not None and mark.position > (change.begun or 0):
             for each in references:
                 self._require_stored(each, mark)
-        purged = [each for each in references if refs.is_purged(each.id)]
+        purged = [o for o in patch.adds if refs.is_purged(o.id)]
         if purged:
             raise Conflict(f"{describe(purged)}: this data has been purged")
 

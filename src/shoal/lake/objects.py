@@ -6,6 +6,7 @@ Its description changes when rows of it are hidden: the object at a commit is it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from enum import Enum
 from functools import lru_cache
@@ -169,6 +170,11 @@ def without_rows(
     """The description of an object with another mask; `shapes` has the values of each type that are left."""
     size = o.value_size * (o.rows - hidden) // max(1, o.count)
     return replace(o, mask=mask, count=o.rows - hidden, shapes=shapes, value_size=size)
+
+
+def without_bytes(o: DataObject, is_purged: Callable[[Id], bool]) -> DataObject:
+    """The description of an object, without the bytes that are part of it if the object is purged."""
+    return replace(o, inline=b"") if o.inline and is_purged(o.id) else o
 
 
 class Purged(NotFound):

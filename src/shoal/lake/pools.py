@@ -134,8 +134,12 @@ def open_pool(
     prefix = to_text(config.id)
     clock = Clock(store) if clock is None else clock
     journal = Journal(store, f"{prefix}/branches", Patience() if patience is None else patience, clock)
-    commits = Commits(store, prefix, lambda: horizon_of(journal.known))
-    checkpoints = Checkpoints(store, prefix, config.key)
+
+    def is_purged(ident: Id) -> bool:
+        return Refs(journal.known).is_purged(ident)
+
+    commits = Commits(store, prefix, lambda: horizon_of(journal.known), is_purged)
+    checkpoints = Checkpoints(store, prefix, config.key, is_purged)
     history = History(commits, checkpoints, Snapshots(commits, checkpoints, config.key), clock)
     names = Names(config.name, journal, history)
     committer = Committer(store, prefix, journal, history, names, is_grouping, bool(config.settings.primary))

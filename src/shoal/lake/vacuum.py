@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from shoal.errors import Conflict, CorruptData, InvalidInput, NotFound
 from shoal.ids import Id, new, parse, to_text
@@ -20,8 +21,14 @@ from shoal.lake.history import ancestors
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import data_keys
 from shoal.lake.pools import Pool
+from shoal.lazy import lazy
 from shoal.model.node import frozen
 from shoal.storage.store import Listed
+
+if TYPE_CHECKING:
+    from shoal.lake import inline_data
+else:
+    inline_data = lazy("shoal.lake.inline_data")
 
 DEFAULT_GRACE = 7 * 24 * 3600.0
 """In seconds; no less than the longest session, so that what it staged is there when it commits."""
@@ -172,11 +179,14 @@ def vacate(pool: Pool, ident: Id) -> None:
 def purge(pool: Pool, idents: Sequence[Id]) -> list[Id]:
     """Remove data objects for good, in all of history; the id of a commit stands for what it added. Their ids.
 
-    The journal says so before they go: a scan that misses one knows why.
+    The journal says so before they go: a scan that misses one knows why. Data that is part of commits goes from all
+    commits and checkpoints. What a commit has of it that another writer was about to make, and that nothing will
+    reach, goes with the next vacuum.
     """
     if not idents:
         raise InvalidInput("no data objects named")
-    objects = list(dict.fromkeys(each for ident in idents for each in _named(pool, ident)))
+    named = dict(each for ident in idents for each in _named(pool, ident))
+    objects, inline = list(named), {ident for ident, is_inline in named.items() if is_inline}
 
     def plan(state: State) -> Changes:
         refs = Refs(state)
@@ -193,19 +203,23 @@ def purge(pool: Pool, idents: Sequence[Id]) -> list[Id]:
     for ident in objects:
         for key in data_keys(pool.prefix, ident):
             pool.store.delete(key)
+    if inline:
+        inline_data.remove_bytes(pool, inline)
     return objects
 
 
-def _named(pool: Pool, ident: Id) -> Iterable[Id]:
-    """The data object of this id, or those that the commit of this id added."""
+def _named(pool: Pool, ident: Id) -> Iterable[tuple[Id, bool]]:
+    """The data object of this id, or those that the commit of this id added; and whether it is part of commits."""
     for key in data_keys(pool.prefix, ident):
         with suppress(NotFound):
             pool.store.size(key)
-            return [ident]
+            return [(ident, False)]
     commit = pool.commits.lookup(ident)
+    if commit is None and inline_data.is_inline(pool, ident):
+        return [(ident, True)]
     if commit is None:
         raise NotFound(f"{to_text(ident)}: no data object or commit has this id")
-    added = [o.id for o in commit.adds]
+    added = [(o.id, o.inline is not None) for o in commit.adds]
     if not added:
         raise InvalidInput(f"{to_text(ident)}: this commit added no data")
     return added
