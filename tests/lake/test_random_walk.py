@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
@@ -29,7 +29,9 @@ from shoal.api.transaction import Transaction as OpenTransaction
 from shoal.errors import Conflict, CorruptData, NotFound, ShoalError
 from shoal.ids import Id, new, parse, to_text
 from shoal.lake import lake
+from shoal.lake.actions import Action, Patch
 from shoal.lake.lake import is_immutable
+from shoal.lake.masks import hidden_rows
 from shoal.lake.objects import DataObject
 from shoal.lake.scans import read_object, scan
 from shoal.local.lake import LocalLake, stored
@@ -202,16 +204,42 @@ class Walk(RuleBasedStateMachine):
         """A commit is on the branch: it has to come to the change that the model made."""
         landed = stored(at.pool).commits.read(parse(commit))
         assert idents(landed.deletes) == change.deletes
-        made = {to_text(o.id): self.contents(at, o) for o in landed.adds if to_text(o.id) not in change.back}
+        assert self.masks(at, landed.actions) == change.masks
+        assert {to_text(o.id): self.hidden(at, o) for o in landed.adds if to_text(o.id) in change.back} == {
+            o: change.effects[o][1] for o in change.back
+        }
+        new = [o for o in landed.adds if to_text(o.id) not in change.back]
+        made = {to_text(o.id): (self.contents(at, o), self.hidden(at, o)) for o in new}
         at.model.land(at.branch, change, commit, made, message)
         assert idents(landed.adds) == at.model.commits[commit].adds
         self.seen[at.pool.id].append(commit)
 
+    def masks(self, at: Place, actions: Iterable[Action]) -> dict[str, frozenset[int]]:
+        """The objects of which actions hide or show rows, and what is hidden then."""
+        masks = Patch(tuple(actions)).masks
+        for mask in masks:
+            self.require_counts(at, mask.object)
+        return {to_text(mask.object.id): self.hidden(at, mask.object) for mask in masks}
+
+    def hidden(self, at: Place, o: DataObject) -> frozenset[int]:
+        """The rows of an object that are hidden."""
+        return frozenset(hidden_rows(self.store, at.pool.id, o).tolist())
+
+    def require_counts(self, at: Place, o: DataObject) -> None:
+        """A description counts just the values that are not hidden."""
+        found = Counter(value.type for value in read_object(self.store, at.pool.id, stored(at.pool).config.key, o))
+        assert found.total() == o.count > 0
+        assert o.shapes is None or found == Counter(dict(o.shapes))
+
     def contents(self, at: Place, o: DataObject) -> list[Value]:
-        """The values of a new object, which has to be as its commit says."""
+        """All values of a new object, which has to be as its commit says."""
         key = at.model.key
-        found = list(read_object(self.store, at.pool.id, stored(at.pool).config.key, o))
-        assert len(found) == o.count > 0
+        self.require_counts(at, o)
+        whole = replace(o, mask=None, count=o.rows)
+        found = list(read_object(self.store, at.pool.id, stored(at.pool).config.key, whole))
+        assert len(found) == o.rows > 0
+        if o.inline is not None:
+            at.model.inline.add(to_text(o.id))
         key.require_order(found)
         assert [o.min, o.max] == [key.of(found[0])[0], key.of(found[-1])[0]][:: key.sign]
         assert {key.has(value) for value in found} == {o.has_key}
@@ -245,7 +273,9 @@ class Walk(RuleBasedStateMachine):
     def _create(self, who: int, name: str, key: str, size: int) -> None:
         done = self.expect(
             lambda: self.model.create(name, key),
-            lambda: self.clients[who].create(name, key=key, object_size=20 + size % 60, seek_stride=1 + size % 30),
+            lambda: self.clients[who].create(
+                name, key=key, object_size=20 + size % 60, seek_stride=1 + size % 30, inline=size % 2 * 64
+            ),
         )
         if done is not None:
             self.seen[done[1].id] = []
@@ -313,7 +343,7 @@ class Walk(RuleBasedStateMachine):
     @rule(who=clients, pick=picks, filter_=filters)
     def delete_where(self, who: int, pick: int, filter_: str) -> None:
         pool, model, branch = at = self.choose(who, pick)
-        if model.state(model.branches.get(branch)) & model.purged:
+        if model.state(model.branches.get(branch)).keys() & model.purged:
             return  # whether what is gone anyway is taken off the branch depends on where it was
         where = on_key(model, filter_)
         predict = lambda: model.delete_where(branch, select(where))  # noqa: E731 - one of two, side by side
@@ -332,7 +362,7 @@ class Walk(RuleBasedStateMachine):
     def compact_all(self, who: int, pick: int) -> None:
         """What the lake proposes to compact, until it comes to rest: what is left of one run may fit to the next."""
         pool, model, branch = at = self.choose(who, pick)
-        if branch not in model.branches or model.state(model.branches[branch]) & model.purged:
+        if branch not in model.branches or model.state(model.branches[branch]).keys() & model.purged:
             return
         for _ in range(5):
             for run in pool.branch(branch).compact_runs():
@@ -369,6 +399,7 @@ class Walk(RuleBasedStateMachine):
             last = model.add(last, change, to_text(commit.id), {}, commit.note.message)
             self.seen[pool.id].append(last)
             assert (idents(commit.adds), idents(commit.deletes)) == (change.back, change.deletes)
+            assert self.masks(Place(pool, model, branch), commit.actions) == change.masks
         assert tip == last
         model.branches[branch] = last
 
@@ -395,7 +426,7 @@ class Walk(RuleBasedStateMachine):
         at.pool.vacuum(grace=None if is_open else 0)
         if not is_open:
             at.model.vacuum()
-            assert self.listed(at, "data") == set(at.model.objects) - at.model.purged
+            assert self.listed(at, "data") == set(at.model.objects) - at.model.purged - at.model.inline
             left = self.listed(at, "commits") - set(at.model.commits)
             self.seen[at.pool.id] = [commit for commit in self.seen[at.pool.id] if commit not in left]
 
@@ -457,7 +488,7 @@ class Walk(RuleBasedStateMachine):
     @rule(who=clients, filter_=filters)
     def delete_where_in_transaction(self, who: int, filter_: str) -> None:
         if (each := self.open_ones.get(who)) is not None:
-            if each.model.state() & each.at.model.purged or each.isolation == "serializable":
+            if each.model.state().keys() & each.at.model.purged or each.isolation == "serializable":
                 return
             where = on_key(each.at.model, filter_)
             self.stage(each, lambda: each.model.delete_where(select(where)), lambda: each.real.delete(where=where))
@@ -481,17 +512,19 @@ class Walk(RuleBasedStateMachine):
                 each.real.abandon()
             else:
                 self.land(each.at, done[0], done[1], message)
-                assert made.keys() <= each.at.model.commits[done[1]].adds
+                assert made <= each.at.model.commits[done[1]].adds
             each.context.__exit__(None, None, None)
 
     def stage(self, each: Open, predict: Callable[[], Change], act: Callable[[], None]) -> None:
         done = self.expect(predict, act)
         if done is not None:
             assert isinstance(each.real, LocalTransaction)
-            staged, known = each.real.session.staged, each.model.adds
+            staged, known = each.real.session.staged, each.model.made
             made = {to_text(o.id): self.contents(each.at, o) for o in staged.adds if to_text(o.id) not in known}
             each.model.stage(done[0], made)
-            assert (idents(staged.adds), idents(staged.deletes)) == (frozenset(each.model.adds), each.model.deletes)
+            assert idents(staged.adds) == each.model.adds
+            assert idents(staged.deletes) == Change(effects=each.model.effects).deletes
+            assert self.masks(each.at, staged.actions) == Change(effects=each.model.effects).masks
 
     # ---- questions
 
@@ -519,7 +552,8 @@ class Walk(RuleBasedStateMachine):
         assert [fields(v, "tag", "name") for v in ask(f"from {name}:tags")] == sorted(model.tags)
         if branch in model.branches:
             objects = {to_text(fields(v, "id")): fields(v, "count") for v in ask(f"from {name}@{branch}:objects")}
-            assert objects == {o: len(model.objects[o]) for o in model.state(model.branches[branch])}
+            state = model.state(model.branches[branch])
+            assert objects == {o: len(model.visible(o, hidden)) for o, hidden in state.items()}
 
     @rule(who=clients, pick=picks, old=picks, young=picks)
     def ask_for_differences(self, who: int, pick: int, old: int, young: int) -> None:
@@ -529,8 +563,8 @@ class Walk(RuleBasedStateMachine):
         if done is None:
             return
         (before, after), diff = done
-        assert {o.id for o in diff.added} == model.state(after) - model.state(before)
-        assert {o.id for o in diff.removed} == model.state(before) - model.state(after)
+        assert {o.id for o in diff.added} == model.state(after).keys() - model.state(before).keys()
+        assert {o.id for o in diff.removed} == model.state(before).keys() - model.state(after).keys()
         marked = list(pool.diff_values(a, b))
         model.key.require_order(value for _, value in marked)
         came, went = (Counter(value for mark, value in marked if mark == sign) for sign in "+-")

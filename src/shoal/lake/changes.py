@@ -18,7 +18,7 @@ from shoal.lake.actions import Patch, describe, difference, patch_of
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Note
 from shoal.lake.committer import Change
-from shoal.lake.fitting import fit
+from shoal.lake.fitting import fit, missing
 from shoal.lake.history import common_ancestors, knows, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
@@ -27,10 +27,11 @@ from shoal.lazy import lazy
 from shoal.model.fields import NO_ID
 
 if TYPE_CHECKING:
-    from shoal.lake import keyed_changes
+    from shoal.lake import keyed_changes, row_masking
     from shoal.lake.primary_keys import KeyGroup
 else:
     keyed_changes = lazy("shoal.lake.keyed_changes")
+    row_masking = lazy("shoal.lake.row_masking")
 
 _MOST_LISTED = 10
 
@@ -165,10 +166,13 @@ def cherry_pick(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = 
 
     def build(tip: Id | None) -> Patch:
         now = pool.snapshot(tip)
-        patch = changes.missing_from(now)
-        if patch.is_empty or (changes.adds and not patch.adds and len(changes.lost_in(now)) == len(changes.deletes)):
-            raise InvalidInput(f'{name}: its changes are in "{branch}" already')
-        return fit(pool, patch, commit.parent, tip, name, fits_base=False)
+        patch = missing(pool, changes, tip)
+        is_left = patch.adds or patch.masks or any(now.version(o) is not None for o in patch.deletes)
+        if not patch.is_empty and (is_left or not changes.adds):
+            patch = fit(pool, patch, commit.parent, tip, name, fits_base=False)
+            if not patch.is_empty:
+                return patch
+        raise InvalidInput(f'{name}: its changes are in "{branch}" already')
 
     note = with_message(note, commit.note.message)
     return pool.committer.commit(Change(branch, build, note, op, needs=(ident,)))
@@ -201,7 +205,7 @@ def _news(pool: Pool, source: Id | None, tip: Id | None) -> tuple[Id | None, Pat
         theirs = pool.snapshots.between(base, source)
     else:
         theirs = difference(_joined(pool, met), pool.snapshot(source).by_id())
-    return base, theirs.missing_from(pool.snapshot(tip))
+    return base, missing(pool, theirs, tip)
 
 
 def _joined(pool: Pool, met: list[Id]) -> dict[Id, DataObject]:
@@ -211,7 +215,9 @@ def _joined(pool: Pool, met: list[Id]) -> dict[Id, DataObject]:
         before = common_ancestors(pool.commits, met[0], ident)
         old = pool.snapshot(before[0] if before else None).by_id()
         other = pool.snapshot(ident).by_id()
-        joined = {i: o for i, o in (joined | other).items() if i not in old or (i in joined and i in other)}
+        kept = {i: o for i, o in (joined | other).items() if i not in old or (i in joined and i in other)}
+        masked = [i for i, o in kept.items() if i in joined and not joined[i].is_same(o)]
+        joined = kept | {i: row_masking.three_way(pool, old.get(i), joined[i], other[i]) for i in masked}
     return joined
 
 
@@ -243,7 +249,7 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
     for commit in own_commits(pool.commits, tip, target):
         if commit.merged is not None and knows(pool.commits, begin, commit.merged):
             continue  # what it brought in came from the very branch that is rebased onto
-        patch = Patch(commit.actions).missing_from(pool.snapshot(target))
+        patch = missing(pool, Patch(commit.actions), target)
         what = f'rebase of "{branch}" at {to_text(commit.id)}'
         patch = fit(pool, patch, base, target, what, fits_base=False)
         parent = None if target is None else pool.commits.read(target)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from shoal.errors import Conflict, NotFound
 from shoal.ids import Id, to_text
-from shoal.lake.actions import Patch, describe, effect
+from shoal.lake.actions import Effect, Patch, describe, effect, patch_to
+from shoal.lake.objects import without_rows
 from shoal.lake.pools import Pool
+from shoal.lake.snapshots import Snapshot
 from shoal.lazy import lazy
 
 if TYPE_CHECKING:
@@ -49,6 +52,28 @@ def fit(
             "(revert that commit first, or repeat the change on what is there now)"
         )
     return patch
+
+
+def missing(pool: Pool, patch: Patch, tip: Id | None) -> Patch:
+    """A patch without what is there already at a tip. An object that is there does not come: what it hides is hidden.
+
+    Both sides began with the whole object, whichever commits brought it.
+    """
+    now = pool.snapshot(tip)
+    patch = patch.missing_from(now)
+    if not any(now.version(o) is not None for o in patch.adds):
+        return patch
+    return patch_to(_as_masks(patch, now))
+
+
+def _as_masks(patch: Patch, now: Snapshot) -> Iterator[Effect]:
+    for before, after in patch.effects():
+        there = now.version(after) if before is None and after is not None else None
+        if there is None or after is None:
+            yield Effect(before, after)
+        else:
+            # Where it is not whole any more, the change is made on what is there; counts of shapes are not looked at.
+            yield Effect(there if there.mask is None else without_rows(after, None, 0, None), after)
 
 
 def _culprit(pool: Pool, ident: Id, base: Id | None, tip: Id | None) -> str:

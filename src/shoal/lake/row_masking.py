@@ -111,7 +111,7 @@ def _translated(pool: Pool, patch: Patch, state: State) -> Iterator[Effect]:
         elif after is not None:
             joined = join(pool, Effect(before, after), now, may_move)
             yield Effect(before, after) if joined is None else joined
-        elif may_move or len(newly_hidden(pool, now, before)):
+        elif len(newly_hidden(pool, now, before)) or (may_move and len(newly_hidden(pool, before, now))):
             yield Effect(before, after)
         else:
             yield Effect(now, None)
@@ -129,6 +129,16 @@ def join(pool: Pool, change: Effect, now: DataObject, may_move: bool) -> Effect 
     if may_move and len(hidden) and len(np.intersect1d(hidden, newly_hidden(pool, before, now))):
         return None
     return change_rows(pool, now, hidden, shown)
+
+
+def three_way(pool: Pool, base: DataObject | None, one: DataObject, other: DataObject) -> DataObject:
+    """An object with what both sides have hidden and shown since a base, or since it was whole; it is not stored."""
+    store, name = pool.store, pool.prefix
+    old = np.zeros(0, np.int64) if base is None else hidden_rows(store, name, base)
+    ours, theirs = hidden_rows(store, name, one), hidden_rows(store, name, other)
+    changed = np.setdiff1d(np.setxor1d(ours, theirs), old)
+    rows = np.union1d(np.intersect1d(ours, theirs), changed)
+    return with_hidden(None, name, one, rows, None)
 
 
 def describe_masks(patch: Patch) -> str:

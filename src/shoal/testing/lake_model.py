@@ -3,6 +3,9 @@
 How values are cut into data objects is for the lake to choose. So a verb gives a Change, which says what has to come
 and what has to go; `Pool.land` takes the objects that the lake wrote for it, compares them with the change, and from
 then on relies on them. What cannot be done raises the error that the lake has to raise.
+
+At a state an object has some rows that are hidden. A change takes each object that it has to do with from one state to
+another; not to be there is a state as well.
 """
 
 from __future__ import annotations
@@ -20,7 +23,15 @@ from shoal.model.values import NULL, Value
 Objects = frozenset[str]
 Select = Callable[[Sequence[Value]], Iterable[Value]]
 """Those of some values that a filter is true for."""
-NONE: Objects = frozenset()
+
+
+Rows = frozenset[int]
+"""Rows of an object that are hidden, by their numbers in its order."""
+State = Mapping[str, Rows]
+"""The objects that are there, and what of each is hidden."""
+Effects = Mapping[str, tuple[Rows | None, Rows | None]]
+"""What happens to objects: what of them was hidden before and is hidden after. None: the object is not there."""
+WHOLE: Rows = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +41,65 @@ class Commit:
     id: str
     parent: str | None
     merged: str | None
-    adds: Objects
-    deletes: Objects
-    state: Objects
+    effects: Effects
+    state: State
     message: str = ""
+
+    @property
+    def adds(self) -> Objects:
+        """The objects that come."""
+        return came(self.effects)
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a verb does to a branch: values that come in new objects, objects that come back, objects that go."""
+    """What a verb does to a branch: values that come in new objects, and what happens to objects that there are."""
 
     fresh: Counter[Value] = field(default_factory=Counter)
-    back: Objects = NONE
-    deletes: Objects = NONE
+    effects: Effects = field(default_factory=dict)
     merged: str | None = None
+
+    @property
+    def back(self) -> Objects:
+        """Objects that come back."""
+        return came(self.effects)
+
+    @property
+    def deletes(self) -> Objects:
+        """Objects that go."""
+        return frozenset(o for o, (_, after) in self.effects.items() if after is None)
+
+    @property
+    def masks(self) -> dict[str, Rows]:
+        """Objects of which rows are hidden or shown, and what is hidden then."""
+        return {o: after for o, (before, after) in self.effects.items() if before is not None and after is not None}
+
+
+def came(effects: Effects) -> Objects:
+    """The objects that were not there before."""
+    return frozenset(o for o, (before, _) in effects.items() if before is None)
+
+
+def applied(state: State, effects: Effects) -> dict[str, Rows]:
+    """A state after changes."""
+    every: dict[str, Rows | None] = {**state, **{o: after for o, (_, after) in effects.items()}}
+    return {o: hidden for o, hidden in every.items() if hidden is not None}
+
+
+def between(old: State, new: State) -> Effects:
+    """What has to happen to come from one state to another."""
+    return {o: (old.get(o), new.get(o)) for o in {*old, *new} if old.get(o) != new.get(o)}
+
+
+def missing(effects: Effects, now: State) -> Effects:
+    """Changes without those that are done already. An object that is there does not come: what it hides is hidden."""
+    out: dict[str, tuple[Rows | None, Rows | None]] = {}
+    for o, (before, after) in effects.items():
+        if before is None and o in now:
+            before = WHOLE
+        if before != after and (after is None or now.get(o) != after):
+            out[o] = before, after
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +156,8 @@ class Pool:
         self.branches: dict[str, str | None] = {"main": None}
         self.tags: dict[str, str] = {}
         self.purged: set[str] = set()
+        self.inline: set[str] = set()
+        """Objects that are part of commits: these remember that there was one."""
         self.horizon: str | None = None
         self.unreadable: set[str] = set()
         """Merged commits whose data a vacuum has removed."""
@@ -125,17 +183,21 @@ class Pool:
         """Whether a commit is in the history that was not vacated."""
         return self.horizon is None or self.horizon in (c.id for c in self.walk(commit))
 
-    def state(self, commit: str | None) -> Objects:
+    def state(self, commit: str | None) -> State:
         """The objects at a commit."""
-        return NONE if commit is None else self.commits[commit].state
+        return {} if commit is None else self.commits[commit].state
 
     def values(self, commit: str | None) -> Counter[Value]:
         """All values at a commit; what was purged is left out."""
         return self.values_of(self.state(commit))
 
-    def values_of(self, objects: Iterable[str]) -> Counter[Value]:
+    def values_of(self, state: State) -> Counter[Value]:
         """All values of some objects."""
-        return Counter(value for o in objects if o not in self.purged for value in self.objects[o])
+        return Counter(value for o in state.keys() - self.purged for value in self.visible(o, state[o]).values())
+
+    def visible(self, o: str, hidden: Rows) -> dict[int, Value]:
+        """The rows of an object that are not hidden, by their numbers."""
+        return {row: value for row, value in enumerate(self.objects[o]) if row not in hidden}
 
     def walk(self, tip: str | None) -> Iterator[Commit]:
         """Commits from a tip back, by parents, as far as there are any."""
@@ -216,52 +278,105 @@ class Pool:
 
     def delete(self, branch: str, idents: Sequence[str]) -> Change:
         """Objects go."""
-        return Change(deletes=self.find(self.state(self.tip(branch)), idents))
+        return Change(effects=self.find(self.state(self.tip(branch)), idents))
 
-    def find(self, state: Objects, idents: Sequence[str]) -> Objects:
-        """Objects by ids of objects or commits, all of which have to be in a state."""
+    def find(self, state: State, idents: Sequence[str]) -> Effects:
+        """Objects by ids of objects or commits go, all of which have to be in a state."""
         chosen = frozenset(self.added_by(idents))
         if not chosen:
             raise InvalidInput("none named")
-        if not chosen <= state:
-            raise NotFound(str(chosen - state))
-        return chosen
+        if not chosen <= state.keys():
+            raise NotFound(str(chosen - state.keys()))
+        return {o: (state[o], None) for o in chosen}
 
     def delete_where(self, branch: str, select: Select) -> Change:
         """Records go."""
         return _not_empty(self.without(self.state(self.tip(branch)), select))
 
-    def without(self, state: Objects, select: Select) -> Change:
-        """Rewrite the objects that have matching records without them."""
+    def without(self, state: State, select: Select) -> Change:
+        """Hide the records that match. An object of which half is hidden then is written again without them."""
         fresh: Counter[Value] = Counter()
-        touched: set[str] = set()
-        for o in state - self.purged:
-            every = Counter(self.objects[o])
-            gone = Counter(select(self.objects[o]))
-            if gone:
-                touched.add(o)
-                fresh += every - gone
-        return Change(fresh, deletes=frozenset(touched))
+        effects: dict[str, tuple[Rows | None, Rows | None]] = {}
+        for o in state.keys() - self.purged:
+            there = self.visible(o, state[o])
+            matching = Counter(select(list(there.values())))
+            gone = frozenset(row for row, value in there.items() if value in matching)
+            hidden = state[o] | gone
+            if not gone:
+                continue
+            is_masked = 2 * len(hidden) < len(self.objects[o])
+            effects[o] = state[o], hidden if is_masked else None
+            if not is_masked:
+                fresh += Counter(self.visible(o, hidden).values())
+        return Change(fresh, effects)
 
     def compact(self, branch: str, idents: Sequence[str]) -> Change:
         """Objects are replaced by others with the same values."""
-        chosen = self.find(self.state(self.tip(branch)), idents)
-        if len(chosen) < 2 or chosen & self.purged:
+        state = self.state(self.tip(branch))
+        effects = self.find(state, idents)
+        if len(effects) < 2 or effects.keys() & self.purged:
             raise InvalidInput("nothing to compact")
-        return Change(self.values_of(chosen), deletes=chosen)
+        return Change(self.values_of({o: state[o] for o in effects}), effects)
 
     def revert(self, branch: str, commitish: str) -> Change:
         """The opposite of a commit."""
         ident = self.resolve(commitish)
         if ident is None:
             raise NotFound(commitish)
-        commit = self.commits[ident]
-        if not commit.adds and not commit.deletes:
+        effects = {o: (after, before) for o, (before, after) in self.commits[ident].effects.items()}
+        if not effects:
             raise InvalidInput("nothing to revert")
         now = self.state(self.tip(branch))
-        if commit.deletes & now or commit.deletes & self.purged or not commit.adds <= now:
+        if came(effects) & now.keys() or came(effects) & self.purged:
             raise Conflict(commitish)
-        return Change(back=commit.deletes, deletes=commit.adds)
+        return Change(effects=self.fitted(effects, now))
+
+    def cherry_pick(self, branch: str, commitish: str) -> Change:
+        """What a commit did, once more."""
+        ident = self.resolve(commitish)
+        now = self.state(self.tip(branch))
+        if ident is None:
+            raise NotFound(commitish)
+        every = self.commits[ident].effects
+        effects = missing(every, now)
+        lost = {o for o, (_, after) in every.items() if after is None} - now.keys()
+        is_done = came(every) <= now.keys() and all(o in lost for o, (_, after) in effects.items() if after is None)
+        is_done = is_done and all(after is None for _, after in effects.values())
+        if not effects or (came(every) and is_done):
+            raise InvalidInput("done already")
+        fitted = self.fitted(effects, now)
+        if not fitted:
+            raise InvalidInput("done already")
+        if came(fitted) & self.purged:
+            raise Conflict(commitish)
+        return Change(effects=fitted)
+
+    def fitted(self, effects: Effects, now: State, is_writing: bool = False) -> Effects:
+        """Changes of objects as they are now; Conflict if an object that has to be there is not.
+
+        What is hidden and shown by both sides is joined. But records may live on in objects that come, if some do:
+        then nobody else may have hidden one that this hides, nor any of an object that goes.
+        """
+        may_move = is_writing or bool(came(effects))
+        out: dict[str, tuple[Rows | None, Rows | None]] = {}
+        for o, (before, after) in effects.items():
+            if before is None:
+                out[o] = None, after
+                continue
+            if o not in now:
+                raise Conflict(o)
+            meanwhile = now[o] - before
+            if after is None:
+                if now[o] != before and (may_move or before - now[o]):
+                    raise Conflict(o)
+                out[o] = now[o], None
+                continue
+            if may_move and (after - before) & meanwhile:
+                raise Conflict(o)
+            hidden = (now[o] | (after - before)) - (before - after)
+            if hidden != now[o]:
+                out[o] = now[o], None if len(hidden) == len(self.objects[o]) else hidden
+        return out
 
     def merge(self, child: str, into: str, source: str | None) -> Change:
         """What came and went in a commit of the child since both last met."""
@@ -270,19 +385,29 @@ class Pool:
         self.tip(child)
         tip = self.tip(into)
         before = self.joined(self.meetings(source, tip))
-        now, after = self.state(tip), self.state(source)
-        change = Change(back=after - before - now, deletes=before - after, merged=source)
-        _not_empty(change)
-        if not change.deletes <= now or change.back & self.purged:
+        now = self.state(tip)
+        effects = missing(between(before, self.state(source)), now)
+        _not_empty(Change(effects=effects))
+        fitted = self.fitted(effects, now)
+        if came(fitted) & self.purged:
             raise Conflict(child)
-        return change
+        return Change(effects=fitted, merged=source)
 
-    def joined(self, met: Sequence[str | None]) -> Objects:
-        """The objects of commits merged: what all have, and what one has got that was not there when they met."""
+    def joined(self, met: Sequence[str | None]) -> State:
+        """The objects of commits merged: what all have, and what one has got that was not there when they met.
+
+        It is the same with rows that are hidden.
+        """
         joined = self.state(met[0])
         for ident in met[1:]:
             before, other = self.joined(self.meetings(met[0], ident)), self.state(ident)
-            joined = (joined & other) | (joined ^ other) - before
+            kept = (joined.keys() & other.keys()) | (joined.keys() ^ other.keys()) - before.keys()
+            out: dict[str, Rows] = {}
+            for o in kept:
+                old = before.get(o, WHOLE)
+                one, two = joined.get(o, old), other.get(o, old)
+                out[o] = (one & two) | (one ^ two) - old
+            joined = out
         return joined
 
     def is_tangled(self, a: str | None, b: str | None) -> bool:
@@ -305,36 +430,42 @@ class Pool:
         now = self.state(target)
         out: list[tuple[Commit, Change]] = []
         for commit in reversed(own):
-            change = Change(back=commit.adds - now, deletes=commit.deletes, merged=commit.merged)
-            if not change.deletes <= now:
-                raise Conflict(commit.id)
-            now = now - change.deletes | change.back
+            change = Change(effects=self.fitted(missing(commit.effects, now), now), merged=commit.merged)
+            now = applied(now, change.effects)
             out.append((commit, change))
         return out
 
     def land(
-        self, branch: str, change: Change, ident: str, objects: Mapping[str, Sequence[Value]], message: str
+        self, branch: str, change: Change, ident: str, objects: Mapping[str, tuple[Sequence[Value], Rows]], message: str
     ) -> None:
-        """A change is on a branch, as a commit; `objects` are the new objects that it came with."""
+        """A change is on a branch, as a commit; `objects` are the new objects that it came with, and what is hidden."""
         self.branches[branch] = self.add(self.branches[branch], change, ident, objects, message)
 
     def add(
-        self, parent: str | None, change: Change, ident: str, objects: Mapping[str, Sequence[Value]], message: str
+        self,
+        parent: str | None,
+        change: Change,
+        ident: str,
+        objects: Mapping[str, tuple[Sequence[Value], Rows]],
+        message: str,
     ) -> str:
         """A commit on top of another; the values of its new objects have to be those that were to come."""
         assert ident not in self.commits, f"commit {ident} is there already"
         assert not set(objects) & set(self.objects), "new objects with the ids of old ones"
         self.require(change, objects)
-        self.objects.update((o, tuple(values)) for o, values in objects.items())
-        adds = change.back | frozenset(objects)
-        state = self.state(parent) - change.deletes | adds
-        self.commits[ident] = Commit(ident, parent, change.merged, adds, change.deletes, state, message)
+        self.objects.update((o, tuple(values)) for o, (values, _) in objects.items())
+        effects = {**change.effects, **{o: (None, hidden) for o, (_, hidden) in objects.items()}}
+        state = applied(self.state(parent), effects)
+        self.commits[ident] = Commit(ident, parent, change.merged, effects, state, message)
         return ident
 
-    def require(self, change: Change, objects: Mapping[str, Sequence[Value]]) -> None:
+    def require(self, change: Change, objects: Mapping[str, tuple[Sequence[Value], Rows]]) -> None:
         """The new objects have what was to come, no more and no less."""
-        came = Counter(value for values in objects.values() for value in values)
-        assert came == change.fresh, f"not the values that were to come: {came - change.fresh}, {change.fresh - came}"
+        found = Counter(
+            value for values, hidden in objects.values() for row, value in enumerate(values) if row not in hidden
+        )
+        more, fewer = found - change.fresh, change.fresh - found
+        assert found == change.fresh, f"not the values that were to come: {more}, {fewer}"
 
     # ---- what goes for good
 
@@ -354,7 +485,7 @@ class Pool:
             raise InvalidInput("none named")
         chosen: list[str] = []
         for ident in idents:
-            if ident in self.objects and ident not in self.purged:
+            if ident in self.objects and (ident in self.inline or ident not in self.purged):
                 chosen.append(ident)
             elif ident not in self.commits:
                 raise NotFound(ident)
@@ -362,7 +493,7 @@ class Pool:
                 raise InvalidInput(ident)
             else:
                 chosen += self.commits[ident].adds
-        if any(self.state(tip) & set(chosen) for tip in (*self.branches.values(), *self.tags.values())):
+        if any(self.state(tip).keys() & set(chosen) for tip in (*self.branches.values(), *self.tags.values())):
             raise Conflict(str(chosen))
         self.purged |= set(chosen)
         return chosen
@@ -374,7 +505,7 @@ class Pool:
             commits |= self.ancestors(ref) if self.horizon is None else {c.id for c in self.log(ref)}
         objects = set(self.state(self.horizon))
         for ident in commits:
-            objects |= self.commits[ident].adds | self.commits[ident].deletes
+            objects |= self.commits[ident].effects.keys()
         return commits, objects
 
     def vacuum(self) -> None:
@@ -393,29 +524,31 @@ class Transaction:
         self.pool = pool
         self.branch = branch
         self.base = pool.tip(branch)
-        self.adds: dict[str, tuple[Value, ...]] = {}
-        self.deletes: Objects = NONE
+        self.made: dict[str, tuple[Value, ...]] = {}
+        """All rows of the objects that it has written."""
+        self.effects: Effects = {}
         self.has_read = False
         """Whether it has to fail if the branch has changed since: it has read all of it, and is serializable."""
 
-    def state(self) -> Objects:
-        """The objects that the transaction sees."""
-        return self.pool.state(self.base) - self.deletes | frozenset(self.adds)
+    @property
+    def adds(self) -> Objects:
+        """The objects that come."""
+        return came(self.effects)
 
-    def contents(self, ident: str) -> tuple[Value, ...]:
-        """The values of an object that it sees."""
-        return self.adds[ident] if ident in self.adds else self.pool.objects[ident]
+    def state(self) -> State:
+        """The objects that the transaction sees."""
+        return applied(self.pool.state(self.base), self.effects)
 
     def values(self) -> Counter[Value]:
         """The values that the transaction sees."""
-        return Counter(value for o in self.state() - self.pool.purged for value in self.contents(o))
+        return self._whole().values_of(self.state())
 
     def stage(self, change: Change, objects: Mapping[str, Sequence[Value]]) -> None:
         """More changes; `objects` are the new objects that they came with."""
-        self.pool.require(change, objects)
-        self.deletes |= change.deletes - frozenset(self.adds)
-        kept = {o: values for o, values in self.adds.items() if o not in change.deletes}
-        self.adds = {**kept, **{o: tuple(values) for o, values in objects.items()}}
+        self.pool.require(change, {o: (values, WHOLE) for o, values in objects.items()})
+        self.made.update((o, tuple(values)) for o, values in objects.items())
+        state = applied(self.state(), {**change.effects, **dict.fromkeys(objects, (None, WHOLE))})
+        self.effects = between(self.pool.state(self.base), state)
 
     def load(self, values: Sequence[Value]) -> Change:
         """Values come."""
@@ -423,7 +556,7 @@ class Transaction:
 
     def delete(self, idents: Sequence[str]) -> Change:
         """Objects go."""
-        return Change(deletes=self.pool.find(self.state(), idents))
+        return Change(effects=self.pool.find(self.state(), idents))
 
     def delete_where(self, select: Select) -> Change:
         """Records go."""
@@ -432,28 +565,27 @@ class Transaction:
     def _whole(self) -> Pool:
         """A pool with what is staged beside the rest."""
         pool = Pool(self.pool.name, self.pool.key_text)
-        pool.objects = {**self.pool.objects, **self.adds}
+        pool.objects = {**self.pool.objects, **self.made}
         pool.purged = self.pool.purged
         return pool
 
     def commit(self) -> Change:
         """All of it, if nobody is in the way."""
-        if not self.adds and not self.deletes:
+        if not self.effects:
             raise InvalidInput("nothing is staged")
         tip = self.pool.tip(self.branch)
         now = self.pool.state(tip)
         if self.has_read and self._has_moved(tip):
             raise Conflict("read")
-        if not self.deletes <= now:
-            raise Conflict(str(self.deletes - now))
-        fresh = Counter(value for values in self.adds.values() for value in values)
-        return Change(fresh, deletes=self.deletes)
+        old = {o: change for o, change in self.effects.items() if o not in self.adds}
+        fresh = self._whole().values_of({o: hidden for o, hidden in self.state().items() if o in self.adds})
+        return Change(fresh, self.pool.fitted(old, now, is_writing=bool(self.adds)))
 
     def _has_moved(self, tip: str | None) -> bool:
         for commit in self.pool.walk(tip):
             if commit.id == self.base:
                 return False
-            if commit.adds or commit.deletes:
+            if commit.effects:
                 return True
         return False
 
@@ -493,6 +625,6 @@ class Lake:
 
 
 def _not_empty(change: Change) -> Change:
-    if not change.fresh and not change.back and not change.deletes:
+    if not change.fresh and not change.effects:
         raise InvalidInput("empty")
     return change
