@@ -375,6 +375,13 @@ class Walk(RuleBasedStateMachine):
         commit = self.some_commit(at, which, gone=True)
         self.change(at, lambda: model.revert(branch, commit), lambda m: pool.branch(branch).revert(commit, message=m))
 
+    @rule(who=clients, pick=picks, which=picks, other=picks)
+    def cherry_pick(self, who: int, pick: int, which: int, other: int) -> None:
+        pool, model, branch = at = self.choose(who, pick)
+        commit = self.some_commit(Place(pool, model, another_branch(model, branch, other)), which, gone=True)
+        predict = lambda: model.cherry_pick(branch, commit)  # noqa: E731 - one of two, side by side
+        self.change(at, predict, lambda m: pool.branch(branch).cherry_pick(commit, message=m))
+
     @rule(who=clients, pick=picks, which=picks)
     def merge(self, who: int, pick: int, which: int) -> None:
         pool, model, into = at = self.choose(who, pick)

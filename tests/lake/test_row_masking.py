@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.lake.conftest import Load, Read
 
-from shoal.errors import Conflict
+from shoal.errors import Conflict, InvalidInput
 from shoal.ids import Id
 from shoal.lake import changes, masks, sessions
 from shoal.lake.actions import Effect, Patch, patch_of, patch_to
@@ -17,6 +17,7 @@ from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool, open_pool
 from shoal.lake.row_masking import change_rows, changed_parts, hide_rows, newly_hidden, only
 from shoal.lake.scans import read_object
+from shoal.model.fields import NO_ID
 from shoal.model.text import format_value
 from shoal.testing.queries import parse_values
 
@@ -127,7 +128,7 @@ def test_large_masks_are_joined(pool: Pool, load: Load, read: Read, monkeypatch:
     assert left(read) == list(range(3, 10))
     mask = the_object(pool).mask
     assert mask is not None
-    assert pool.store.size(masks.mask_key(pool.prefix, mask.id or Id())) == mask.size
+    assert pool.store.size(masks.mask_key(pool.prefix, mask.id or NO_ID)) == mask.size
 
 
 def test_a_deletion_of_an_object_includes_what_was_hidden_meanwhile(pool: Pool, load: Load, read: Read) -> None:
@@ -230,6 +231,44 @@ def test_a_rebase_brings_masks_along(pool: Pool, load: Load, read: Read) -> None
     hide(pool, base, (0,))
     changes.rebase(pool, "side", "main")
     assert left(read, "side") == [*range(1, 7), 9]
+
+
+def test_a_merge_of_an_object_that_was_picked_keeps_what_was_hidden(pool: Pool, load: Load, read: Read) -> None:
+    """Both sides have added it, and each has hidden a row of it."""
+    start = load("{k:50}")
+    pool.names.create_branch("side", start)
+    commit = load(TEN, "side")
+    changes.cherry_pick(pool, "main", commit, ME)
+    hide(pool, commit, (0,), branch="side")
+    changes.rewrite(pool, "main", commit, hiding(pool, the_object(pool), (1,)), ME, "delete")
+    changes.merge(pool, "side", "main", ME)
+    assert left(read) == [2, 3, 4, 5, 6, 7, 8, 9, 50]
+    assert pool.snapshot(pool.resolve()).count() == 2
+    assert the_object(pool).count == 8
+
+
+def test_masks_stay_where_branches_have_met_twice(pool: Pool, load: Load, read: Read) -> None:
+    """The base of the second merge is what both merges made of both sides."""
+    base = load(TEN)
+    pool.names.create_branch("side", base)
+    ours, theirs = hide(pool, base, (0,)), hide(pool, base, (1,), branch="side")
+    pool.names.create_branch("old", ours)
+    pool.names.create_branch("older", theirs)
+    changes.merge(pool, "older", "main", ME)
+    changes.merge(pool, "old", "side", ME)
+    hide(pool, pool.resolve("side"), (2,), "{k:102}", "side")
+    hide(pool, pool.resolve(), (3,), "{k:103}")
+    changes.merge(pool, "side", "main", ME)
+    assert left(read) == [4, 5, 6, 7, 8, 9, 102, 103]
+
+
+def test_a_pick_of_what_is_done_is_refused(pool: Pool, load: Load) -> None:
+    base = load(TEN)
+    pool.names.create_branch("side", base)
+    commit = hide(pool, base, (8,))
+    hide(pool, base, (8, 9), branch="side")
+    with pytest.raises(InvalidInput, match="already"):
+        changes.cherry_pick(pool, "side", commit, ME)
 
 
 # ---- copies of sessions

@@ -18,7 +18,7 @@ from shoal.lake.actions import Patch, describe, difference, patch_of
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Note
 from shoal.lake.committer import Change
-from shoal.lake.fitting import fit, missing
+from shoal.lake.fitting import fit, fit_rest, missing
 from shoal.lake.history import common_ancestors, knows, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
@@ -169,7 +169,7 @@ def cherry_pick(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = 
         patch = missing(pool, changes, tip)
         is_left = patch.adds or patch.masks or any(now.version(o) is not None for o in patch.deletes)
         if not patch.is_empty and (is_left or not changes.adds):
-            patch = fit(pool, patch, commit.parent, tip, name, fits_base=False)
+            patch = fit_rest(pool, patch, commit.parent, tip, name, fits_base=False)
             if not patch.is_empty:
                 return patch
         raise InvalidInput(f'{name}: its changes are in "{branch}" already')
@@ -186,9 +186,12 @@ def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None)
 
     def build(tip: Id | None) -> Patch:
         base, patch = _news(pool, source, tip)
+        what = f'error merging "{child}" into "{parent}"'
+        if not patch.is_empty:
+            patch = fit_rest(pool, patch, base, tip, what)
         if patch.is_empty:
-            raise InvalidInput(f'error merging "{child}" into "{parent}": nothing to merge')
-        return fit(pool, patch, base, tip, f'error merging "{child}" into "{parent}"')
+            raise InvalidInput(f"{what}: nothing to merge")
+        return patch
 
     note = with_message(note, f'merged "{child}" into "{parent}"')
     return pool.committer.commit(Change(parent, build, note, op, merged=source, needs=(source,)))
@@ -251,7 +254,7 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
             continue  # what it brought in came from the very branch that is rebased onto
         patch = missing(pool, Patch(commit.actions), target)
         what = f'rebase of "{branch}" at {to_text(commit.id)}'
-        patch = fit(pool, patch, base, target, what, fits_base=False)
+        patch = fit_rest(pool, patch, base, target, what, fits_base=False)
         parent = None if target is None else pool.commits.read(target)
         draft = pool.history.draft(parent, patch, commit.note, commit.merged)
         replayed = replace(draft, date=commit.date, op=commit.op, position=commit.position)

@@ -21,7 +21,21 @@ else:
     row_masking = lazy("shoal.lake.row_masking")
 
 
-def fit(
+def fit(pool: Pool, patch: Patch, base: Id | None, tip: Id | None, what: str, is_moved: bool = False) -> Patch:
+    """A patch made for a base as it is on a tip; a Conflict if it cannot be applied there, or has been done there.
+
+    In a keyed pool a patch that has been done is nothing, and no conflict.
+    """
+    fitted = fit_rest(pool, patch, base, tip, what, is_moved=is_moved)
+    if fitted.is_empty and not patch.is_empty and (is_moved or not pool.config.settings.primary):
+        first = next(before.id for before, _ in patch.effects() if before is not None)
+        raise Conflict(
+            f"{what}: {_culprit(pool, first, base, tip)} has done the same meanwhile (nothing is left to do)"
+        )
+    return fitted
+
+
+def fit_rest(
     pool: Pool,
     patch: Patch,
     base: Id | None,
@@ -30,7 +44,7 @@ def fit(
     fits_base: bool = True,
     is_moved: bool = False,
 ) -> Patch:
-    """A patch made for a base as it is on a tip; a Conflict that says why, if it cannot be applied there.
+    """What is left to do on a tip of a patch made for a base; a Conflict that says why, if it cannot be applied there.
 
     Masks are brought to the objects as they are at the tip. An object that is to go has to be there. In a keyed pool
     records are compared by their keys instead, unless the patch just moves records.

@@ -63,6 +63,13 @@ def hidden_rows(store: ObjectStore, pool: str, o: DataObject) -> Rows:
     return rows
 
 
+def forget() -> None:
+    """Forget all masks that were read."""
+    with _lock:
+        _cache.clear()
+        _cached[0] = 0
+
+
 def _bytes_of(store: ObjectStore, pool: str, mask: RowMask) -> bytes:
     if mask.id is None:
         return mask.data
@@ -77,7 +84,10 @@ def _parse(data: bytes, pool: str, o: DataObject, mask: RowMask) -> Rows:
     where = f"row mask of {to_text(o.id)}" if mask.id is None else mask_key(pool, mask.id)
     if len(data) != mask.size or zlib.crc32(data) != mask.checksum:
         raise CorruptData(f"{where}: checksum mismatch (restore this object from a backup)")
-    bitmap = pyroaring.BitMap.deserialize(data)
+    try:
+        bitmap = pyroaring.BitMap.deserialize(data)
+    except ValueError:
+        raise CorruptData(f"{where}: these bytes are no row mask") from None
     if len(bitmap) != mask.count or (mask.count and bitmap.max() >= o.count + mask.count):
         raise CorruptData(f"{where}: it hides other rows than its object has")
     return np.frombuffer(bitmap.to_array(), np.uint32).astype(np.int64)

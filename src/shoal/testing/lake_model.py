@@ -329,7 +329,10 @@ class Pool:
         now = self.state(self.tip(branch))
         if came(effects) & now.keys() or came(effects) & self.purged:
             raise Conflict(commitish)
-        return Change(effects=self.fitted(effects, now))
+        fitted = self.fitted(effects, now)
+        if not fitted:
+            raise Conflict(commitish)
+        return Change(effects=fitted)
 
     def cherry_pick(self, branch: str, commitish: str) -> Change:
         """What a commit did, once more."""
@@ -387,8 +390,8 @@ class Pool:
         before = self.joined(self.meetings(source, tip))
         now = self.state(tip)
         effects = missing(between(before, self.state(source)), now)
-        _not_empty(Change(effects=effects))
         fitted = self.fitted(effects, now)
+        _not_empty(Change(effects=fitted))
         if came(fitted) & self.purged:
             raise Conflict(child)
         return Change(effects=fitted, merged=source)
@@ -579,7 +582,10 @@ class Transaction:
             raise Conflict("read")
         old = {o: change for o, change in self.effects.items() if o not in self.adds}
         fresh = self._whole().values_of({o: hidden for o, hidden in self.state().items() if o in self.adds})
-        return Change(fresh, self.pool.fitted(old, now, is_writing=bool(self.adds)))
+        effects = self.pool.fitted(old, now, is_writing=bool(self.adds))
+        if not fresh and not effects:
+            raise Conflict("done already")
+        return Change(fresh, effects)
 
     def _has_moved(self, tip: str | None) -> bool:
         for commit in self.pool.walk(tip):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from atexit import register
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
@@ -39,13 +39,15 @@ from shoal.lake import (
     history,
     journal,
     lake,
+    masks,
     names,
     rewriting,
+    row_masking,
     sessions,
     snapshots,
     vacuum,
 )
-from shoal.lake.actions import patch_of
+from shoal.lake.actions import patch_of, patch_to
 from shoal.lake.claims import Patience
 from shoal.lake.commits import Note
 from shoal.lake.keys import parse_sort_key
@@ -179,9 +181,10 @@ def with_patience(monkeypatch: pytest.MonkeyPatch, patience: Patience) -> None:
 # ---- what the lakes are made of
 
 
-def small_pool(name: str, object_size: int = 1 << 20) -> PoolConfig:
+def small_pool(name: str, object_size: int = 1 << 20, inline: int = 0) -> PoolConfig:
     """A pool whose objects have a seek index from a few values on."""
-    return PoolConfig(new(), name, parse_sort_key("k"), object_size, seek_stride=40)
+    settings = PoolSettings(inline=inline)
+    return PoolConfig(new(), name, parse_sort_key("k"), object_size, seek_stride=40, settings=settings)
 
 
 def number(k: int) -> Value:
@@ -202,13 +205,13 @@ def added(pool: Pool, commit: Id) -> list[Id]:
     return [o.id for o in pool.commits.read(commit).adds]
 
 
-def pond(store: ObjectStore) -> Facts:
+def pond(store: ObjectStore, inline: int = 0) -> Facts:
     """Three branches, a tag, a deletion in the past, one hint and one checkpoint; and a pool that nobody touches.
 
     The next entry of the pool's journal, the 13th, is one that leaves no hints.
     """
     created = lake.create(store)
-    pool = created.create_pool(small_pool(POOL))
+    pool = created.create_pool(small_pool(POOL, inline=inline))
     load(created.create_pool(small_pool(OTHER)), range(3), "elsewhere")
     commits = {"one": load(pool, (1, 2), "one"), "two": load(pool, range(3, 9), "two")}
     commits["deletion"] = changes.delete(pool, "main", added(pool, commits["one"]), Note("test", "deletion"))
@@ -233,7 +236,34 @@ def copied_pond(store: ObjectStore) -> Facts:
     return Facts(pool.config.id, commits=commits)
 
 
+def inline_pond(store: ObjectStore) -> Facts:
+    """The same, with data that is part of commits."""
+    return pond(store, inline=4096)
+
+
+def hide(pool: Pool, commit: Id, rows: Sequence[int], message: str, branch: str = "main") -> Id:
+    """Hide rows of the first object that a commit added, by masks that are objects of their own."""
+    ident = pool.commits.read(commit).adds[0].id
+    base = pool.refs().branch(branch).commit
+    with patch("shoal.lake.masks.MOST_INSIDE", 0):
+        effect = row_masking.hide_rows(pool, pool.snapshot(base).find([ident])[ident], np.array(rows, np.int64))
+        return changes.rewrite(pool, branch, base, patch_to([effect]), Note("test", message), "delete")
+
+
+def masked(store: ObjectStore) -> Facts:
+    """Branches that have hidden rows of one object, each other ones; and masks of a branch that was dropped."""
+    facts = pond(store)
+    pool = _open(store, facts)
+    two = facts.commits["two"]
+    commits = {"mask": hide(pool, two, (0,), "mask"), "side mask": hide(pool, two, (1,), "side mask", "side")}
+    pool.names.create_branch("gone", commits["mask"])
+    hide(pool, two, (3,), "mask that goes", "gone")
+    pool.names.drop_branch("gone")
+    return replace(facts, commits={**facts.commits, **commits})
+
+
 def _open(store: ObjectStore, facts: Facts) -> Pool:
+    masks.forget()
     return lake.open_lake(store).pool(to_text(facts.pool))
 
 
@@ -431,6 +461,25 @@ def _rewrite(pool: Pool, op: Id | None) -> Id:
     writer = dividing(pool).writer()
     writer.write(next(scan_objects(pool, old)))
     return replace_partitions(pool, "main", base, old, writer.close(), _is_two, _NOTE, op)
+
+
+def _mask(store: ObjectStore, facts: Facts) -> object:
+    return hide(_open(store, facts), facts.commits["two"], (2, 5), THE_OPERATION)
+
+
+def _rival_mask(store: ObjectStore, facts: Facts) -> object:
+    return hide(_open(store, facts), facts.commits["two"], (4, 5), "rival")
+
+
+def _merge_masks(store: ObjectStore, facts: Facts) -> object:
+    with patch("shoal.lake.masks.MOST_INSIDE", 0):
+        return _merge(store, facts)
+
+
+def _revert_mask(store: ObjectStore, facts: Facts) -> object:
+    pool = _open(store, facts)
+    with patch("shoal.lake.masks.MOST_INSIDE", 0):
+        return changes.revert(pool, "main", facts.commits["mask"], _NOTE)
 
 
 def _merge(store: ObjectStore, facts: Facts) -> object:
@@ -696,6 +745,21 @@ SCENES = (
     Scene("drop branch with an id", _drop_branch_named, pond, is_named=True),
     Scene("create tag with an id", _create_tag_named, pond, is_named=True),
     Scene("drop tag with an id", _drop_tag_named, pond, is_named=True),
+    Scene("hide rows", _mask, pond),
+    Scene("hide more rows", _mask, masked),
+    Scene("hide rows, others being hidden first", _mask, masked, rival=_rival_mask),
+    Scene("revert of a mask", _revert_mask, masked),
+    Scene("revert of a mask, other rows being hidden first", _revert_mask, masked, rival=_rival_mask),
+    Scene("merge of masks", _merge_masks, masked),
+    Scene("merge of masks, other rows being hidden first", _merge_masks, masked, rival=_rival_mask),
+    Scene("vacuum of masks", _vacuum, masked, after=(StorageFailure,)),
+    Scene("load of inline data", _load, inline_pond),
+    Scene("load of inline data, another load being first", _load, inline_pond, rival=_rival_load),
+    Scene("hide rows of inline data", _mask, inline_pond),
+    Scene("merge of inline data", _merge, inline_pond),
+    Scene("compact inline data", _compact, inline_pond),
+    Scene("vacuum beside inline data", _vacuum, inline_pond, after=(StorageFailure,)),
+    Scene("purge of inline data", _purge, inline_pond, after=(StorageFailure,)),
     Scene("session", _commit_session, staged, is_named=True),
     Scene("session, a load being first", _commit_session, staged, rival=_rival_load, is_named=True),
 )
