@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.api.pool_settings import PoolSettings
 from shoal.errors import StorageFailure
 from shoal.formats.columns import kernels
 from shoal.formats.columns.batches import batch_of
@@ -39,6 +40,10 @@ def config(key: str = "k", object_size: int = 1 << 20) -> PoolConfig:
 
 def numbers(count: int) -> list[Value]:
     return parse_values(" ".join(f'{{k:{i * 7919 % count},s:"text {i}"}}' for i in range(count)))
+
+
+def inline(most: int, key: str = "k") -> PoolConfig:
+    return replace(config(key), settings=PoolSettings(inline=most))
 
 
 def texts(store: MemoryStore, pool: PoolConfig, o: DataObject) -> list[str]:
@@ -208,3 +213,60 @@ def test_shapes_count_for_what_they_take_in_memory(store: MemoryStore) -> None:
     values = parse_values(" ".join(f"{{k:{i},f{i}:0}}" for i in range(40_000)))
     writer = ObjectWriter(store, POOL, pool, ColumnRegistry(store, POOL), memory=100 << 20)
     assert [o.count for o in writer.write_all(values)] == [20_000, 20_000]
+
+
+# ---- data that is part of the description
+
+
+def test_up_to_a_limit_all_bytes_are_part_of_the_description(store: MemoryStore) -> None:
+    (large,) = object_writer(store, inline(4096)).write_all(numbers(50))
+    assert large.inline is not None
+    assert len(large.inline) == large.size
+    for most, is_inline in ((large.size, True), (large.size - 1, False)):
+        pool = inline(most)
+        (o,) = object_writer(store, pool).write_all(numbers(50))
+        assert (o.inline is not None) is is_inline
+        assert texts(store, pool, o) == [f'{{k:{k},s:"text {k * next_of(50) % 50}"}}' for k in range(50)]
+        assert (o.count, o.shapes and o.shapes[0][1]) == (50, 50)
+    assert keys(store) == {key_of(POOL, o)}
+
+
+def next_of(count: int) -> int:
+    """What leads from a key back to its number."""
+    return pow(7919, -1, count)
+
+
+def test_values_with_and_without_the_key_share_the_limit(store: MemoryStore) -> None:
+    pool = inline(400)
+    both = [*parse_values("{k:2} {k:1}"), *parse_values("{x:1} {x:2}")]
+    objects = object_writer(store, pool).write_all(both)
+    assert [(o.has_key, o.inline is not None) for o in objects] == [(True, True), (False, True)]
+    assert [texts(store, pool, o) for o in objects] == [["{k:1}", "{k:2}"], ["{x:1}", "{x:2}"]]
+    many = object_writer(store, pool).write_all([*numbers(500), *parse_values("{x:1}")])
+    assert sum(o.size for o in many if o.inline is not None) <= 400
+    assert sorted(text for o in many for text in texts(store, pool, o)) == sorted(
+        [*map(format_value, numbers(500)), "{x:1}"]
+    )
+
+
+def test_inline_data_may_have_many_shapes(store: MemoryStore) -> None:
+    pool = inline(1 << 16)
+    values = many_shapes(100)
+    objects = object_writer(store, pool).write_all(values)
+    assert all(o.inline is not None and o.shapes is None for o in objects if o.count > 64)
+    assert Counter(text for o in objects for text in texts(store, pool, o)) == Counter(map(format_value, values))
+    assert len(keys(store)) == sum(o.inline is None for o in objects)
+
+
+def test_a_discarded_writer_of_inline_data_leaves_nothing(store: MemoryStore) -> None:
+    writer = object_writer(store, inline(4096))
+    writer.write_all(numbers(5))
+    writer.discard()
+    assert keys(store) == set()
+
+
+def test_one_run_is_never_inline(store: MemoryStore) -> None:
+    """A compaction writes objects of the store."""
+    (o,) = object_writer(store, inline(4096), as_one_run=True).write_all(numbers(5))
+    assert o.inline is None
+    assert keys(store) == {key_of(POOL, o)}

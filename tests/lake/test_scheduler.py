@@ -21,6 +21,7 @@ import pytest
 from shoal.errors import OutcomeUnknown, ShoalError, StorageFailure
 from shoal.ids import Id, new, parse, to_text
 from shoal.lake import changes, journal, rewriting, sessions
+from shoal.lake.actions import Patch
 from shoal.lake.branches import Refs
 from shoal.lake.claims import Patience
 from shoal.lake.commits import Commit, Commits, Note
@@ -296,11 +297,12 @@ class Replay:
         deed = self.deeds.get(label, Deed(label, "load", branch))
         assert deed.branch == branch
         self.landed[label] += 1
-        gone = idents(commit.deletes) - self.model.state(self.model.branches[branch])
+        gone = idents(commit.deletes) - self.model.state(self.model.branches[branch]).keys()
         assert not gone, f"{label} {REMOVES_WHAT_IS_GONE}"
         made = {to_text(o.id): self._read(o) for o in commit.adds if to_text(o.id) not in self.model.objects}
         change = self._change(deed, commit, made)
-        self.model.land(branch, change, to_text(commit.id), made, label)
+        whole = {o: (values, lake_model.WHOLE) for o, values in made.items()}
+        self.model.land(branch, change, to_text(commit.id), whole, label)
         self._compare(commit)
 
     def _change(self, deed: Deed, commit: Commit, made: dict[str, list[Value]]) -> lake_model.Change:
@@ -335,6 +337,7 @@ class Replay:
         ours = self.model.commits[to_text(commit.id)]
         assert (ours.parent, ours.merged) == (text(commit.parent), text(commit.merged))
         assert (ours.adds, ours.deletes) == (idents(commit.adds), idents(commit.deletes))
+        assert not Patch(commit.actions).masks, "nobody hides rows here"
 
     def _read(self, o: DataObject) -> list[Value]:
         return list(scan_objects(self.pool, [o]))

@@ -50,6 +50,11 @@ class Commit:
         """The objects that come."""
         return came(self.effects)
 
+    @property
+    def deletes(self) -> Objects:
+        """The objects that go."""
+        return went(self.effects)
+
 
 @dataclass(frozen=True)
 class Change:
@@ -67,7 +72,7 @@ class Change:
     @property
     def deletes(self) -> Objects:
         """Objects that go."""
-        return frozenset(o for o, (_, after) in self.effects.items() if after is None)
+        return went(self.effects)
 
     @property
     def masks(self) -> dict[str, Rows]:
@@ -78,6 +83,11 @@ class Change:
 def came(effects: Effects) -> Objects:
     """The objects that were not there before."""
     return frozenset(o for o, (before, _) in effects.items() if before is None)
+
+
+def went(effects: Effects) -> Objects:
+    """The objects that are not there any more."""
+    return frozenset(o for o, (_, after) in effects.items() if after is None)
 
 
 def applied(state: State, effects: Effects) -> dict[str, Rows]:
