@@ -87,7 +87,7 @@ def effect(action: Action) -> Effect:
 
 
 def mapped(action: Action, change: Callable[[Entry], Entry]) -> Action:
-    """The same action, of entries that are described otherwise."""
+    """An action with other descriptions of its entries."""
     before, after = effect(action)
     other = action_of(Effect(before and change(before), after and change(after)))
     assert other is not None

@@ -474,11 +474,11 @@ class Pool:
 
     def require(self, change: Change, objects: Mapping[str, tuple[Sequence[Value], Rows]]) -> None:
         """The new objects have what was to come, no more and no less."""
-        found = Counter(
+        present = Counter(
             value for values, hidden in objects.values() for row, value in enumerate(values) if row not in hidden
         )
-        more, fewer = found - change.fresh, change.fresh - found
-        assert found == change.fresh, f"not the values that were to come: {more}, {fewer}"
+        more, fewer = present - change.fresh, change.fresh - present
+        assert present == change.fresh, f"not the values that were to come: {more}, {fewer}"
 
     # ---- what goes for good
 

@@ -237,7 +237,7 @@ def copied_pond(store: ObjectStore) -> Facts:
 
 
 def inline_pond(store: ObjectStore) -> Facts:
-    """The same, with data that is part of commits."""
+    """The pond with data that is part of commits."""
     return pond(store, inline=4096)
 
 
