@@ -136,7 +136,7 @@ MISUSES = [
     (["rebase"], "the branch to rebase onto must be given"),
     (["revert"], "commit ID must be specified (see: shoal log)"),
     (["delete"], "no data object IDs specified (see: shoal query -f lake 'from HEAD:objects')"),
-    (["delete", "-where", "a", "b"], "delete by ids or by -where, not both"),
+    (["delete", "-where", "a", "b"], "delete by ids, by -where, by -keys or by -partition, and not by two of them"),
     (["compact"], "no data objects named (see: shoal query 'from POOL:objects')"),
     (["diff"], "one or two commits must be given (write: shoal diff OLD [NEW])"),
     (["vacuum", "x"], "no arguments allowed (name a pool with -use)"),
