@@ -55,7 +55,7 @@ def check_reads(report: Report, steps: Steps, reads: list[Event], windows: list[
 
 
 def _expected(steps: Steps, commit: str | None, filtered: Filter) -> Total:
-    return sum((steps.content(each).within(filtered) for each in steps.state(commit)), Total(0, 0, 0))
+    return sum((steps.content(each).within(filtered) for each in steps.state(commit).values()), Total(0, 0, 0))
 
 
 def _possible(steps: Steps, read: Event) -> list[str | None]:

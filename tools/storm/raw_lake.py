@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyroaring import BitMap
 
 from tools.storm.rows import Row
 from tools.storm.zng import Broken, Item, read_items
@@ -72,6 +73,8 @@ class Commit:
     message: str
     adds: dict[str, Description]
     deletes: dict[str, Description]
+    masks: dict[str, tuple[Description, Description]]
+    """Descriptions before and after, of objects of which rows are hidden or shown."""
     checkpoint: str | None
     since: tuple[str, ...]
 
@@ -157,13 +160,14 @@ class RawLake:
         if not items or items[0].name != "Commit" or id_text(items[0].value["id"]) != ident:
             raise Broken(f"{key}: not this commit")
         head = items[0].value
-        actions: dict[str, dict[str, Description]] = {"Add": {}, "Delete": {}}
+        actions: dict[str, dict[str, Any]] = {"Add": {}, "Delete": {}, "Mask": {}}
         for item in items[1:]:
             description = item.value["object"]
             objects = actions.get(item.name)
             if objects is None or id_text(item.value["commit"]) != ident or id_text(description["id"]) in objects:
                 raise Broken(f"{key}: an action of another commit, of an unknown kind, or there twice")
-            objects[id_text(description["id"])] = description
+            is_mask = item.name == "Mask"
+            objects[id_text(description["id"])] = (item.value["before"], description) if is_mask else description
         return Commit(
             ident,
             optional_id(head["parent"]),
@@ -174,6 +178,7 @@ class RawLake:
             head["message"],
             actions["Add"],
             actions["Delete"],
+            actions["Mask"],
             optional_id(head["checkpoint"]),
             tuple(map(id_text, head["since"])),
         )
@@ -197,13 +202,13 @@ class RawLake:
 
     def data_key(self, pool: str, description: Description) -> str:
         """The key of a data object."""
-        suffix = "zng" if description.get("form") in (None, "zng") else "parquet"
-        return f"{pool}/data/{id_text(description['id'])}.{suffix}"
+        return f"{pool}/data/{id_text(description['id'])}.{_suffix(description)}"
 
     def rows(self, pool: str, description: Description) -> list[Row]:
-        """The records of a data object, after all its checksums."""
+        """All records of a data object, also those that are hidden, after all its checksums."""
         key = self.data_key(pool, description)
-        data = self.read(key)
+        inline = description.get("inline")
+        data = self.read(key) if inline is None else inline
         size = description["size"]
         if len(data) != size + description["index_size"]:
             raise Broken(f"{key}: {len(data)} bytes")
@@ -215,9 +220,33 @@ class RawLake:
             if zlib.crc32(data[size:]) != description["index_checksum"]:
                 raise Broken(f"{key}: the checksum of the footer does not match")
             rows = _column_rows(data, key)
-        if len(rows) != description["count"]:
-            raise Broken(f"{key}: {len(rows)} records instead of {description['count']}")
+        count = description["count"] + (description.get("mask") or {"count": 0})["count"]
+        if len(rows) != count:
+            raise Broken(f"{key}: {len(rows)} records instead of {count}")
         return rows
+
+    def hidden(self, pool: str, description: Description) -> frozenset[int]:
+        """The numbers of the rows of a data object that its mask hides."""
+        mask = description.get("mask")
+        if mask is None:
+            return frozenset()
+        ident = optional_id(mask["id"])
+        key = f"{pool}/masks/{ident}.roaring" if ident else f"the mask of {id_text(description['id'])}"
+        data = self.read(key) if ident else mask["data"]
+        if len(data) != mask["size"] or zlib.crc32(data) != mask["checksum"]:
+            raise Broken(f"{key}: the checksum does not match")
+        rows = frozenset(BitMap.deserialize(data))
+        if len(rows) != mask["count"]:
+            raise Broken(f"{key}: {len(rows)} rows instead of {mask['count']}")
+        return rows
+
+
+def _suffix(description: Description) -> str:
+    """How the name of an object ends, by its form; what a reader has to know beside the form follows a comma."""
+    form, *needs = (description.get("form") or "zng").split(", ")
+    if not set(needs) <= {"mask", "inline"}:
+        raise Broken(f"{id_text(description['id'])}: a form that no worker makes: {description['form']}")
+    return "zng" if form == "zng" else "parquet"
 
 
 def _column_rows(data: bytes, key: str) -> list[Row]:
