@@ -93,7 +93,7 @@ class ObjectWriter:
         self._find = getter(config.key.paths[0])
         self._path = config.key.paths[0]
         self._object_size = config.object_size
-        self._inline = 0 if as_one_run else min(config.settings.inline, config.object_size)
+        self._inline = 0 if as_one_run else min(config.settings.inline, config.object_size, config.seek_stride)
         self._runs = {
             has_key: _Run(store, pool, config, columns, has_key, as_one_run, memory) for has_key in (True, False)
         }
