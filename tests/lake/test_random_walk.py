@@ -570,8 +570,9 @@ class Walk(RuleBasedStateMachine):
         if done is None:
             return
         (before, after), diff = done
-        assert {o.id for o in diff.added} == model.state(after).keys() - model.state(before).keys()
-        assert {o.id for o in diff.removed} == model.state(before).keys() - model.state(after).keys()
+        old_state, new_state = model.state(before).items(), model.state(after).items()
+        assert {o.id for o in diff.added} == {o for o, _ in new_state - old_state}
+        assert {o.id for o in diff.removed} == {o for o, _ in old_state - new_state}
         marked = list(pool.diff_values(a, b))
         model.key.require_order(value for _, value in marked)
         came, went = (Counter(value for mark, value in marked if mark == sign) for sign in "+-")

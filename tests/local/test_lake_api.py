@@ -337,6 +337,7 @@ def test_warnings_tell_of_purged_objects(lake: Lake, pool: Pool) -> None:
 # ---- metadata
 
 
+@pytest.mark.inline
 def test_metadata_has_the_shapes_that_are_documented(lake: Lake, pool: Pool) -> None:
     pool.load([{"ts": 1}, {"ts": 2}])
     pool.load([{"ts": "x"}])

@@ -369,7 +369,7 @@ def test_a_message_does_not_repeat_what_is_long(attacker: Attacker) -> None:
 
 def test_a_storage_error_names_objects_as_the_lake_does(attacker: Attacker) -> None:
     lake = attacker.served.lake
-    answer = attacker.request("POST", "/pool", b'{"name":"lost"}', Accept="application/json")
+    answer = attacker.request("POST", "/pool", b'{"name":"lost","settings":{"inline":0}}', Accept="application/json")
     pool = to_text(parse(json.loads(answer.body)["pool"]["id"]))
     assert attacker.request("POST", "/pool/lost/branch/main", b'{"ts":1}').status == 200
     for name in ("data", "commits"):

@@ -27,7 +27,7 @@ ROWS = b'{"id":1,"name":"a"}\n{"id":2,"name":"b"}\n'
 @pytest.fixture
 def pool(api: Api, request: pytest.FixtureRequest) -> str:
     name = f"p{abs(hash(request.node.name))}"
-    api.post("/pool", {"name": name, "layout": {"order": "asc", "keys": [["id"]]}})
+    api.post("/pool", {"name": name, "layout": {"order": "asc", "keys": [["id"]]}, "settings": {"inline": 0}})
     return name
 
 

@@ -19,6 +19,8 @@ from typing import ParamSpec, TypeVar
 
 import pytest
 
+from shoal.api import pool_settings
+
 _SPARK = ("SHOAL_SPARK", "SPARK_", "PYSPARK_")
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a JVM that ends before it pays to optimize what it runs."""
@@ -41,8 +43,9 @@ class SharedSession:
 
 
 def _prepare(temporary: Path) -> None:
-    """Before the session starts: executors inherit the environment."""
+    """Before the session starts: executors inherit the environment. Pools have their data in objects, as in all tests."""
     os.environ.update(TMPDIR=str(temporary), SHOAL_SPARK_CONF=CONF)
+    pool_settings.DEFAULT_INLINE = 0
 
 
 @pytest.fixture(scope="session")
