@@ -125,9 +125,11 @@ class Damager(Reader):
 
     def _damage(self, pool: Pool) -> None:
         """Damage, read by every engine, restore, read again."""
-        folder = self.chance.choice(("data", "data", "data", "commits", "branches"))
+        folder = self.chance.choice(("data", "data", "data", "masks", "commits", "branches"))
         keys = [key for key in self._keys(f"{pool.id}/{folder}/") if not key.endswith(_HINTS)]
         tip, expected = pool.resolve("main"), sum(self._expected, Total(0, 0, 0))
+        if not keys:
+            return
         key = self.chance.choice(keys)
         good = self._store.get(key)
         how, data = self._worse(good)

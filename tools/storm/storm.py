@@ -43,6 +43,8 @@ STOP_WITHIN = 180.0
 _BUCKET = "bucket"
 _ATTEMPTS = 20
 _R = TypeVar("_R")
+_INLINE = (64 << 10, 0, 1 << 10)
+"""Up to how many bytes of data are part of their commit, in one pool and the next."""
 
 
 @dataclass
@@ -170,10 +172,10 @@ def _set_up(plan: Plan) -> None:
     with contextlib.suppress(AlreadyExists):  # by an attempt of which the outcome was unknown
         _insist(lambda: create(open_store(plan.uri)))
     lake = _insist(lambda: open_local(plan.uri))
-    keys = {f"p{number}": "k" if number % 2 == 0 else "k:desc" for number in range(plan.pools)}
-    for name, key in {**keys, WRECK: "k"}.items():
+    pools = [(f"p{number}", ("k", "k:desc")[number % 2], _INLINE[number % 3]) for number in range(plan.pools)]
+    for name, key, inline in (*pools, (WRECK, "k", 0)):
         op = to_text(new())
-        _insist(lambda: lake.create(name, key=key, op=op))  # noqa: B023 - called at once
+        _insist(lambda: lake.create(name, key=key, inline=inline, op=op))  # noqa: B023 - called at once
 
 
 def _insist(act: Callable[[], _R]) -> _R:
