@@ -43,7 +43,7 @@ class SharedSession:
 
 
 def _prepare(temporary: Path) -> None:
-    """Before the session starts: executors inherit the environment. Pools have their data in objects, as in all tests."""
+    """Before the session starts: executors inherit the environment. Pools keep data in objects, as in all tests."""
     os.environ.update(TMPDIR=str(temporary), SHOAL_SPARK_CONF=CONF)
     pool_settings.DEFAULT_INLINE = 0
 
