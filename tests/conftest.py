@@ -8,7 +8,10 @@ A service for those who want one is started once, in a process of its own; its l
 
 from __future__ import annotations
 
+import gc
 import os
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -36,6 +39,31 @@ def _data_within_commits(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
     """Tests with the mark `inline` create pools as a user does."""
     if request.node.get_closest_marker("inline") is not None:
         monkeypatch.setattr(pool_settings, "DEFAULT_INLINE", USUAL_INLINE)
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_stays() -> Iterator[None]:
+    """A thread that outlives its test goes on with what other tests patch: clocks, ids, settings.
+
+    Threads of pools wait for work and stay, as do those of servers for as long as a client keeps its connection.
+    """
+    before = set(threading.enumerate())
+    yield
+    until = time.monotonic() + 10
+    while left := _busy() - before:
+        gc.collect()  # what a traceback holds, such as a query that was stopped
+        time.sleep(0.01)
+        assert time.monotonic() < until, f"{left} outlive their test"
+
+
+def _busy() -> set[threading.Thread]:
+    """Threads that may do something. Those of libraries are of classes of their own."""
+    threads = (thread for thread in threading.enumerate() if type(thread) is threading.Thread)
+    return {thread for thread in threads if not any(name in thread.name for name in _IDLE)}
+
+
+_IDLE = ("ThreadPoolExecutor", "QueueManager", "QueueFeeder", "(process_request_thread)", "(pass_on)", "(work)")
+"""The last two are of a proxy whose connections stay open, and of scheduled clients, which wait for ever."""
 
 
 @pytest.fixture(scope="session")

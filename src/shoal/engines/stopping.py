@@ -52,9 +52,11 @@ class Stop:
             raise copy(self.why)  # of its own, since several threads may raise it
 
     def checked(self, values: Iterable[V]) -> Iterator[V]:
-        """Values, up to the stop."""
+        """Values, up to the stop, which closes what they come from."""
         for value in values:
             if self.why is not None:
+                if isinstance(values, Generator):
+                    values.close()
                 self.check()
             yield value
 
@@ -115,13 +117,15 @@ class Stop:
             threads.append(Thread(target=insist, daemon=True))
             threads[0].start()
 
-        with self.on_stop(begin):
-            try:
-                yield
-            finally:
-                over.set()
-        for thread in threads:
-            thread.join()
+        try:
+            with self.on_stop(begin):
+                try:
+                    yield
+                finally:
+                    over.set()
+        finally:
+            for thread in threads:
+                thread.join()
 
 
 class _Never(Stop):
