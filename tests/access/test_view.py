@@ -19,7 +19,7 @@ from shoal.lang.compile import compile_program
 from shoal.sources.policy import NO_SOURCES
 from shoal.storage.memory import MemoryStore
 
-OWN = {"author", "require_load", "sources"}
+OWN = {"author", "require_load", "require_create", "sources"}
 """What a view has beside the protocol: the rules of its caller."""
 
 

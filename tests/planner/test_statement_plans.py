@@ -36,9 +36,9 @@ def planned() -> Iterator[list[int]]:
     found: list[int] = []
     plan = statement_plans._Planner.plan
 
-    def counted(self, statement, engine):  # type: ignore[no-untyped-def]
+    def counted(self, statement, engine, warn):  # type: ignore[no-untyped-def]
         found.append(len(statement.uses))
-        return plan(self, statement, engine)
+        return plan(self, statement, engine, warn)
 
     with patch.object(statement_plans._Planner, "plan", counted):
         yield found

@@ -102,6 +102,7 @@ ROWS: dict[str, Row] = {
     "stageDelete": Row(Level.WRITE, {"where": "ts == 99"}),
     "stageUpdate": Row(Level.WRITE, {"where": "ts == 99", "program": "put a := 1"}),
     "queryStaged": Row(Level.WRITE, {"query": "count()"}),
+    "sqlStaged": Row(Level.WRITE, {"statement": "select 1 as one"}),
     "commit": Row(Level.WRITE),
     "abandon": Row(Level.WRITE),
     "vacuumLake": Row(Level.LAKE, params={"dryrun": "T"}),
@@ -394,6 +395,43 @@ def test_sql_reads_what_its_caller_may(world: World, statement: str) -> None:
     assert "pool not found" in answer.error
     fine = world.as_known("owner", "POST", "/query/sql", {"statement": "select count(*) as n from logs where ts = 1"})
     assert said(fine) == [{"n": 1}]
+
+
+WRITES = (
+    "insert into {} (ts) values (5)", "update {} set a = 1 where ts = 1", "delete from {} where ts = 1",
+    "merge into {} as t using (select 1 as ts) s on t.ts = s.ts when matched then delete",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", WRITES)
+def test_sql_changes_what_its_caller_may(world: World, statement: str) -> None:
+    before = world.state()
+    for who, pool, status, text in (
+        ("reader", "logs", 403, "reader has no write here"),
+        ("jane", '"logs@branch"', 403, "jane has no write here"),
+        ("writer", "secret", 404, "pool not found"),
+        ("root", '".access"', 403, "changed by shoal grant"),
+    ):
+        answer = world.as_known(who, "POST", "/query/sql", {"statement": statement.format(pool)})
+        assert (answer.status, text in answer.error) == (status, True), (who, answer)
+    assert world.state() == before
+    answer = world.as_known("writer", "POST", "/query/sql", {"statement": statement.format('"logs@branch"')})
+    assert set(said(answer)[0]) == {"commit", "inserted", "updated", "deleted"}
+    log = world.ask("root", "from logs@branch:log | has(author) | head 1 | yield author")
+    assert json.loads(log.body) == ["writer"], "who asked is the author, not who runs the service"
+
+
+def test_sql_reads_other_pools_as_its_caller_may_and_creates_them_as_an_admin(world: World) -> None:
+    hidden = {"statement": 'insert into "logs@branch" by name select ts from secret'}
+    assert world.as_known("writer", "POST", "/query/sql", hidden).status in (400, 404)
+    before = world.state()
+    made = {"statement": "create table made_by_sql as select 1 as a"}
+    for who in ("reader", "writer", "owner"):
+        answer = world.as_known(who, "POST", "/query/sql", made)
+        assert (answer.status, answer.headers["Shoal-Error"]) == (403, "forbidden"), answer
+    assert world.state() == before
+    assert said(world.as_known("root", "POST", "/query/sql", made))[0]["inserted"] == 1
+    assert world.as_known("root", "DELETE", "/pool/made_by_sql").status == 204
 
 
 @pytest.mark.parametrize("program", ["file FILE", "from (file FILE)", "get http://127.0.0.1:9/x", "file s3://bucket/x",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.access.records import default_author
-from shoal.errors import NotFound
+from shoal.errors import Forbidden, NotFound
 from shoal.ids import Id, to_text
 from shoal.lake.lake import Lake, LakeInfo, unknown_pool
 from shoal.lake.pool_config import PoolConfig
@@ -99,6 +99,12 @@ def pool_to_load(lake: Pools, name: str) -> Pool:
     raise NotFound(f"{name}: pool not found")
 
 
+def require_create(lake: Pools) -> None:
+    """Forbidden unless a statement of a query may create a pool."""
+    if isinstance(lake, VisibleLake):
+        lake.require_create()
+
+
 def policy_of(lake: Pools) -> SourcePolicy | None:
     """What queries may read beside pools; None means anything, which holds for a lake without a view only."""
     match lake:
@@ -124,11 +130,13 @@ class VisibleLake:
         require_load: Callable[[str, str], None],
         sources: SourcePolicy = NO_SOURCES,
         author: str | None = None,
+        require_create: Callable[[], None] | None = None,
     ) -> None:
         self._whole = whole
         self._is_visible = is_visible
         self.require_load = require_load
         """Called with the id of a pool and the name in the request; raises if nothing may be loaded there."""
+        self._require_create = require_create
         self.sources = sources
         """What queries may read beside pools."""
         self.author = author
@@ -154,6 +162,12 @@ class VisibleLake:
         if not self._is_visible(to_text(pool.config.id)):
             raise unknown_pool(name, self.configs())
         return pool
+
+    def require_create(self) -> None:
+        """Forbidden if nobody has said that a query may create pools."""
+        if self._require_create is None:
+            raise Forbidden("pools cannot be created by a statement here")
+        self._require_create()
 
     def require_writable(self, to_free: bool = False) -> None:
         self._whole.require_writable(to_free)

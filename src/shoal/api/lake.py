@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from shoal.api.codecs import NOTHING, PLANS, POOL, POOLS, STATUS, VACUUMED
 from shoal.api.handles import public_names
@@ -13,7 +13,7 @@ from shoal.api.options import Memory, Watch
 from shoal.api.pool import DRY_RUN, GRACE, Pool
 from shoal.api.pool_settings import NO_SETTINGS, PoolSettings, new_settings
 from shoal.api.queries import Query, Sql
-from shoal.api.requests import Need, Op, R, Request, in_body, in_query, verb
+from shoal.api.requests import Need, Note, NoteArgs, Op, R, Request, in_body, in_query, verb
 from shoal.api.results import Results
 from shoal.errors import Unsupported
 from shoal.model.node import frozen
@@ -211,13 +211,25 @@ class Lake(ABC):
         raise Unsupported(f"{self.uri} is behind a service, and Spark reads a store (open the lake by its own URI)")
 
     def sql(
-        self, statement: str, *, engine: str | None = None, on_warning: Callable[[str], None] | None = None
+        self,
+        statement: str,
+        *,
+        engine: str | None = None,
+        on_warning: Callable[[str], None] | None = None,
+        op: Op = None,
+        **note: Unpack[NoteArgs],
     ) -> Results:
-        """Run a SELECT statement. Each pool is a table; `"pool@commitish"` is the pool at a commitish.
+        """Run a statement in SQL. Each pool is a table; `"pool@commitish"` is the pool at a commitish.
 
-        `engine` is `duckdb`, `spark` or `auto`. See `docs/sql.md` for columns and types.
+        INSERT, UPDATE, DELETE, MERGE INTO and CREATE TABLE AS change a pool in one commit. Their result is one record:
+        the commit, and how many records were inserted, updated and deleted.
+
+        - `engine`: `duckdb`, `spark` or `auto`. See `docs/sql.md` for columns and types.
+        - `on_warning`: called with each warning, a line of text.
+        - `op`: the id of the operation, for changes. One that is repeated with the same id happens once.
+        - `author`, `message`, `meta`: stored in the commit.
         """
-        return self.do(Sql(statement, engine, on_warning))
+        return self.do(Sql(statement, engine, on_warning, Note(**note), op))
 
     def explain(
         self, program: str, *, head: str | None = None, includes: Sequence[str] = (), engine: str | None = None

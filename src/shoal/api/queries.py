@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shoal.api.options import Memory, Watch
-from shoal.api.requests import Request
+from shoal.api.requests import NO_NOTE, Note, Op, Request
 from shoal.api.results import Results
 from shoal.model.node import frozen
 from shoal.model.values import Value
@@ -32,8 +32,10 @@ class Query(Request[Results]):
 
 @frozen
 class Sql(Request[Results]):
-    """Run a SELECT statement over the pools of the lake."""
+    """Run a statement in SQL over the pools of the lake. One that changes a pool makes a commit."""
 
     statement: str
     engine: str | None = None
     on_warning: Callable[[str], None] | None = None
+    note: Note = NO_NOTE
+    op: Op = None

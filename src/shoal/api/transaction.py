@@ -73,6 +73,10 @@ class Transaction(ABC):
         """Query the lake as the transaction sees it; a program without a source reads the branch."""
 
     @abstractmethod
+    def sql(self, statement: str, *, op: Op = None) -> Results:
+        """Run a statement in SQL on the lake as the transaction sees it; what it changes is staged."""
+
+    @abstractmethod
     def take_over(self, *others: Self) -> None:
         """Take over the staged changes of copies of this transaction."""
 

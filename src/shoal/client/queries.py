@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shoal.api.commitish import parse_head
@@ -66,11 +66,13 @@ def ask(
     on_warning: Callable[[str], None] | None = None,
     on_output: Callable[[str, Value], None] | None = None,
     is_safe: bool | None = None,
+    key: str | None = None,
+    headers: Mapping[str, str] = {},
 ) -> Results:
     """The results of a query."""
     choices = {"ctrl": "T", "statistics": "T" if statistics else "F", "warnings": "T", "columns": "T"}
     can_repeat = _MAY_CHANGE not in text.lower() if is_safe is None else is_safe
-    answer = service.send(Call("POST", names, choices, value=body, is_safe=can_repeat))
+    answer = service.send(Call("POST", names, choices, headers, value=body, key=key, is_safe=can_repeat))
     counted = Statistics()
     pieces = Stream(answer, counted, on_debug, on_warning, on_output)
     results = Results(text, pieces, counted, in_pieces=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from shoal.client.access import JsonCalls
 from shoal.client.address import service_url
 from shoal.client.credentials import check_token, find_token
 from shoal.client.queries import ask, full_text, question
-from shoal.client.requests import carry_out
+from shoal.client.requests import carry_out, note_headers
 from shoal.client.service import Call, Service, decode, make_key
 from shoal.client.transactions import begin, load
 from shoal.client.transport import Access
@@ -135,12 +136,19 @@ def _query(service: Service, request: Query) -> Results:
     )
 
 
+_CHANGING = re.compile(r"\b(?:insert|update|delete|merge|create)\b", re.IGNORECASE)
+"""One of these words is in each statement that changes something: without them, asking twice is safe."""
+
+
 def _sql(service: Service, request: Sql) -> Results:
     fields = [("statement", string(request.statement))]
     if request.engine is not None:
         fields.append(("engine", string(request.engine)))
-    statement = request.statement
-    return ask(service, ("query", "sql"), record(fields), statement, on_warning=request.on_warning, is_safe=True)
+    text, body, warn = request.statement, record(fields), request.on_warning
+    if _CHANGING.search(text) is None:
+        return ask(service, ("query", "sql"), body, text, on_warning=warn, is_safe=True)
+    key, headers = make_key(request.op), note_headers(request.note)
+    return ask(service, ("query", "sql"), body, text, on_warning=warn, headers=headers, key=key)
 
 
 def _explain(service: Service, request: Explain) -> Any:

@@ -103,6 +103,11 @@ class RemoteTransaction(Transaction):
     def query(self, program: str) -> Results:
         return ask(self._service, self._names("query"), question(program, None, None), program)
 
+    def sql(self, statement: str, *, op: Op = None) -> Results:
+        self._require_undone()
+        body = record([("statement", string(statement))])
+        return ask(self._service, self._names("sql"), body, statement, key=make_key(op))
+
     def take_over(self, *others: Self) -> None:
         for other in others:
             if other.id != self.id:

@@ -20,6 +20,7 @@ from shoal.model.values import NULL, Value
 from shoal.storage.store import ObjectStore
 
 if TYPE_CHECKING:
+    from shoal.formats.columns.batches import Piece
     from shoal.lake import column_form, external_form
 else:
     column_form = lazy("shoal.lake.column_form")
@@ -118,6 +119,15 @@ def read_object(
         return external_form.read(store, pool, key, o)
     read = row_form.read if o.form is Form.ROWS else column_form.read
     return read(store, pool, key, o, key_range)
+
+
+def read_pieces(store: ObjectStore, pool: str, key: SortKey, o: DataObject) -> Iterator[Piece]:
+    """The values of an object, in its order, in columns where it has them."""
+    if o.external is not None:
+        return external_form.read_batches(store, pool, key, o)
+    if o.form is Form.COLUMNS:
+        return column_form.read_batches(store, pool, key, o)
+    return row_form.read_all(store, pool, o)
 
 
 def object_shapes(store: ObjectStore, pool: str, key: SortKey, o: DataObject) -> Iterable[tuple[t.Type, int]]:

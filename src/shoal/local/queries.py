@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from shoal.api.commitish import parse_head
 from shoal.api.infos import Description, ScanPlan
 from shoal.api.lake import Describe, Explain
 from shoal.api.queries import Query, Sql
 from shoal.api.results import Results
 from shoal.engines.stopping import current
+from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements
 from shoal.planner.describe import describe
 from shoal.planner.execute import Question, explain
-from shoal.planner.lake_query import ask, ask_sql
+from shoal.planner.lake_query import ask, ask_sql, change_of
+
+if TYPE_CHECKING:
+    from shoal.local import sql_changes
+else:
+    sql_changes = lazy("shoal.local.sql_changes")
 
 
 @implements(Query)
@@ -34,7 +42,10 @@ def run_query(lake: StoreExecutor, request: Query) -> Results:
 
 @implements(Sql)
 def run_sql(lake: StoreExecutor, request: Sql) -> Results:
-    """Run a SELECT statement."""
+    """Run a statement in SQL."""
+    change = change_of(request.statement)
+    if change is not None:
+        return sql_changes.run_change(lake, request, change)
     return ask_sql(lake.root, request.statement, request.engine, request.on_warning, current())
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from shoal.access.view import Pools
 from shoal.api.branch import WriteMode, key_values
+from shoal.api.commitish import parse_head
 from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.api.requests import NO_NOTE, Note, Op
 from shoal.api.results import Results
@@ -25,13 +26,16 @@ from shoal.local.commits import object_ids
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
 from shoal.local.loads import staged_write
 from shoal.planner.execute import Question
-from shoal.planner.lake_query import ask
+from shoal.planner.lake_query import ask, ask_once, change_of
 from shoal.planner.pool_partitions import with_partitions
 from shoal.planner.predicates import parse_predicate
 
 if TYPE_CHECKING:
-    from shoal.local import updates
+    from shoal.local import sql_changes, updates
+    from shoal.planner import statement_plans
 else:
+    sql_changes = lazy("shoal.local.sql_changes")
+    statement_plans = lazy("shoal.planner.statement_plans")
     updates = lazy("shoal.local.updates")
 
 
@@ -140,8 +144,29 @@ class LocalTransaction(Transaction):
         pool, branch = self._pool.config.id, self.session.branch
         views = {(pool, branch): self._view()}
         head = (to_text(pool), branch)
-        reads = self._reads if self.session.isolation == "serializable" else None
-        return ask(self._lake, Question(program, head, views=views, reads=reads))
+        return ask(self._lake, Question(program, head, views=views, reads=self._log))
+
+    def sql(self, statement: str, *, op: Op = None) -> Results:
+        sessions.check_open(self.session)
+        pool, branch = self._pool, self.session.branch
+        reading = statement_plans.Reading(views={(pool.config.id, branch): self._view()}, log=self._log)
+        change = change_of(statement)
+        if change is None:
+            return ask_once(self._lake, statement, reading)
+        if change.verb == "create":
+            raise InvalidInput("sql: a transaction is on a branch of a pool, and creates no pools")
+        name, target = parse_head(change.target)
+        if statement_plans.pool_of(self._lake, name, change.is_quoted).config.id != pool.config.id or target != branch:
+            raise InvalidInput(f"sql: this transaction changes {pool.config.name}@{branch}, and not {change.target}")
+        if isinstance(op, str) and op in self._steps:
+            return sql_changes.result_of(statement, None, sql_changes.UNKNOWN)
+        patch, counts = sql_changes.staged_change(self._lake, pool, branch, self._view(), change, reading)
+        self._step(op, patch)
+        return sql_changes.result_of(statement, None, counts)
+
+    @property
+    def _log(self) -> _Reads | None:
+        return self._reads if self.session.isolation == "serializable" else None
 
     def take_over(self, *others: Self) -> None:
         with self._lock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import numpy as np
@@ -14,6 +14,7 @@ from shoal.ids import Id, to_text
 from shoal.lake import keyed_changes, rewriting
 from shoal.lake.actions import Effect, Patch, patch_to
 from shoal.lake.changes import with_message
+from shoal.lake.commits import Note
 from shoal.lake.committer import Change
 from shoal.lake.fitting import fit
 from shoal.lake.masks import hidden_rows
@@ -38,36 +39,63 @@ def update(lake: StoreExecutor, request: Update) -> str:
     predicate, program = parse_predicate(request.where), parse_update(request.program)
     resolution = keyed_changes.parse_resolution(request.on_conflict)
     is_keyed = bool(pool.config.settings.primary)
+    require_unmerged(pool)
+    if request.on_conflict is not None and not is_keyed:
+        raise InvalidInput(f"{pool.config.name}: on conflict needs a primary key (shoal create -primary)")
+
+    def plan_at(base: Id | None) -> tuple[Patch, Note]:
+        patch = updating(pool, base, predicate, program)
+        if patch.is_empty:
+            raise InvalidInput("empty transaction")
+        return patch, with_message(stored_note(request.note), f"updated records where {request.where}")
+
+    def act() -> Id:
+        return commit_planned(pool, request.branch, plan_at, "update", op, resolution)
+
+    return to_text(pool.committer.once(op, request.branch, act))
+
+
+def require_unmerged(pool: Pool) -> None:
+    """InvalidInput if records of a pool are merged when they are read."""
     if pool.config.settings.policy:
         raise InvalidInput(
             f"{pool.config.name} has a merge policy, by which stored records are merged later: they cannot be updated "
             "one by one (load new records, which the policy merges, or delete old ones: shoal delete -where)"
         )
-    if request.on_conflict is not None and not is_keyed:
-        raise InvalidInput(f"{pool.config.name}: on conflict needs a primary key (shoal create -primary)")
 
-    def act() -> Id:
-        for attempt in count(1):
-            base = pool.refs().branch(request.branch).commit
-            patch = updating(pool, base, predicate, program)
-            if patch.is_empty:
-                raise InvalidInput("empty transaction")
-            note = with_message(stored_note(request.note), f"updated records where {request.where}")
 
-            def build(tip: Id | None, patch: Patch = patch, base: Id | None = base) -> Patch:
-                if is_keyed and tip != base:
-                    return keyed_changes.fit_by_key(pool, patch, tip, "update", resolution)
-                return fit(pool, patch, base, tip, "update")
+def commit_planned(
+    pool: Pool,
+    branch: str,
+    plan_at: Callable[[Id | None], tuple[Patch, Note]],
+    what: str,
+    op: Id | None,
+    resolution: keyed_changes.Resolution | None = None,
+    is_strict: bool = False,
+) -> Id:
+    """Commit a change of records that is planned at the tip; it is planned again where others were first.
 
-            try:
-                return pool.committer.commit(Change(request.branch, build, note, op, is_fresh=True))
-            except Conflict:
-                if is_keyed or attempt == _ATTEMPTS or pool.refs().branch(request.branch).commit == base:
-                    raise
-                rewriting.remove(pool, patch.adds)
-        raise AssertionError
+    In a keyed pool it follows the records by their keys instead, unless it is strict: then it stands on the very tip.
+    """
+    is_keyed = bool(pool.config.settings.primary) and not is_strict
+    for attempt in count(1):
+        base = pool.refs().branch(branch).commit
+        patch, note = plan_at(base)
 
-    return to_text(pool.committer.once(op, request.branch, act))
+        def build(tip: Id | None, patch: Patch = patch, base: Id | None = base) -> Patch:
+            if is_strict and tip != base:
+                raise Conflict(f"{what}: another commit was first, {_ATTEMPTS} times in a row (try again)")
+            if is_keyed and tip != base:
+                return keyed_changes.fit_by_key(pool, patch, tip, what, resolution)
+            return fit(pool, patch, base, tip, what)
+
+        try:
+            return pool.committer.commit(Change(branch, build, note, op, is_fresh=True))
+        except Conflict:
+            rewriting.remove(pool, patch.adds)
+            if is_keyed or attempt == _ATTEMPTS or pool.refs().branch(branch).commit == base:
+                raise
+    raise AssertionError
 
 
 def parse_update(text: str) -> plan.Program:
@@ -97,7 +125,7 @@ def updating(pool: Pool, commit: Id | None, predicate: Predicate, program: plan.
     objects = pool.writer().write_all(run_program(program, values()))
     patch = patch_to([*(Effect(None, o) for o in objects), *hidden])
     if pool.config.settings.primary:
-        _require_free(pool, commit, patch, objects)
+        require_free(pool, commit, patch, objects)
     return patch
 
 
@@ -107,7 +135,7 @@ def _rows(pool: Pool, predicate: Predicate, o: DataObject) -> np.ndarray:
     return predicate.rows(pool, o)
 
 
-def _require_free(pool: Pool, commit: Id | None, patch: Patch, objects: list[DataObject]) -> None:
+def require_free(pool: Pool, commit: Id | None, patch: Patch, objects: list[DataObject]) -> None:
     """InvalidInput if a changed record has the primary key of another one."""
     index = keyed_changes.index_of(pool, objects)
     keyed_changes.require_distinct(index)

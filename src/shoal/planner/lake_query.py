@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from shoal.engines.physical import Source
-    from shoal.engines.tables import answers
+    from shoal.engines.tables import answers, change_statements, statements
     from shoal.planner import reach, spark_dataframes, statement_plans
 else:
+    change_statements = lazy("shoal.engines.tables.change_statements")
+    statements = lazy("shoal.engines.tables.statements")
     answers = lazy("shoal.engines.tables.answers")
     reach = lazy("shoal.planner.reach")
     spark_dataframes = lazy("shoal.planner.spark_dataframes")
@@ -47,11 +49,29 @@ def _dataframe(lake: Pools, question: Question, times: str) -> DataFrame:
 # ---- SQL
 
 
+def change_of(text: str) -> change_statements.ChangeStatement | None:
+    """The statement in a text, if it changes a pool."""
+    statement = change_statements.parse_statement(text)
+    return statement if isinstance(statement, change_statements.ChangeStatement) else None
+
+
 def ask_sql(lake: Pools, text: str, engine: str | None, warn: Warn | None, stop: Stop = NEVER) -> Results:
-    """The results of an SQL statement."""
-    statistics = Statistics()
+    """The results of a query in SQL."""
     with stopped_by(stop):
         plan = statement_plans.plan_statement(lake, text, engine, warn)
+    return _run_statement(lake, text, plan, stop)
+
+
+def ask_once(lake: Pools, text: str, reading: statement_plans.Reading, stop: Stop = NEVER) -> Results:
+    """The results of a query in SQL, of which nothing is kept for the next time."""
+    with stopped_by(stop):
+        plan = statement_plans.plan_once(lake, statements.Statement(text), reading)
+    return _run_statement(lake, text, plan, stop)
+
+
+def _run_statement(lake: Pools, text: str, plan: statement_plans.StatementPlan, stop: Stop) -> Results:
+    statistics = Statistics()
+    with stopped_by(stop):
         _count(statistics, plan.sources)
         if plan.engine == "spark":
             reach.require_lake(lake.store.uri)

@@ -94,6 +94,12 @@ def stored_sources(pool: Pool, objects: Sequence[DataObject], warn: Warn | None)
     return _sources(pool, present, {o.id: i for i, o in enumerate(present)})
 
 
+def numbered_sources(pool: Pool, objects: Sequence[DataObject], warn: Warn | None) -> list[tuple[DataObject, Source]]:
+    """What an engine reads of objects whose rows have numbers: a source for each, which has the number of its place."""
+    present, has_files = with_shapes(pool, _present(pool, objects, warn)), column_form.has_files(pool.store)
+    return [(o, _source(pool, o, i, has_files)) for i, o in enumerate(present)]
+
+
 def _sources(pool: Pool, objects: Sequence[DataObject], indexes: Mapping[Id, int]) -> list[Source]:
     """Sources of objects that are read together; those that are part of commits are one source."""
     inline = [o for o in objects if o.inline is not None]

@@ -6,7 +6,7 @@ In SQL `"pool@commitish"` is the pool as it was there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -17,16 +17,21 @@ from shoal.api.commitish import parse_head
 from shoal.engines.physical import Source
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.plain import DUCKDB, SPARK
-from shoal.engines.tables.statements import Statement, Use, statement_of
+from shoal.engines.tables.statements import Statement, Use
 from shoal.errors import NotFound
 from shoal.ids import Id, to_text
+from shoal.lake.branches import MAIN
+from shoal.lake.keys import EVERYTHING
 from shoal.lake.names import Warn
+from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lazy import lazy
+from shoal.planner.catalog import Views
 from shoal.planner.engine_choice import Engine, for_statement, named_engine
 from shoal.planner.plan_cache import PlanCache
 from shoal.planner.prune import Pruned
-from shoal.planner.scan_units import PoolTable
+from shoal.planner.read_log import ReadLog
+from shoal.planner.scan_units import PoolTable, numbered_sources
 
 if TYPE_CHECKING:
     from shoal.engines.duckdb import sandbox
@@ -47,6 +52,8 @@ class StatementPlan:
     engine: Literal["duckdb", "spark"]
     tables: Sequence[tuple[TableForm, Sequence[Source]]]
     """Those of the uses of the statement."""
+    numbered: tuple[DataObject, ...] = ()
+    """The data objects whose rows have numbers, by the numbers of their sources."""
 
     @cached_property
     def _query(self) -> sandbox.TableQuery:
@@ -78,21 +85,35 @@ _plans: PlanCache[_Key, StatementPlan] = PlanCache()
 
 
 def plan_statement(lake: Pools, text: str, engine: str | None, warn: Warn | None) -> StatementPlan:
-    """The plan of a statement, from the plan cache if it is there."""
-    statement = statement_of(text)
+    """The plan of a query, from the plan cache if it is there."""
+    statement = Statement(text)
     for_statement(engine, 0, statement.is_description)  # an engine that there is not
     key = _Key(text, named_engine(engine))
     cached = _plans.find(lake, key)
     if cached is not None:
         return cached
-    planner = _Planner(lake)
-    plan = planner.plan(statement, engine)
-    if warn is not None:
-        for line in planner.warnings:
-            warn(line)
+    planner = _Planner(lake, {})
+    plan = planner.plan(statement, engine, warn)
     if planner.is_repeatable and sum(1 for _ in plan.sources) <= MOST_SOURCES:
         _plans.keep(lake, key, plan, planner.positions)
     return plan
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a statement that is part of a change reads."""
+
+    engine: str | None = None
+    warn: Warn | None = None
+    views: Views = field(default_factory=dict)
+    """The commits that branches are taken for."""
+    log: ReadLog | None = None
+    """What a transaction checks again when it commits."""
+
+
+def plan_once(lake: Pools, statement: Statement, reading: Reading) -> StatementPlan:
+    """The plan of a query that is part of a change."""
+    return _Planner(lake, reading.views, reading.log).plan(statement, reading.engine, reading.warn)
 
 
 class _Read(NamedTuple):
@@ -106,8 +127,10 @@ class _Read(NamedTuple):
 class _Planner:
     """Plans one statement."""
 
-    def __init__(self, lake: Pools) -> None:
+    def __init__(self, lake: Pools, views: Views, log: ReadLog | None = None) -> None:
         self._lake = lake
+        self._views = views
+        self._log = log
         self.positions = {"": lake.position()}
         """Where the journals stood before they were asked: of the lake, and of pools by their ids."""
         self.warnings: list[str] = []
@@ -123,16 +146,29 @@ class _Planner:
         """
         return self._is_literal and not self.warnings
 
-    def plan(self, statement: Statement, engine: str | None) -> StatementPlan:
+    def plan(self, statement: Statement, engine: str | None, warn: Warn | None) -> StatementPlan:
+        """The plan; warnings say why what is read may not be what was meant."""
+        plan = self._planned(statement, engine)
+        if warn is not None:
+            for line in self.warnings:
+                warn(line)
+        return plan
+
+    def _planned(self, statement: Statement, engine: str | None) -> StatementPlan:
         reads = self._reads(statement)
         chosen = for_statement(engine, sum(read.pruned.size for read in reads), statement.is_description)
         style = SPARK if chosen == "spark" else DUCKDB
-        tables = [
-            (table.form, table.sources(read.pruned, self.warnings.append))
-            for read in reads
-            for table in (PoolTable(read.pool, read.commit, style),)
-        ]
-        return StatementPlan(statement, chosen, tables)
+        tables: list[tuple[TableForm, Sequence[Source]]] = []
+        numbered: tuple[DataObject, ...] = ()
+        for use, read in zip(statement.uses, reads, strict=True):
+            table = PoolTable(read.pool, read.commit, style)
+            if use.is_numbered:
+                pairs = numbered_sources(read.pool, read.pruned.objects, self.warnings.append)
+                numbered = tuple(o for o, _ in pairs)
+                tables.append((replace(table.form, is_numbered=True), [source for _, source in pairs]))
+            else:
+                tables.append((table.form, table.sources(read.pruned, self.warnings.append)))
+        return StatementPlan(statement, chosen, tables, numbered)
 
     def _reads(self, statement: Statement) -> list[_Read]:
         """What a statement reads; each pool is at one commit however often it is named."""
@@ -142,19 +178,34 @@ class _Planner:
             if use.name not in commits:
                 pool = self._pool(use)
                 self.positions.setdefault(to_text(pool.config.id), pool.journal.read().position)
-                commits[use.name] = pool, pool.resolve(parse_head(use.name)[1], self.warnings.append)
+                commits[use.name] = pool, self._commit(pool, parse_head(use.name)[1])
             pool, commit = commits[use.name]
             reads.append(_Read(pool, commit, PoolTable(pool, commit, DUCKDB).prune(use.conditions)))
         return reads
 
+    def _commit(self, pool: Pool, commitish: str) -> Id | None:
+        ident, name = pool.config.id, commitish or MAIN
+        is_viewed = (ident, name) in self._views
+        commit = self._views[ident, name] if is_viewed else pool.resolve(commitish, self.warnings.append)
+        if self._log is not None:
+            if not is_viewed and pool.refs().has_branch(name):
+                self._log.on_branch(ident, name, commit)
+            self._log.on_values(ident, commit, EVERYTHING)
+        return commit
+
     def _pool(self, use: Use) -> Pool:
-        """The pool of a table; unless the name is quoted, upper and lower case are the same."""
-        name = parse_head(use.name)[0]
-        try:
-            return self._lake.pool(name)
-        except NotFound:
-            alike = [config.name for config in self._lake.configs() if config.name.lower() == name.lower()]
-            if use.is_quoted or len(alike) != 1:
-                raise
-            self._is_literal = False
-            return self._lake.pool(alike[0])
+        pool = pool_of(self._lake, use.name, use.is_quoted)
+        self._is_literal = self._is_literal and parse_head(use.name)[0] in (pool.config.name, to_text(pool.config.id))
+        return pool
+
+
+def pool_of(lake: Pools, table: str, is_quoted: bool) -> Pool:
+    """The pool of a table; unless the name is quoted, upper and lower case are the same."""
+    name = parse_head(table)[0]
+    try:
+        return lake.pool(name)
+    except NotFound:
+        alike = [config.name for config in lake.configs() if config.name.lower() == name.lower()]
+        if is_quoted or len(alike) != 1:
+            raise
+        return lake.pool(alike[0])

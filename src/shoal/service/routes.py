@@ -136,6 +136,8 @@ _OWN: tuple[Route, ...] = (
           (("where", "string"), ("program", "string")), is_empty=True),
     Route("POST", _TRANSACTION + "/query", "queryStaged", Need.WRITE, transactions.query, "record",
           (("query", "string"),), (_CTRL,)),
+    Route("POST", _TRANSACTION + "/sql", "sqlStaged", Need.WRITE, transactions.sql, "record",
+          (("statement", "string"),), (_CTRL, _COLUMNS)),
     Route("POST", _TRANSACTION + "/commit", "commit", Need.WRITE, transactions.commit, params=(
         Param("position", "as `begin` gave it: where to look for the commit if the service restarted", "number"),
         Param("optional", "T to end a transaction that changed nothing, without a commit and an answer", "boolean"))),

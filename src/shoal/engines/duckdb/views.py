@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
@@ -15,8 +16,8 @@ from shoal.engines.duckdb.statement_job import Conversion, Job
 from shoal.engines.physical import Source
 from shoal.engines.sql import build
 from shoal.engines.sql.build import Sql
-from shoal.engines.tables.forms import Column, TableForm
-from shoal.engines.tables.object_rows import rows_of
+from shoal.engines.tables.forms import ROW, ROW_BITS, Column, TableForm
+from shoal.engines.tables.object_rows import row_numbers, rows_of
 from shoal.engines.tables.plain import Style, is_plain, plain_type
 from shoal.engines.tables.projection import Projection, path_name, slot_at
 from shoal.formats.columns import fusion
@@ -78,10 +79,11 @@ class Views:
             table = self._registered(pa.Table.from_batches(rows_of(form, sources), form.schema))
             return exp.select(*(build.column(name) for name in names)).from_(table)
         columns = [_Columns(self, form, column).sql(layout) for column in form.columns] or [build.null("BOOLEAN")]
+        columns += [_row_number(sources)] if form.is_numbered else []
         items = [exp.alias_(sql, name, quoted=True, copy=False) for sql, name in zip(columns, names, strict=True)]
-        return exp.select(*items, copy=False).from_(self._table(sources), copy=False)
+        return exp.select(*items, copy=False).from_(self._table(sources, form.is_numbered), copy=False)
 
-    def _table(self, sources: list[Source]) -> exp.Table | exp.Subquery:
+    def _table(self, sources: list[Source], is_numbered: bool) -> exp.Table | exp.Subquery:
         if sources[0].file is not None:
             files = _verified(sources)
             self._sources += sources
@@ -90,7 +92,10 @@ class Views:
             if sources[0].hidden is None:
                 return table
             return without_hidden(table, self._registered(hidden_table(sources)).name)
-        return self._registered(pa.concat_tables([source.table() for source in sources if source.table is not None]))
+        tables = [(source, source.table()) for source in sources if source.table is not None]
+        if is_numbered:
+            tables = [(s, table.append_column(ROW, row_numbers(s, np.arange(len(table))))) for s, table in tables]
+        return self._registered(pa.concat_tables([table for _, table in tables]))
 
     def _registered(self, table: pa.Table) -> exp.Table:
         name = f"r{len(self._tables)}"
@@ -105,6 +110,17 @@ class Views:
             conversion = Conversion(name, typ, common, form.style, column, sql_type(arrow_type(typ)), result)
             self._conversions[column, typ, common] = conversion
         return conversion.name
+
+
+def _row_number(sources: Sequence[Source]) -> Sql:
+    """The number of a row of some data objects: a column of their tables, or from its file and its place there."""
+    if sources[0].file is None:
+        return build.column(ROW)
+    numbers = build.cast(
+        exp.Array(expressions=[build.integer(source.number << ROW_BITS) for source in sources]), "BIGINT[]"
+    )
+    place = exp.Add(this=build.cast(build.column("file_index"), "BIGINT"), expression=build.integer(1))
+    return exp.Add(this=build.call("list_extract", numbers, place), expression=build.column("file_row_number"))
 
 
 def _verified(sources: Sequence[Source]) -> list[VerifiedFile]:

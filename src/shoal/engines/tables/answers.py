@@ -24,11 +24,12 @@ def batches_of(answers: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
     """The rows of an answer."""
     with refusing("sql"):
         for batch in answers:
-            columns = [_plain(column) for column in batch.columns]
+            columns = [plain_integers(column) for column in batch.columns]
             yield from batches(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def plain_integers(column: pa.Array) -> pa.Array:
+    """A column in which wide decimals that stand for integers are integers."""
     typ: Any = column.type
     if pa.types.is_decimal(typ):
         return _integers(column)
@@ -38,12 +39,14 @@ def _plain(column: pa.Array) -> pa.Array:
         column = pa.concat_arrays([column])
     nulls = column.is_null() if column.null_count else None
     if pa.types.is_struct(typ):
-        inner = [_plain(child) for child in column.flatten()]
+        inner = [plain_integers(child) for child in column.flatten()]
         fields = [pa.field(typ.field(i).name, child.type) for i, child in enumerate(inner)]
         return pa.StructArray.from_arrays(inner, fields=fields, mask=nulls)
     if pa.types.is_map(typ):
-        return pa.MapArray.from_arrays(column.offsets, _plain(column.keys), _plain(column.items), mask=nulls)
-    return pa.ListArray.from_arrays(column.offsets, _plain(column.values), mask=nulls)
+        return pa.MapArray.from_arrays(
+            column.offsets, plain_integers(column.keys), plain_integers(column.items), mask=nulls
+        )
+    return pa.ListArray.from_arrays(column.offsets, plain_integers(column.values), mask=nulls)
 
 
 def _has_wide_decimals(typ: Any) -> bool:

@@ -22,6 +22,11 @@ from shoal.model.common import common_type
 
 MOST_COLUMNS = 10_000
 """What a table may have."""
+ROW = "$shoal_row"
+"""The column with the numbers of rows, in tables that a statement changes."""
+ROW_BITS = 40
+"""The low bits of the number of a row: its place among the rows of its file, or of its table. Above them is the number
+of its source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +55,18 @@ class TableForm:
     wholes: frozenset[str] | None = None
     """The names of fields, in lower case, that are used as a whole; of other records only the fields in `names` are
     read. None: all are used as a whole."""
+    is_numbered: bool = False
+    """Whether rows have their numbers, in a last column `ROW`, which `*` leaves out."""
 
     def __post_init__(self) -> None:
+        if self.is_numbered and ROW in self._fields.index:
+            raise Unsupported(f"a field is called {ROW}, which SQL needs to change records (rename it: shoal update)")
         if len(self._fields.fields) > MOST_COLUMNS:
             what = f"{len(self._fields.fields)} columns are more than the {MOST_COLUMNS} that a table may have"
             raise Unsupported(f"{what} (choose some fields by a query: cut a, b)")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return TableForm, (self.shapes, self.style, self.names, self.companions, self.wholes)
+        return TableForm, (self.shapes, self.style, self.names, self.companions, self.wholes, self.is_numbered)
 
     @cached_property
     def _fields(self) -> t.Record:
@@ -143,6 +152,19 @@ class TableForm:
             column = None if field is None else Column(name, (*column.path, field.name), field.type)
         return column
 
+    def path_of(self, names: Path) -> Path:
+        """Where a field is, by its names in SQL; names that the table does not have stand for themselves."""
+        for end in range(len(names), 0, -1):
+            column = self.column_at(names[:end])
+            if column is not None and not column.is_exact:
+                return (*column.path, *names[end:])
+        return names
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The names of the fields of all records, in the order of the columns."""
+        return tuple(field.name for field in self._fields.fields)
+
     def why_text(self, names: frozenset[str]) -> str:
         """Why columns are text that a statement names, if they hold other values as well."""
         for column in self._plain:
@@ -160,18 +182,19 @@ class TableForm:
     def schema(self) -> pa.Schema:
         """Names and types."""
         fields = [pa.field(column.name, plain_type(column.type, self.style)) for column in self.columns]
-        return pa.schema(fields or [pa.field(VALUE, pa.bool_())])
+        numbers = [pa.field(ROW, pa.int64())] if self.is_numbered else []
+        return pa.schema([*(fields or [pa.field(VALUE, pa.bool_())]), *numbers])
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """The companions that are read, which are no part of `*`."""
-        return tuple(column.name for column in self.columns if column.is_exact)
+        """The companions that are read, and the numbers of rows, which are no part of `*`."""
+        return (*(column.name for column in self.columns if column.is_exact), *((ROW,) if self.is_numbered else ()))
 
     def for_statement(
         self, names: frozenset[str] | None, companions: frozenset[str], wholes: frozenset[str] | None = None
     ) -> TableForm:
         """The table with the columns, and the fields inside of them, that a statement may name."""
-        return TableForm(self.shapes, self.style, names, companions, wholes)
+        return TableForm(self.shapes, self.style, names, companions, wholes, self.is_numbered)
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from shoal.engines.file_damage import damage_to, unless_changed, without_paths
 from shoal.engines.physical import Source
-from shoal.engines.tables.forms import TableForm
+from shoal.engines.tables.forms import ROW, ROW_BITS, TableForm
 from shoal.engines.tables.plain import is_plain
 from shoal.engines.tables.projection import Projection
 from shoal.errors import StorageFailure
@@ -24,8 +24,18 @@ def rows_of(form: TableForm, sources: Iterable[Source]) -> Iterator[pa.RecordBat
     """The rows of some data objects."""
     for source in sources:
         projection = Projection(form, source.layout)
-        for table in _tables(source, [SHAPE, *projection.top_columns()]):
-            yield projection.batch(TableColumns(table))
+        for table, rows in _tables(source, [SHAPE, *projection.top_columns()]):
+            batch = projection.batch(TableColumns(table))
+            yield (
+                batch
+                if not form.is_numbered
+                else batch.set_column(len(batch.schema) - 1, ROW, row_numbers(source, rows))
+            )
+
+
+def row_numbers(source: Source, rows: Rows) -> pa.Array:
+    """The column `ROW` for some rows of a source."""
+    return pa.array(rows + (source.number << ROW_BITS), pa.int64())
 
 
 def rows_in_form(form: TableForm, values: Iterable[Value]) -> Iterator[pa.RecordBatch]:
@@ -52,29 +62,30 @@ def _is_in_form(form: TableForm, part: Part) -> bool:
     return bool(column.type == pa.struct(list(form.schema)))
 
 
-def _without(hidden: Rows, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Neighbouring rows of a file without those that are hidden."""
+def _without(hidden: Rows, tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, Rows]]:
+    """Neighbouring rows of a file without those that are hidden, with their places."""
     start = 0
     for table in tables:
         low, high = np.searchsorted(hidden, (start, start + table.num_rows))
         kept = np.ones(table.num_rows, bool)
         kept[hidden[low:high] - start] = False
+        yield table if low == high else table.filter(pa.array(kept)), np.flatnonzero(kept) + start
         start += table.num_rows
-        yield table if low == high else table.filter(pa.array(kept))
 
 
-def _tables(source: Source, columns: list[str]) -> Iterator[pa.Table]:
-    """The rows of a data object, some at a time."""
+def _tables(source: Source, columns: list[str]) -> Iterator[tuple[pa.Table, Rows]]:
+    """The rows of a data object, some at a time, and their places in its file or table."""
     if source.file is None:
         assert source.table is not None
-        yield source.table()
+        table = source.table()
+        yield table, np.arange(table.num_rows)
         return
     file = source.file()
     try:
         with pq.ParquetFile(file.path, page_checksum_verification=True) as parquet:
             groups = range(parquet.num_row_groups)
             tables = (parquet.read_row_group(group, columns=columns, use_threads=False) for group in groups)
-            visible = tables if source.hidden is None else _without(source.hidden(), tables)
-            yield from unless_changed([file], visible)
+            hidden = np.zeros(0, np.int64) if source.hidden is None else source.hidden()
+            yield from unless_changed([file], _without(hidden, tables))
     except (pa.ArrowException, OSError) as e:
         raise damage_to([file]) or StorageFailure(f"{file.name}: {without_paths(str(e), [file])}") from None

@@ -115,8 +115,9 @@ class _Projecting:
 
     def batch(self) -> pa.RecordBatch:
         arrays = [self._top(column) for column in self._form.columns]
-        schema = self._form.schema
-        return pa.RecordBatch.from_arrays(arrays or [pa.nulls(len(self._codes), schema.field(0).type)], schema=schema)
+        schema, count = self._form.schema, len(self._codes)
+        arrays += [pa.nulls(count, field.type) for field in list(schema)[len(arrays) :]]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _top(self, column: Column) -> pa.Array:
         slot = slot_at(self._layout.root, column.path)

@@ -74,10 +74,17 @@ def _require_query(tree: exp.Expr) -> None:
         return
     statement = changing or tree
     word = str(statement.this if isinstance(statement, exp.Command) else statement.key).upper()
-    hint = (
-        "shoal ls lists the pools, describe POOL its columns" if word == "SHOW" else "data is changed by other commands"
-    )
-    raise InvalidInput(f"sql: only queries can be asked, not {word} ({hint})")
+    hint = _HINTS.get(word, "queries, INSERT, UPDATE, DELETE, MERGE INTO and CREATE TABLE AS are")
+    raise InvalidInput(f"sql: {_WORDS.get(word, word)} is not a statement for pools ({hint})")
+
+
+_WORDS = {"TRUNCATETABLE": "TRUNCATE"}
+_HINTS = {
+    "SHOW": "shoal ls lists the pools, describe POOL its columns",
+    "DROP": "pools are dropped by shoal drop",
+    "TRUNCATETABLE": "delete from POOL removes all records",
+    "ALTER": "a pool has the columns of its data",
+}
 
 
 def _require_table(node: exp.Expr) -> None:

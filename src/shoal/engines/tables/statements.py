@@ -1,18 +1,18 @@
 """Statements in SQL: which tables they name, and which conditions the rows of each have to meet.
 
 They are read in the dialect of DuckDB, and written again for the engine that runs them: what was looked at is what
-runs. Only queries are let through.
+runs. Only queries are let through; those of statements that change something are made by `change_statements`.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import sqlglot
 from sqlglot import exp
@@ -61,19 +61,26 @@ class Use:
     is_quoted: bool
     conditions: tuple[Condition, ...]
     """Some of them name columns of other tables, where the names do not tell."""
+    is_numbered: bool = False
+    """Whether its rows have numbers."""
 
 
 class Statement:
     """A query. It does not change: threads may share it."""
 
-    def __init__(self, text: str) -> None:
-        """InvalidInput, if it is not a query over pools."""
-        self._tree = _parse(text)
+    def __init__(self, source: str | exp.Expr) -> None:
+        """From its text or its tree; InvalidInput, if it is not a query over pools."""
+        self._tree = tree = parse_tree(source) if isinstance(source, str) else source
         try:
-            require_allowed(self._tree)
-            self.uses = tuple(_uses(self._tree))
+            require_allowed(tree)
+            self.uses = tuple(_uses(tree))
         except RecursionError:
             raise InvalidInput(_TOO_DEEP) from None
+
+    @cached_property
+    def numbered(self) -> frozenset[int]:
+        """The uses, by their place among `uses`, whose rows have numbers."""
+        return frozenset(i for i, use in enumerate(self.uses) if use.is_numbered)
 
     @cached_property
     def is_description(self) -> bool:
@@ -137,15 +144,22 @@ class Statement:
             raise InvalidInput(_WRONG_ARGUMENTS) from None
 
 
-def statement_of(text: str) -> Statement:
-    """The statement of a text; those that were asked recently are not parsed again."""
-    return _recent(text) if len(text) <= _LONGEST_KEPT else Statement(text)
+Parsed = TypeVar("Parsed")
 
 
-_recent = lru_cache(maxsize=64)(Statement)
+def recent(text: str, parse: Callable[[str], Parsed]) -> Parsed:
+    """What is made of the text of a statement; those that were asked recently are not parsed again."""
+    kept: Callable[[str, Callable[[str], Parsed]], Parsed] = _recent
+    return kept(text, parse) if len(text) <= _LONGEST_KEPT else parse(text)
 
 
-def _parse(text: str) -> exp.Expr:
+@lru_cache(maxsize=64)
+def _recent(text: str, parse: Callable[[str], Any]) -> Any:
+    return parse(text)
+
+
+def parse_tree(text: str) -> exp.Expr:
+    """The tree of the one statement in a text."""
     if len(text) > _LONGEST:
         raise InvalidInput(f"sql: the statement is longer than {_LONGEST} characters")
     try:
@@ -175,7 +189,19 @@ def _syntax_error(error: SqlglotError, text: str) -> str:
     return f"{reason} at line {line}, column {max(end - len(near) + 1, 1)}, near {near!r}{hint}"
 
 
-_FIRST_WORDS = ("select", "with", "from", "values", "describe", "explain")
+_FIRST_WORDS = (
+    "select",
+    "with",
+    "from",
+    "values",
+    "describe",
+    "explain",
+    "insert",
+    "update",
+    "delete",
+    "merge",
+    "create",
+)
 
 
 def _require_shallow(tree: exp.Expr) -> None:
@@ -226,7 +252,8 @@ def _uses(tree: exp.Expr) -> Iterator[Use]:
             name_of = node.sql(DIALECT)
             raise InvalidInput(f'sql: {name_of} is not a pool (pools have no schemas; quote a name with dots: "a.b")')
         if _common_table(node, name.name) is None:
-            yield Use(index, name.name, bool(name.args.get("quoted")), tuple(_conditions(node, names)))
+            is_numbered = bool(node.meta.get("numbered"))
+            yield Use(index, name.name, bool(name.args.get("quoted")), tuple(_conditions(node, names)), is_numbered)
 
 
 def _hide(tree: exp.Expr, hidden: dict[int, Sequence[str]]) -> None:

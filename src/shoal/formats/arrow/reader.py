@@ -81,6 +81,12 @@ def shape_of(schema: pa.Schema) -> t.Type:
         return _PLAIN.convert(typ, record.view(stored(typ)) if has_intervals(typ) else record).type
 
 
+def plain_column(array: pa.Array) -> Column:
+    """A column that is known to be valid, in plain types."""
+    typ = array.type
+    return _PLAIN.convert(typ, array.view(stored(typ)) if has_intervals(typ) else array)
+
+
 class _Converter:
     """Converts columns, and those inside them, to plain types or to those of Zed."""
 

@@ -66,6 +66,7 @@ class Access:
                         lambda pool_id: self.may(identity, pool_id, "read"),
                         lambda pool_id, name: self.require(identity, pool_id, "write", name),
                         author=None if identity.may_do_all else identity.subject,
+                        require_create=lambda: self.require(identity, None, "admin"),
                     )
                 )
             self._views.move_to_end(key)

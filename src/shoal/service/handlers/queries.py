@@ -11,6 +11,7 @@ from typing import Any
 from shoal.access.limits import limited
 from shoal.api.infos import MAIN, Channel
 from shoal.api.lake import Describe
+from shoal.api.queries import Sql
 from shoal.api.results import Results
 from shoal.engines.stopping import Stop, stopped_by
 from shoal.errors import InvalidInput, ShoalError
@@ -60,14 +61,16 @@ def _channels(call: Call, program: str, head: str | None) -> tuple[str, ...]:
 
 
 def sql(call: Call) -> Answer:
-    """Run a SELECT statement and stream its results."""
+    """Run a statement in SQL and stream its results."""
     body = call.record({"statement": str, "engine": str})
     if "statement" not in body:
         raise InvalidInput("the body has to have a statement")
+    # The key of a request is looked at only if the statement changes something.
+    request = Sql(body["statement"], body.get("engine"), call.warnings.append, call.note(), call.operation)
 
     def ask(output: Output) -> Results:
         with stopped_by(output.stop):
-            return call.lake.sql(body["statement"], engine=body.get("engine"), on_warning=call.warnings.append)
+            return call.lake.do(request)
 
     return stream(call, ask)
 

@@ -80,6 +80,20 @@ def query(call: Call) -> Answer:
     return stream(call, ask)
 
 
+def sql(call: Call) -> Answer:
+    """Run a statement in SQL; what it changes is staged."""
+    body = call.record({"statement": str})
+    if "statement" not in body:
+        raise InvalidInput("the body has to have a statement")
+    op = call.step()
+
+    def ask(output: Output) -> Results:
+        with stopped_by(output.stop), _transaction(call) as transaction:
+            return transaction.sql(body["statement"], op=op)
+
+    return stream(call, ask)
+
+
 def commit(call: Call) -> Answer:
     """Put it all onto the branch; again, if the answer to the first time was lost."""
     branch = call.path["branch"]

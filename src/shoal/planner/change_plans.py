@@ -1,0 +1,237 @@
+"""Plans of SQL statements that change a pool: which rows go, and which records come in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.access.view import Pools, policy_of
+from shoal.engines.tables.assignment import Setting, as_batch, natural_parts, records_with, with_fields
+from shoal.engines.tables.change_statements import CLAUSE, ChangeStatement, Clause
+from shoal.engines.tables.forms import ROW, ROW_BITS, TableForm
+from shoal.engines.tables.plain import DUCKDB
+from shoal.errors import InvalidInput
+from shoal.formats.columns.batches import Batch, Part, Rows, in_batches
+from shoal.formats.columns.layouts import VALUE
+from shoal.ids import Id
+from shoal.lake import column_form
+from shoal.lake.masks import hidden_rows
+from shoal.lake.objects import DataObject, Form
+from shoal.lake.pools import Pool
+from shoal.lake.row_masking import only
+from shoal.lake.scans import read_pieces
+from shoal.planner.reach import require_lake
+from shoal.planner.scan_units import PoolTable
+from shoal.planner.statement_plans import Reading, StatementPlan, plan_once
+
+_FIXED = 2
+"""Columns of the answer of a MERGE before those of its clauses: the number of the row, and that of the clause."""
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """What a statement changes in a pool at a commit."""
+
+    hidden: tuple[tuple[DataObject, Rows], ...]
+    """The rows that go, by their numbers: those that are deleted, and those that are replaced."""
+    batches: tuple[Batch, ...]
+    """The records that come."""
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+def insert_batches(
+    lake: Pools, change: ChangeStatement, pool: Pool | None, commit: Id | None, reading: Reading
+) -> Iterator[Batch]:
+    """The records of an INSERT, or of CREATE TABLE, which has no pool yet. An invalid statement fails here."""
+    form = TableForm((), DUCKDB) if pool is None else PoolTable(pool, commit, DUCKDB).form
+    for rows in _answers(lake, plan_once(lake, change.query, reading)):
+        names = _field_names(change, form, rows.schema.names)
+        if rows.num_rows:
+            settings = [_setting(form, (name,), rows.column(i)) for i, name in enumerate(names)]
+            yield as_batch(records_with(_in_order(form, settings), rows.num_rows, form.types_at), rows.num_rows)
+
+
+def plan_rows(lake: Pools, change: ChangeStatement, pool: Pool, reading: Reading) -> RowChanges:
+    """What an UPDATE, DELETE or MERGE changes in a pool, at the commit that it is taken for."""
+    plan = plan_once(lake, change.query, reading)
+    tables = list(_answers(lake, plan))
+    if not tables:
+        return RowChanges((), ())
+    assert change.target_index is not None
+    form = plan.tables[change.target_index][0]
+    return _Rows(change, pool, form, plan.numbered, pa.Table.from_batches(tables).combine_chunks()).changes()
+
+
+def _answers(lake: Pools, plan: StatementPlan) -> Iterator[pa.RecordBatch]:
+    if plan.engine == "spark":
+        require_lake(lake.store.uri)
+    return plan.run(is_trusted=policy_of(lake) is None)
+
+
+# ---- INSERT
+
+
+def _field_names(change: ChangeStatement, form: TableForm, names: Sequence[str]) -> Sequence[str]:
+    """The fields that the columns of a query are for."""
+    table = [name for name in form.schema.names if form.column_at((name,)) is not None]
+    if change.names is not None:
+        if len(change.names) != len(names):
+            raise InvalidInput(f"sql: {len(change.names)} fields are named, and each row has {len(names)} values")
+        return change.names
+    if change.is_values:
+        if len(table) != len(names):
+            has = f"has {len(table)} columns" if table else "has no columns yet"
+            hint = f"name the fields: {change.target} (a, b) values ..."
+            raise InvalidInput(f"sql: VALUES has {len(names)} values, and {change.target} {has} ({hint})")
+        names = table
+    elif not change.by_name and change.verb == "insert" and table and not _is_same(names, table):
+        hint = (
+            f"name them, as in {change.target} (a, b) select ...; or match them by name: {change.target} by name select"
+        )
+        raise InvalidInput(f"sql: the query has other columns than {change.target} ({hint} ...)")
+    again = next((name for i, name in enumerate(names) if name.lower() in {n.lower() for n in names[:i]}), None)
+    if again is not None:
+        raise InvalidInput(f"sql: two columns are called {again} (name one of them: {again} as other)")
+    if VALUE in names:
+        raise InvalidInput(f"sql: {VALUE} has values that are not records, which SQL does not insert (shoal load does)")
+    return names
+
+
+def _is_same(names: Sequence[str], others: Sequence[str]) -> bool:
+    return [name.lower() for name in names] == [name.lower() for name in others]
+
+
+def _setting(form: TableForm, names: tuple[str, ...], column: pa.Array) -> Setting:
+    return form.path_of(names), natural_parts(column)
+
+
+def _in_order(form: TableForm, settings: Iterable[Setting]) -> list[Setting]:
+    """Fields in the order that they have in the pool, so that equal fields make equal shapes; new ones at the end."""
+    places = {name: place for place, name in enumerate(form.field_names)}
+    return sorted(settings, key=lambda setting: places.get(setting[0][0], len(places)))
+
+
+# ---- UPDATE, DELETE, MERGE
+
+
+class _Rows:
+    """What the answer to a statement says of each row."""
+
+    def __init__(
+        self,
+        change: ChangeStatement,
+        pool: Pool,
+        form: TableForm,
+        objects: Sequence[DataObject],
+        table: pa.Table,
+    ) -> None:
+        self._change, self._pool, self._form, self._objects, self._table = change, pool, form, objects, table
+        self._hidden: dict[int, list[Rows]] = {}
+        """The places of the rows that go, by the numbers of their objects."""
+        self._counts = {"insert": 0, "update": 0, "delete": 0}
+
+    def changes(self) -> RowChanges:
+        changed: list[Rows] = []
+        batches: list[Batch] = []
+        for clause, table in self._by_clause():
+            if not table.num_rows:
+                continue
+            if clause.action == "insert":
+                settings = _in_order(self._form, self._settings(clause, table))
+                batches.append(as_batch(records_with(settings, table.num_rows, self._form.types_at), table.num_rows))
+                self._counts["insert"] += table.num_rows
+                continue
+            numbers = table.column(ROW).to_numpy()
+            changed.append(np.unique(numbers) if self._change.verb == "delete" else numbers)
+            self._counts[clause.action] += len(changed[-1])
+            if clause.action == "update":
+                _require_once(self._change, numbers)
+                table = table.take(pa.array(np.argsort(numbers)))
+                batches += self._updated(np.sort(numbers), self._settings(clause, table))
+            self._hide(changed[-1])
+        if changed and self._change.verb != "delete":
+            _require_once(self._change, np.concatenate(changed))
+        hidden = [(self._objects[number], np.sort(np.concatenate(rows))) for number, rows in self._hidden.items()]
+        counts = self._counts
+        return RowChanges(tuple(hidden), tuple(batches), counts["insert"], counts["update"], counts["delete"])
+
+    def _by_clause(self) -> Iterator[tuple[Clause, pa.Table]]:
+        clauses = self._change.clauses
+        if CLAUSE not in self._table.schema.names[:_FIXED]:
+            yield clauses[0], self._table
+            return
+        numbers = self._table.column(1).to_numpy()
+        for i, clause in enumerate(clauses):
+            yield clause, self._table.filter(pa.array(numbers == i))
+
+    def _settings(self, clause: Clause, table: pa.Table) -> list[Setting]:
+        if not clause.takes_all:
+            pairs = [(path, table.column(name)) for path, name in zip(clause.fields, clause.columns, strict=True)]
+        else:
+            first = _FIXED + sum(len(each.columns) for each in self._change.clauses)
+            names = table.schema.names[first:]
+            pairs = [((name,), table.column(i)) for i, name in enumerate(names, first) if name not in _OURS]
+        return [_setting(self._form, path, column.combine_chunks()) for path, column in pairs]
+
+    def _updated(self, numbers: Rows, settings: Sequence[Setting]) -> Iterator[Batch]:
+        """The records of some rows with new values, object by object."""
+        start = 0
+        for number, places in _by_object(numbers):
+            o = self._objects[number]
+            rows = self._physical(number, places)
+            pieces = read_pieces(self._pool.store, self._pool.prefix, self._pool.config.key, only(self._pool, o, rows))
+            for batch in in_batches(pieces):
+                mine = np.arange(start, start + batch.length)
+                own = [(path, _rows_of(values, mine)) for path, values in settings]
+                yield as_batch(with_fields(batch.parts, own, batch.length, self._form.types_at), batch.length)
+                start += batch.length
+
+    def _hide(self, numbers: Rows) -> None:
+        for number, places in _by_object(np.sort(numbers)):
+            self._hidden.setdefault(number, []).append(self._physical(number, places))
+
+    def _physical(self, number: int, places: Rows) -> Rows:
+        """The numbers of rows in an object, given their places among those that its source has."""
+        o = self._objects[number]
+        has_file = o.external is None and o.form is Form.COLUMNS and column_form.has_files(self._pool.store)
+        if o.mask is None or has_file:
+            return places
+        hidden = hidden_rows(self._pool.store, self._pool.prefix, o)
+        return np.setdiff1d(np.arange(o.rows), hidden)[places]
+
+
+_OURS = ("$there",)
+
+
+def _by_object(numbers: Rows) -> Iterator[tuple[int, Rows]]:
+    """Ascending numbers of rows as places in objects."""
+    owners = numbers >> ROW_BITS
+    for owner in np.unique(owners).tolist():
+        low, high = np.searchsorted(owners, (owner, owner + 1))
+        yield owner, numbers[low:high] & ((1 << ROW_BITS) - 1)
+
+
+def _rows_of(parts: Sequence[Part], rows: Rows) -> list[Part]:
+    """The parts of neighbouring rows, numbered from 0."""
+    out = []
+    for part in parts:
+        low, high = np.searchsorted(part.rows, (rows[0], rows[-1] + 1))
+        if low < high:
+            out.append(Part(part.shape, part.column.slice(low, high - low), part.rows[low:high] - rows[0]))
+    return out
+
+
+def _require_once(change: ChangeStatement, numbers: Rows) -> None:
+    """InvalidInput if a row of the target stands in the answer more than once."""
+    again = len(numbers) - len(np.unique(numbers))
+    if again:
+        noun = "record matches" if again == 1 else "records match"
+        raise InvalidInput(
+            f"sql: {change.verb.upper()}: {again} {noun} several rows of the source, so what they become is open "
+            "(make the source distinct)"
+        )
