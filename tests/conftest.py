@@ -62,7 +62,7 @@ def _busy() -> set[threading.Thread]:
     return {thread for thread in threads if not any(name in thread.name for name in _IDLE)}
 
 
-_IDLE = ("ThreadPoolExecutor", "QueueManager", "QueueFeeder", "(process_request_thread)", "(pass_on)", "(work)")
+_IDLE = ("ThreadPoolExecutor", "QueueManager", "QueueFeeder", "(process_request_thread)", "pass_on)", "work)")
 """The last two are of a proxy whose connections stay open, and of scheduled clients, which wait for ever."""
 
 

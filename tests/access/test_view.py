@@ -65,6 +65,7 @@ def test_every_method_that_names_a_pool_refuses_one_that_is_hidden(view: Visible
         "pool": lambda name: view.pool(name),
         "rename_pool": lambda name: view.rename_pool(name, "other"),
         "drop_pool": lambda name: view.drop_pool(name),
+        "alter_pool": lambda name: view.alter_pool(name, (("id",),), lambda pool, commit: None),
     }
     named = {
         name

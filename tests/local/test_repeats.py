@@ -82,6 +82,7 @@ ACTS: dict[str, Act] = {
     "create tag": lambda lake, pool, op: pool.create_tag("v2", "spare", op=op),
     "drop tag": lambda lake, pool, op: pool.drop_tag("v1", op=op),
     "create": lambda lake, pool, op: lake.create("second", op=op).info(),
+    "alter": lambda lake, pool, op: pool.alter(primary="k", op=op),
     "rename": lambda lake, pool, op: lake.rename("logs", "renamed", op=op),
     "drop": lambda lake, pool, op: lake.drop("logs", op=op),
 }
@@ -91,7 +92,7 @@ def looks(lake: LocalLake) -> object:
     """The lake, as far as a repeat might change it."""
     pools = [lake.pool(info.id) for info in lake.pools()]
     return [
-        (pool.name, pool.branches(), pool.tags(), [(c.id, c.message) for c in pool.log() if pool.resolve()])
+        (pool.info(), pool.branches(), pool.tags(), [(c.id, c.message) for c in pool.log() if pool.resolve()])
         for pool in pools
     ]
 

@@ -83,6 +83,7 @@ ROWS: dict[str, Row] = {
     "diff": Row(Level.READ, params={"old": "main", "new": "main"}),
     "load": Row(Level.WRITE, {"ts": 2}),
     "delete": Row(Level.WRITE, {"where": "ts == 99"}),
+    "alterPool": Row(Level.ADMIN, {"primary": []}),
     "update": Row(Level.WRITE, {"where": "ts == 99", "program": "put a := 1"}),
     "attach": Row(Level.WRITE, {"uris": []}),
     "attachable": Row(Level.WRITE, {"uris": []}),

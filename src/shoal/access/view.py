@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from shoal.access.records import default_author
 from shoal.errors import Forbidden, NotFound
 from shoal.ids import Id, to_text
+from shoal.lake.branches import Paths
 from shoal.lake.lake import Lake, LakeInfo, unknown_pool
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
@@ -53,6 +54,14 @@ class Pools(Protocol):
 
     def rename_pool(self, old: str, name: str, op: Id | None = None) -> PoolConfig:
         """Give a pool another name."""
+
+    def alter_pool(
+        self, name: str, primary: Paths, check: Callable[[Pool, Id | None], None], op: Id | None = None
+    ) -> PoolConfig:
+        """Give a pool another primary key."""
+
+    def settle_pool(self, ident: Id) -> PoolConfig:
+        """Let the configuration of a pool have the primary key that its journal says."""
 
     def drop_pool(self, name: str, op: Id | None = None) -> PoolConfig:
         """Remove a pool with all that is in it."""
@@ -180,6 +189,14 @@ class VisibleLake:
 
     def rename_pool(self, old: str, name: str, op: Id | None = None) -> PoolConfig:
         return self._whole.rename_pool(to_text(self.pool(old).config.id), name, op)
+
+    def alter_pool(
+        self, name: str, primary: Paths, check: Callable[[Pool, Id | None], None], op: Id | None = None
+    ) -> PoolConfig:
+        return self._whole.alter_pool(to_text(self.pool(name).config.id), primary, check, op)
+
+    def settle_pool(self, ident: Id) -> PoolConfig:
+        return self._whole.settle_pool(self.pool(to_text(ident)).config.id)
 
     def drop_pool(self, name: str, op: Id | None = None) -> PoolConfig:
         return self._whole.drop_pool(to_text(self.pool(name).config.id), op)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from shoal.api.branch import Branch
 from shoal.api.codecs import DIFF, IDS, NOTHING, REF, REFS, VACUUMED
 from shoal.api.infos import MAIN, Diff, PoolInfo, RefInfo, Vacuumed
+from shoal.api.pool_settings import parse_paths
 from shoal.api.requests import Executor, Need, Op, Request, in_body, in_query, verb
 from shoal.model.node import frozen
 from shoal.model.values import Value
@@ -111,6 +112,15 @@ class Purge(Request[list[str]]):
     ids: tuple[str, ...] = in_body("object_ids", "array", default=())
 
 
+@verb("POST", "/pool/{pool}/alter", Need.ADMIN, NOTHING, name="alterPool", event="pool-update")
+class AlterPool(Request[None]):
+    """Give a pool another primary key, or none."""
+
+    pool: str
+    primary: tuple[str, ...] = in_body("primary", "array", has_texts=True, default=())
+    op: Op = None
+
+
 class Pool(Branch):
     """A pool of a lake, which is also its branch `main`: `pool.load(data)` is `pool.branch("main").load(data)`."""
 
@@ -171,6 +181,15 @@ class Pool(Branch):
     def diff_values(self, old: str, new: str) -> Iterator[tuple[str, Value]]:
         """The values that differ, in the order of the pool key, each with "-" or "+"."""
         return self.lake.do(DiffValues(self.id, old, new))
+
+    def alter(self, *, primary: str | Iterable[str], op: Op = None) -> None:
+        """Give the pool another primary key, which every record of every branch has to have, each another one.
+
+        `""` takes the primary key away. Writers that work meanwhile fail with Conflict, and can repeat what they did.
+
+        >>> pool.alter(primary="id")  # doctest: +SKIP
+        """
+        self.lake.do(AlterPool(self.id, tuple(".".join(path) for path in parse_paths(primary)), op))
 
     def vacuum(self, *, grace: float | None = None, dry_run: bool = False) -> Vacuumed:
         """Delete unreachable objects that are older than the grace period in seconds (default 7 days)."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from shoal.errors import AlreadyExists, InvalidInput, NotFound
+from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from shoal.ids import TEXT_SIZE, Id, parse, to_text
 from shoal.lake.journal import Changes, Entry, State
 from shoal.lake.timelines import CLOCK
+from shoal.model import types as t
 from shoal.model.fields import NO_ID, get_data, get_id, id_value, named, time_value, uint64
 from shoal.model.literals import parse_time
 from shoal.model.node import frozen
@@ -18,6 +19,9 @@ from shoal.suggestions import did_you_mean
 
 MAIN = "main"
 _BRANCH, _TAG, _PURGED, _HORIZON, _VACUUM, _DROPPED = "branch/", "tag/", "purged/", "horizon", "vacuum", "dropped"
+_PRIMARY = "primary"
+_PATHS = t.array(t.array(t.STRING))
+Paths = tuple[tuple[str, ...], ...]
 _NAME = re.compile(r"[^\s@:'\"`|()\[\]{},;*?/\\]+(?:/[^\s@:'\"`|()\[\]{},;*?/\\]+)*")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT.*")
 
@@ -87,6 +91,25 @@ def purge(idents: list[Id]) -> dict[str, Value | None]:
 def set_vacuum(mark: VacuumMark) -> dict[str, Value | None]:
     """The change that says of old objects which nothing reaches that they are about to go."""
     return {_VACUUM: record([("position", uint64(mark.position)), ("until", time_value(mark.until))])}
+
+
+class Altered(Conflict):
+    """The primary key of a pool is another one than this handle of it knows."""
+
+    def __init__(self, pool: Id, name: str) -> None:
+        super().__init__(f"{name}: the primary key of this pool has changed meanwhile (repeat the command)")
+        self.pool = pool
+
+
+def set_primary(paths: Paths) -> dict[str, Value | None]:
+    """The change that gives a pool that has data another primary key, or none."""
+    return {_PRIMARY: Value(_PATHS, paths)}
+
+
+def primary_of(state: State) -> Paths | None:
+    """The primary key of a pool, if it was changed since the pool was created."""
+    value = state.entries.get(_PRIMARY)
+    return None if value is None else tuple(tuple(path) for path in value.data)
 
 
 def drop_pool(ts: int) -> dict[str, Value | None]:

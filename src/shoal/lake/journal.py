@@ -93,9 +93,16 @@ class Journal:
     """
 
     def __init__(
-        self, store: ObjectStore, prefix: str, patience: Patience = Patience(), clock: Clock | None = None
+        self,
+        store: ObjectStore,
+        prefix: str,
+        patience: Patience = Patience(),
+        clock: Clock | None = None,
+        guard: Callable[[State], None] | None = None,
     ) -> None:
+        """`guard` is asked before each change: it raises if this handle may not make one in this state."""
         self._store = store
+        self._guard = guard
         self._prefix = prefix
         self._patience = patience
         self._clock = clock
@@ -277,6 +284,8 @@ class Journal:
                 state = self._learn(self._follow(state, on_entry))
                 if own:
                     return self.confirm(own[0], op)
+                if self._guard is not None:
+                    self._guard(state)
                 entry = self._proposed(state, op, plan(state))
                 is_ours = self._claim(entry)
             if is_ours:

@@ -327,5 +327,7 @@ def require_unique(pool: Pool, commit: Id | None) -> None:
     index = index_of(pool, objects)
     lacking = sum(o.count for o in objects) - len(index)
     if lacking:
-        raise InvalidInput(f"{lacking} records have no primary key (it is null or missing)")
+        noun = "record has" if lacking == 1 else "records have"
+        fields = ", ".join(".".join(path) for path in pool.config.settings.primary)
+        raise InvalidInput(f"{pool.config.name}: {lacking} {noun} no primary key ({fields} is null or missing)")
     require_distinct(index)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
 from shoal.errors import AlreadyExists, CorruptData, InvalidInput, NotFound, ReadOnly, StorageFailure, Unsupported
 from shoal.ids import Id, new, to_text
 from shoal.lake import branches
-from shoal.lake.branches import MAIN, as_id
+from shoal.lake.branches import MAIN, Paths, Refs, as_id, primary_of
 from shoal.lake.claims import Patience, claim
 from shoal.lake.clocks import Clock
 from shoal.lake.journal import EMPTY, Changes, Entry, Journal, State
@@ -158,7 +158,7 @@ class Lake:
         """The pool of a configuration. All handles of a pool share its parts, and so what was read before."""
         with self._lock:
             pool = self._pools.get(config.id)
-            if pool is None:
+            if pool is None or pool.config.settings != config.settings:
                 pool = open_pool(self.store, config, is_grouping=self.groups_loads, clock=self.clock)
             elif pool.config != config:
                 pool = pool.with_config(config)
@@ -204,6 +204,48 @@ class Lake:
         if renamed.name != name:
             raise InvalidInput(f"{name}: this id is that of another operation (use a new one)")
         return renamed
+
+    def alter_pool(
+        self, name: str, primary: Paths, check: Callable[[Pool, Id | None], None], op: Id | None = None
+    ) -> PoolConfig:
+        """Give a pool another primary key, if `check` accepts the tips of all branches under it.
+
+        The journal of the pool decides: from its entry on, writers that know another key are refused. Then the
+        configuration follows; if that fails, the first client that is refused does it.
+        """
+        self.require_writable()
+        config = _find(self._journal.read(), name)
+        altered = check_config(replace(config, settings=replace(config.settings, primary=primary)))
+        if SETTINGS not in self.info.features:
+            raise Unsupported(
+                f"{self.store.uri}: this lake was created by an earlier version, which would ignore the primary key "
+                "of a pool (create a new lake)"
+            )
+        pool = self._handle(config)
+        keyed = replace(pool, config=altered)
+        checked: set[Id | None] = set()
+
+        def plan(state: State) -> Changes:
+            for ref in Refs(state).branches():
+                if ref.commit not in checked:
+                    check(keyed, ref.commit)
+                    checked.add(ref.commit)
+            return branches.set_primary(primary)
+
+        entry = pool.journal.once(op, plan)
+        branches.require_set(entry.changes, branches.set_primary(primary))
+        return self.settle_pool(config.id)
+
+    def settle_pool(self, ident: Id) -> PoolConfig:
+        """Let the configuration of a pool have the primary key that its journal says."""
+
+        def plan(state: State) -> Changes:
+            config = _find(state, to_text(ident))
+            primary = primary_of(open_pool(self.store, config, clock=self.clock).journal.read())
+            settings = config.settings if primary is None else replace(config.settings, primary=primary)
+            return {to_text(ident): format_config(replace(config, settings=settings))}
+
+        return _set(self._journal.change(new(), plan))
 
     def drop_pool(self, name: str, op: Id | None = None) -> PoolConfig:
         """Remove a pool and all that is in it."""

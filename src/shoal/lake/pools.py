@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.api.options import MAX_MEMORY
 from shoal.ids import Id, to_text
-from shoal.lake.branches import Refs, horizon_of
+from shoal.lake.branches import Altered, Refs, horizon_of, primary_of
 from shoal.lake.checkpoints import Checkpoints
 from shoal.lake.claims import Patience
 from shoal.lake.clocks import Clock
@@ -17,7 +17,7 @@ from shoal.lake.column_registry import ColumnRegistry
 from shoal.lake.commits import Commit, Commits, MissingCommit
 from shoal.lake.committer import Committer
 from shoal.lake.history import History, in_order
-from shoal.lake.journal import Journal
+from shoal.lake.journal import Journal, State
 from shoal.lake.names import Names, Warn, unreached
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pool_partitions import Divider
@@ -133,7 +133,12 @@ def open_pool(
     """The pool of a configuration, by a handle that has read nothing yet."""
     prefix = to_text(config.id)
     clock = Clock(store) if clock is None else clock
-    journal = Journal(store, f"{prefix}/branches", Patience() if patience is None else patience, clock)
+
+    def guard(state: State) -> None:
+        if primary_of(state) not in (None, config.settings.primary):
+            raise Altered(config.id, config.name)
+
+    journal = Journal(store, f"{prefix}/branches", Patience() if patience is None else patience, clock, guard)
 
     def is_purged(ident: Id) -> bool:
         return Refs(journal.known).is_purged(ident)

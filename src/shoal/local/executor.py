@@ -14,6 +14,7 @@ from shoal.errors import Unsupported
 from shoal.frames.python_values import from_python
 from shoal.ids import Id, parse, to_text
 from shoal.lake import commits, lake, pools
+from shoal.lake.branches import Altered
 from shoal.lazy import lazy
 from shoal.model.values import NULL
 
@@ -60,7 +61,12 @@ class StoreExecutor(Lake):
         if act is None:
             raise Unsupported(f"a lake in a store does not implement {type(request).__name__}")
         require_names(request)
-        result: R = act(self, request)
+        try:
+            result: R = act(self, request)
+        except Altered as e:
+            self._pools.clear()
+            self.root.settle_pool(e.pool)  # who has altered the pool may not have come so far
+            raise
         return result
 
     def find(self, name: str) -> pools.Pool:
@@ -75,6 +81,10 @@ class StoreExecutor(Lake):
             self._pools.clear()
         self._pools[to_text(pool.config.id)] = pool
         return pool
+
+    def forget(self, ident: str) -> None:
+        """Look a pool up again when it is needed next."""
+        self._pools.pop(ident, None)
 
     def opened(self, name: str) -> pools.Pool:
         """A pool by its name or id, from the cache if it was opened before by this id."""

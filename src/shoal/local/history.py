@@ -22,7 +22,7 @@ from shoal.errors import InvalidInput, NotFound
 from shoal.formats.bad_records import is_bad_record
 from shoal.ids import Id, parse, to_text
 from shoal.lake.actions import Patch
-from shoal.lake.branches import Ref
+from shoal.lake.branches import Ref, primary_of
 from shoal.lake.commits import Commit
 from shoal.lake.history import brought_in
 from shoal.lake.keys import comparer, key_getter
@@ -37,9 +37,10 @@ from shoal.model.text import format_type
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
-    from shoal.lake import merging, row_masking
+    from shoal.lake import keyed_changes, merging, row_masking
     from shoal.planner import merge_policies
 else:
+    keyed_changes = lazy("shoal.lake.keyed_changes")
     merging = lazy("shoal.lake.merging")
     merge_policies = lazy("shoal.planner.merge_policies")
     row_masking = lazy("shoal.lake.row_masking")
@@ -64,6 +65,8 @@ def create_branch(lake: StoreExecutor, request: CreateBranch) -> RefInfo:
     """Create a branch at a commitish."""
     pool, op = lake.writable(request.pool), operation(request.op)
     commit = _named_commit(pool, request.commit, op)
+    if primary_of(pool.journal.read()) and commit not in {ref.commit for ref in pool.refs().branches()}:
+        keyed_changes.require_unique(pool, commit)  # it may be from before the pool had this primary key
     pool.names.create_branch(request.name, commit, op)
     return _ref_now(pool, request.name, commit)
 

@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING
 from shoal.access.records import require_unreserved, shown_pools
 from shoal.api.infos import LakeStatus, PoolInfo
 from shoal.api.lake import CreatePool, DropPool, GetPool, GetStatus, ListPools, RenamePool
+from shoal.api.pool import AlterPool
+from shoal.api.pool_settings import parse_paths
 from shoal.errors import InvalidInput, NotFound
-from shoal.ids import new, to_text
+from shoal.ids import Id, new, to_text
 from shoal.lake.keys import SortKey, parse_sort_key
 from shoal.lake.pool_config import DEFAULT_OBJECT_SIZE, DEFAULT_SEEK_STRIDE, PoolConfig, check_config
+from shoal.lake.pools import Pool
 from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements, operation
 
 if TYPE_CHECKING:
+    from shoal.lake import keyed_changes
     from shoal.planner import merge_policies, pool_partitions
 else:
+    keyed_changes = lazy("shoal.lake.keyed_changes")
     merge_policies = lazy("shoal.planner.merge_policies")
     pool_partitions = lazy("shoal.planner.pool_partitions")
 
@@ -57,6 +62,19 @@ def rename_pool(lake: StoreExecutor, request: RenamePool) -> PoolInfo:
     with suppress(NotFound):  # a retry: the pool has its new name already
         require_unreserved(lake.find(request.pool).config.name)
     return pool_info(lake.root.rename_pool(request.pool, request.name, operation(request.op)))
+
+
+@implements(AlterPool)
+def alter_pool(lake: StoreExecutor, request: AlterPool) -> None:
+    """Give a pool another primary key; every branch is checked."""
+    paths = parse_paths(request.primary)
+    lake.root.alter_pool(request.pool, paths, _check_unique, operation(request.op))
+    lake.forget(request.pool)
+
+
+def _check_unique(pool: Pool, commit: Id | None) -> None:
+    if pool.config.settings.primary:
+        keyed_changes.require_unique(pool, commit)
 
 
 @implements(DropPool)
