@@ -40,10 +40,10 @@ def test_quoted_names_are_pools_as_they_were(logs: Shell) -> None:
     "argv, message",
     [
         (["select * from '/etc/passwd'"], "/etc/passwd: pool not found"),
-        (["drop table logs"], "sql: only queries can be asked, not DROP (data is changed by other commands)"),
+        (["drop table logs"], "sql: DROP is not a statement for pools (pools are dropped by shoal drop)"),
         (
             ["show tables"],
-            "sql: only queries can be asked, not SHOW (shoal ls lists the pools, describe POOL its columns)",
+            "sql: SHOW is not a statement for pools (shoal ls lists the pools, describe POOL its columns)",
         ),
         (
             ["select * from logs@v1"],

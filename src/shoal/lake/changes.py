@@ -23,6 +23,7 @@ from shoal.lake.history import common_ancestors, knows, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
+from shoal.lake.workers import HERE, Workers
 from shoal.lazy import lazy
 from shoal.model.fields import NO_ID
 
@@ -68,13 +69,19 @@ def load(
 
 
 def load_into(
-    pool: Pool, branch: str, objects: Sequence[DataObject], note: Note, op: Id | None = None, begun: int | None = None
+    pool: Pool,
+    branch: str,
+    objects: Sequence[DataObject],
+    note: Note,
+    op: Id | None = None,
+    begun: int | None = None,
+    by: Workers = HERE,
 ) -> Change:
     """Add objects that were just written to a pool; if it is keyed, their keys must not be there."""
     change = load(branch, objects, note, op, begun)
     if not pool.config.settings.primary:
         return change
-    return replace(change, build=keyed_changes.adding(pool, branch, objects))
+    return replace(change, build=keyed_changes.adding(pool, branch, objects, by))
 
 
 def upsert(
@@ -86,10 +93,11 @@ def upsert(
     resolution: keyed_changes.Resolution,
     op: Id | None = None,
     begun: int | None = None,
+    by: Workers = HERE,
 ) -> Change:
     """Add objects that were just written to a keyed pool, in place of the records with the same keys."""
     change = load(branch, objects, with_message(note, list_objects("upserted", objects)), op, begun)
-    return replace(change, build=keyed_changes.upserting(pool, base, objects, resolution))
+    return replace(change, build=keyed_changes.upserting(pool, base, objects, resolution, by))
 
 
 def delete_keys(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +28,16 @@ from shoal.lake.primary_keys import KeyGroup, read_keys
 from shoal.lake.row_masking import change_rows, changed_parts, hide_rows, only
 from shoal.lake.scans import read_object
 from shoal.lake.snapshots import Snapshot
+from shoal.lake.workers import HERE, Workers
+from shoal.lazy import lazy
 from shoal.model.node import frozen
 from shoal.model.order import compare_values
 from shoal.model.values import NULL, Value
+
+if TYPE_CHECKING:
+    from shoal.lake import key_shuffle
+else:
+    key_shuffle = lazy("shoal.lake.key_shuffle")
 
 Mask = npt.NDArray[np.bool_]
 OnConflict = Literal["fail", "ours", "theirs", "newest"]
@@ -116,8 +123,10 @@ def _touched(pool: Pool, now: Snapshot, index: KeyIndex) -> Iterator[DataObject]
 # ---- what is done
 
 
-def adding(pool: Pool, branch: str, objects: Sequence[DataObject]) -> Callable[[Id | None], Patch]:
+def adding(pool: Pool, branch: str, objects: Sequence[DataObject], by: Workers = HERE) -> Callable[[Id | None], Patch]:
     """A load: on each tip, the new objects; AlreadyExists if a key is there."""
+    if by.is_remote:
+        return lambda tip: key_shuffle.adding(pool, branch, pool.snapshot(tip), objects, by)
     index = index_of(pool, objects)
     require_distinct(index)
 
@@ -134,12 +143,15 @@ def adding(pool: Pool, branch: str, objects: Sequence[DataObject]) -> Callable[[
 
 
 def upserting(
-    pool: Pool, base: Id | None, objects: Sequence[DataObject], resolution: Resolution
+    pool: Pool, base: Id | None, objects: Sequence[DataObject], resolution: Resolution, by: Workers = HERE
 ) -> Callable[[Id | None], Patch]:
     """An upsert: on each tip, the new objects, and the records that they replace hidden."""
-    index = index_of(pool, objects)
-    require_distinct(index)
-    planned = replacing(pool, base, objects, index)
+    if by.is_remote:
+        planned = key_shuffle.replacing(pool, pool.snapshot(base), objects, by)
+    else:
+        index = index_of(pool, objects)
+        require_distinct(index)
+        planned = replacing(pool, base, objects, index)
     return lambda tip: planned if tip == base else fit_by_key(pool, planned, tip, "upsert", resolution)
 
 

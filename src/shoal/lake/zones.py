@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from shoal.formats.columns.layouts import Layout, Leaf, Path, layout_of
-from shoal.lake.keys import KeyRange
+from shoal.lake.keys import Bound, KeyRange
 from shoal.lake.objects import DataObject
 from shoal.model import types as t
 from shoal.model.values import Value
@@ -126,6 +126,21 @@ def may_match(o: DataObject, condition: FieldRange) -> bool:
     layout = layout_of(tuple(shape for shape, _ in o.shapes))
     leaves = list(_leaves_at(layout, condition.path))
     return any(leaf is None or _may_hold(o, layout, leaf, condition.key_range) for leaf in leaves)
+
+
+def ranges_at(o: DataObject, path: Path) -> list[KeyRange] | None:
+    """Ranges that hold all values at a path of an object; None if that is not known."""
+    if o.shapes is None or not o.zones:
+        return None
+    layout = layout_of(tuple(shape for shape, _ in o.shapes))
+    ranges = []
+    for leaf in _leaves_at(layout, path):
+        zone = None if leaf is None else unpack(o.zones, layout, leaf.index)
+        if zone is None or (not zone.is_empty and (zone.least is None or zone.greatest is None)):
+            return None
+        if zone.least is not None and zone.greatest is not None:
+            ranges.append(KeyRange(Bound(zone.least), Bound(zone.greatest)))
+    return ranges
 
 
 def _leaves_at(layout: Layout, path: Path) -> Iterator[Leaf | None]:

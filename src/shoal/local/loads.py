@@ -18,6 +18,7 @@ from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.rewriting import gathered
 from shoal.lake.roll_up import roll_up
+from shoal.lake.workers import HERE
 from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
 from shoal.local.file_loads import are_files, file_size, load_files
@@ -73,9 +74,11 @@ def _change(pool: Pool, request: Load) -> Change:
     replaces = keyed_changes.parse_resolution(request.on_conflict) if mode == "upsert" else None
     objects = write_data(pool, request.data, request.format, request.engine, request.options, request.watch)
     op = operation(request.op)
+    # What tasks have written is compared by tasks: there may be more keys than this process holds.
+    by = spark_workers(pool.store.uri) if pool.config.settings.primary and is_frame(request.data) else HERE
     if replaces is not None:
-        return changes.upsert(pool, branch, base, objects, note, replaces, op, begun)
-    return changes.load_into(pool, branch, objects, note, op, begun)
+        return changes.upsert(pool, branch, base, objects, note, replaces, op, begun, by)
+    return changes.load_into(pool, branch, objects, note, op, begun, by)
 
 
 def staged_write(

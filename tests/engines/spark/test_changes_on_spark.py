@@ -1,13 +1,18 @@
-"""Statements that change a pool do the same on Spark as on DuckDB."""
+"""Changes of records on Spark: statements do what they do on DuckDB, and frames are compared by key in tasks."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import patch
 
+import pytest
 from tests.engines.spark.conftest import SharedSession
 
 import shoal
 from shoal.api.lake import Lake
+from shoal.engines.spark.session import spark_session
+from shoal.errors import AlreadyExists, InvalidInput
+from shoal.lake import keyed_changes
 
 STATEMENTS = (
     "update t set n = n + 1, u.name = upper(s) where n > 3 or k in (select k from other)",
@@ -56,3 +61,28 @@ def filled(lake: Lake) -> Lake:
     pool.delete(where="k == 17 or k == 404")
     lake.create("other", key="k").load([{"k": k, "n": k % 97} for k in range(0, 700, 7)])
     return lake
+
+
+def test_tasks_compare_the_keys_of_frames(shared_session: SharedSession, tmp_path: Path) -> None:
+    shared_session.run(check_frames, tmp_path)
+
+
+def check_frames(root: Path) -> None:
+    """An upsert and a load of frames, whose keys the driver never has."""
+    lake = shoal.create(root / "keyed")
+    pool = lake.create("t", key="k", primary="k")
+    for start in range(0, 3000, 1000):
+        pool.load([{"k": k, "s": "old"} for k in range(start, start + 1000)])
+    pool.delete(keys=[5, 1500])
+    spark = spark_session()
+    frame = spark.range(990, 2010, numPartitions=3).selectExpr("id as k", "'new' as s")
+    with patch.object(keyed_changes, "index_of", side_effect=AssertionError("the driver reads keys")):
+        pool.upsert(frame)
+        with pytest.raises(InvalidInput, match="duplicate records: primary key"):
+            pool.upsert(frame.union(frame))
+        with pytest.raises(AlreadyExists, match="records have this primary key"):
+            pool.load(frame)
+        pool.load(spark.range(9000, 9100).selectExpr("id as k", "'more' as s"))
+    counts = {row["s"]: row["n"] for row in lake.sql("select s, count(*) as n from t group by s").to_list()}
+    assert counts == {"old": 990 - 1 + 990, "new": 1020, "more": 100}
+    assert lake.query("from t | count() by k | count > 1 | count()").to_list() in ([], [0])
