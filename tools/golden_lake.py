@@ -1,6 +1,7 @@
-"""`python -m tools.golden_lake FILE`: writes a small lake that uses every part of the format, as a tar file.
+"""`python -m tools.golden_lake [changes] FILE`: writes a small lake that uses every part of the format, as a tar file.
 
-`tests/compat` has such a lake for each version of the format, and every later version must read it.
+`tests/compat` has such lakes for each version of the format, and every later version must read them. With `changes` it
+is one of pools whose records were changed: masks, data in commits, primary keys, partitions, merge policies.
 """
 
 from __future__ import annotations
@@ -50,11 +51,43 @@ def write(folder: Path) -> None:
     lake.rename("old-name", "new-name")
 
 
+def write_changes(folder: Path) -> None:
+    """Write the lake whose records were changed."""
+    lake = shoal.create(str(folder))
+    small = lake.create("small", key="k")  # within commits, and some of it moved into objects
+    for i in range(20):
+        small.load([{"k": i, "s": f"s{i}"}], author="ada")
+    small.delete(where="k == 3", author="ada")
+    rows = lake.create("rows", key="k", inline=0)
+    rows.load([{"k": i, "n": i % 10 if i % 3 else str(i)} for i in range(60_000)], author="ada")
+    rows.delete(where="k % 97 == 5", author="ada")  # a mask within its description
+    rows.create_tag("few")
+    rows.delete(where="k % 7 == 3 or k % 11 == 4 or k % 13 == 6", author="ada")  # a mask of its own
+    keyed = lake.create("keyed", key="id", primary="id", inline=0)
+    keyed.load([{"id": i, "v": "old"} for i in range(10)], author="ada")
+    keyed.create_branch("side")
+    keyed.upsert([{"id": 3, "v": "new"}, {"id": "x", "v": "text"}], author="ada")
+    keyed.branch("side").delete(keys=[7], author="ada")
+    keyed.merge("side", author="ada")
+    keyed.update("id == 4", "put v := 'updated'", author="ada")
+    altered = lake.create("altered", key="ts")
+    altered.load([{"ts": 1, "id": 1}, {"ts": 2, "id": 2}], author="ada")
+    altered.alter(primary="id")
+    days = lake.create("days", key="k", partition="bucket(ts,1d)", inline=0)
+    days.load(b"".join(b"{k:%d,ts:2024-01-0%dT10:00:00Z}" % (i, 1 + i % 3) for i in range(9)), author="ada")
+    days.delete(partition="2024-01-02T00:00:00Z", author="ada")
+    sums = lake.create("sums", key="host", policy="aggregate sum(n) by host", inline=0)
+    for i in range(4):
+        sums.load([{"host": f"h{i % 2}", "n": i}], author="ada")
+    sums.compact([o.id for o in list(sums.objects())[:2]], author="ada")
+
+
 def main() -> None:
     """Write the tar file."""
+    *kind, target = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder))
-        with tarfile.open(sys.argv[1], "w:xz") as tar:
+        (write_changes if kind == ["changes"] else write)(Path(folder))
+        with tarfile.open(target, "w:xz") as tar:
             for path in sorted(p for p in Path(folder).rglob("*") if p.is_file() and not p.name.startswith(".")):
                 tar.add(path, path.relative_to(folder), filter=_plain)
 

@@ -14,6 +14,7 @@ from tools.golden_lake import KINDS
 import shoal
 from shoal.api.lake import Lake
 from shoal.api.pool import Pool
+from shoal.errors import AlreadyExists
 from shoal.lake.objects import key_of
 from shoal.local.lake import stored
 from shoal.model.text import format_value
@@ -78,6 +79,60 @@ def test_it_takes_commits(lake: Lake) -> None:
         pool.revert(commit)
         assert zson(lake, f"from {info.name} | count()") == before
         assert pool.vacuum(grace=0).objects == 0
+
+
+# ---- pools whose records were changed
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Lake:
+    with tarfile.open(Path(__file__).parent / "changes-1.tar.xz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    return shoal.open(str(tmp_path))
+
+
+def check_changed(lake: Lake, engine: str) -> None:
+    """What the lake has, on an engine."""
+
+    def ask(program: str) -> list[str]:
+        return lake.query(program, engine=engine).to_zson().splitlines()
+
+    few = [i for i in range(60_000) if i % 97 != 5]
+    many = [i for i in few if i % 7 != 3 and i % 11 != 4 and i % 13 != 6]
+    assert ask("from small | count(), total:=sum(k)") == [f"{{count:19(uint64),total:{sum(range(20)) - 3}}}"]
+    assert ask("from rows@few | count(), total:=sum(k)") == [f"{{count:{len(few)}(uint64),total:{sum(few)}}}"]
+    assert ask("from rows | count(), total:=sum(k)") == [f"{{count:{len(many)}(uint64),total:{sum(many)}}}"]
+    assert ask("from keyed | count() by v | sort v") == [
+        '{v:"new",count:1(uint64)}',
+        '{v:"old",count:7(uint64)}',
+        '{v:"text",count:1(uint64)}',
+        '{v:"updated",count:1(uint64)}',
+    ]
+    assert ask("from days | sort k | yield k") == ["0", "2", "3", "5", "6", "8"]
+    assert ask("from sums | sort host") == ['{host:"h0",n:2}', '{host:"h1",n:4}']
+
+
+@pytest.mark.parametrize("engine", ["interp", "duckdb"])
+def test_changed_records_are_read_and_changed_again(changed: Lake, engine: str) -> None:
+    check_changed(changed, engine)
+    rows = stored(changed.pool("rows"))
+    (masked,) = rows.snapshot(rows.resolve()).objects()
+    assert masked.mask is not None
+    assert masked.mask.id is not None, "no mask of its own"
+    assert any(
+        o.inline for o in stored(changed.pool("small")).snapshot(stored(changed.pool("small")).resolve()).objects()
+    )
+    for name, record in (("keyed", {"id": 3}), ("altered", {"ts": 9, "id": 2})):
+        with pytest.raises(AlreadyExists):
+            changed.pool(name).load([record])
+    for info in changed.pools():
+        pool = changed.pool(info.name)
+        if len(list(pool.objects())) > 1 and not info.settings.partition:
+            pool.compact([o.id for o in pool.objects()])
+        pool.vacuum(grace=0)
+    check_changed(changed, engine)
+    changed.pool("keyed").upsert([{"id": 3, "v": "newer"}])
+    assert changed.query("from keyed | id == 3 | yield v").to_list() == ["newer"]
 
 
 # ---- objects in column form, whose columns version 0.1.0 named after the shapes of each object alone
