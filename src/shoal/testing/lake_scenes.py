@@ -175,7 +175,8 @@ def in_miniature(monkeypatch: pytest.MonkeyPatch, patience: Patience | None = No
 def with_patience(monkeypatch: pytest.MonkeyPatch, patience: Patience) -> None:
     """Make this the default patience with the store."""
     monkeypatch.setattr(Patience.__init__, "__defaults__", (patience.deadline, patience.refusals))
-    monkeypatch.setattr(journal.Journal.__init__, "__defaults__", (patience, None))
+    _, *others = journal.Journal.__init__.__defaults__ or ()
+    monkeypatch.setattr(journal.Journal.__init__, "__defaults__", (patience, *others))
 
 
 # ---- what the lakes are made of
