@@ -17,6 +17,7 @@ from shoal.api.lake import Lake
 from shoal.api.pool import Pool
 from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound, ShoalError
 from shoal.ids import new, to_text
+from shoal.planner import change_plans
 
 SHAPES = (
     "{{k:{k},n:{n},s:\"{s}\"}}",
@@ -313,6 +314,26 @@ def test_masked_rows_and_all_forms_of_data_are_found(lake: Lake) -> None:
         {"k": 8999, "s": "g8999!"},
     ]  # fmt: skip
     assert lake.query("from t | count()").to_list() == [3 + 3 + 8993 - 3 - 7984]
+
+
+def test_answers_are_dealt_with_in_pieces(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_plans, "CHUNK_ROWS", 1)
+    pool = lake.create("t", key="k")
+    for start in range(0, 9000, 3000):
+        pool.load([{"k": k, "n": k % 10} for k in range(start, start + 3000)])
+    lake.create("twice", key="k").load([{"k": k} for k in range(1000, 8000) for _ in range(2)])
+    for statement in (("merge into t using twice o on t.k = o.k when matched and n > 4 then update set n = -1 "
+                      "when matched then delete"), "update t set n = 0 from twice o where t.k = o.k"):  # fmt: skip
+        with pytest.raises(InvalidInput, match="match several rows of the source"):
+            lake.sql(statement)
+    merge = "merge into t using (select distinct k from twice union all select 99999) o on t.k = o.k "
+    (row,) = lake.sql(
+        merge + "when matched and n > 4 then update set n = -1 when matched then delete when not matched then insert *"
+    ).to_list()
+    assert (row["inserted"], row["updated"], row["deleted"]) == (1, 3500, 3500)
+    (row,) = lake.sql("delete from t using twice o where t.k = o.k").to_list()
+    assert row["deleted"] == 3500
+    assert lake.query("from t | count(), sum(n)").to_list() == [{"count": 2001, "sum": 9000}]
 
 
 def test_values_that_are_not_records_stay(lake: Lake) -> None:

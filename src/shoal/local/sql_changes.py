@@ -10,9 +10,10 @@ from shoal.access.view import Pools, pool_to_load, require_create
 from shoal.api.branch import Load, WriteMode
 from shoal.api.commitish import parse_head
 from shoal.api.lake import DEFAULT_KEY, CreatePool, DropPool
-from shoal.api.options import DEFAULT_READ, Statistics
+from shoal.api.options import DEFAULT_READ, MAX_MEMORY, ReadOptions, Statistics
 from shoal.api.queries import Sql
 from shoal.api.requests import Note
+from shoal.engines.stopping import current
 from shoal.engines.tables.change_statements import ChangeStatement
 from shoal.errors import AlreadyExists, InvalidInput, NotFound
 from shoal.formats.columns.batches import Batch
@@ -20,7 +21,6 @@ from shoal.frames.results import Results
 from shoal.ids import Id, to_text
 from shoal.lake.actions import Effect, Patch, patch_to
 from shoal.lake.branches import MAIN
-from shoal.lake.changes import with_message
 from shoal.lake.pools import Pool
 from shoal.lake.row_masking import hide_rows
 from shoal.local.executor import StoreExecutor, operation, stored_note
@@ -106,7 +106,9 @@ def _load(
         return None, _NOTHING
     counted = _Counted(chain((first,), batches))
     mode: WriteMode = "upsert" if change.replaces else "load"
-    commit = lake.do(Load(pool, branch, counted, note=_note(request, change), op=request.op, mode=mode))
+    options = ReadOptions(max_memory=current().memory or MAX_MEMORY)
+    load = Load(pool, branch, counted, options=options, note=_note(request, change), op=request.op, mode=mode)
+    commit = lake.do(load)
     return commit, (counted.count, 0, 0)
 
 
@@ -165,11 +167,10 @@ def _change(
     def plan_at(base: Id | None) -> tuple[Patch, commits.Note]:
         nonlocal counts
         reading = Reading(request.engine, request.on_warning, {(pool.config.id, branch): base})
-        rows = plan_rows(lake.root, change, pool, reading)
-        counts = rows.inserted, rows.updated, rows.deleted
+        patch, counts = _patch_of(pool, base, plan_rows(lake.root, change, pool, reading))
         if not any(counts):
             raise _NothingToDo
-        return patch_of_rows(pool, base, rows), with_message(stored_note(_note(request, change)), "")
+        return patch, stored_note(_note(request, change))
 
     def act() -> Id:
         # Who inserts what nobody has must not meet another who does the same.
@@ -187,14 +188,14 @@ class _NothingToDo(Exception):
     """No record is changed."""
 
 
-def patch_of_rows(pool: Pool, base: Id | None, rows: RowChanges) -> Patch:
+def _patch_of(pool: Pool, base: Id | None, rows: RowChanges) -> tuple[Patch, RowCounts]:
     """What changes in a pool: new objects are written, and rows hidden. InvalidInput if a primary key is taken."""
-    objects = pool.writer().write_all(rows.batches)
+    objects = pool.writer(memory=current().memory or MAX_MEMORY).write_all(rows.added())
     hidden = [hide_rows(pool, o, numbers) for o, numbers in rows.hidden]
     patch = patch_to([*(Effect(None, o) for o in objects), *hidden])
     if pool.config.settings.primary and objects:
         require_free(pool, base, patch, objects)
-    return patch
+    return patch, (rows.counts["insert"], rows.counts["update"], rows.counts["delete"])
 
 
 def staged_change(
@@ -203,8 +204,7 @@ def staged_change(
     """What a statement changes at a commit, for a transaction."""
     if change.verb != "insert":
         require_unmerged(pool)
-        rows = plan_rows(lake, change, pool, reading)
-        return patch_of_rows(pool, view, rows), (rows.inserted, rows.updated, rows.deleted)
+        return _patch_of(pool, view, plan_rows(lake, change, pool, reading))
     counted = _Counted(insert_batches(lake, change, pool, view, reading))
     mode: WriteMode = "upsert" if change.replaces else "load"
     patch = staged_write(pool, view, branch, mode, counted, "auto", DEFAULT_READ)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from shoal.access.view import Pools, policy_of
 from shoal.engines.tables.assignment import Setting, as_batch, natural_parts, records_with, with_fields
-from shoal.engines.tables.change_statements import CLAUSE, ChangeStatement, Clause
+from shoal.engines.tables.change_statements import CLAUSE, Action, ChangeStatement, Clause
 from shoal.engines.tables.forms import ROW, ROW_BITS, TableForm
 from shoal.engines.tables.plain import DUCKDB
 from shoal.errors import InvalidInput
@@ -27,21 +26,10 @@ from shoal.planner.reach import require_lake
 from shoal.planner.scan_units import PoolTable
 from shoal.planner.statement_plans import Reading, StatementPlan, plan_once
 
+CHUNK_ROWS, CHUNK_SIZE = 100_000, 64 << 20
+"""Rows, or bytes, of an answer that are dealt with at a time."""
 _FIXED = 2
 """Columns of the answer of a MERGE before those of its clauses: the number of the row, and that of the clause."""
-
-
-@dataclass(frozen=True)
-class RowChanges:
-    """What a statement changes in a pool at a commit."""
-
-    hidden: tuple[tuple[DataObject, Rows], ...]
-    """The rows that go, by their numbers: those that are deleted, and those that are replaced."""
-    batches: tuple[Batch, ...]
-    """The records that come."""
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
 
 
 def insert_batches(
@@ -59,12 +47,9 @@ def insert_batches(
 def plan_rows(lake: Pools, change: ChangeStatement, pool: Pool, reading: Reading) -> RowChanges:
     """What an UPDATE, DELETE or MERGE changes in a pool, at the commit that it is taken for."""
     plan = plan_once(lake, change.query, reading)
-    tables = list(_answers(lake, plan))
-    if not tables:
-        return RowChanges((), ())
     assert change.target_index is not None
     form = plan.tables[change.target_index][0]
-    return _Rows(change, pool, form, plan.numbered, pa.Table.from_batches(tables).combine_chunks()).changes()
+    return RowChanges(change, pool, form, plan.numbered, _answers(lake, plan))
 
 
 def _answers(lake: Pools, plan: StatementPlan) -> Iterator[pa.RecordBatch]:
@@ -119,8 +104,8 @@ def _in_order(form: TableForm, settings: Iterable[Setting]) -> list[Setting]:
 # ---- UPDATE, DELETE, MERGE
 
 
-class _Rows:
-    """What the answer to a statement says of each row."""
+class RowChanges:
+    """What a statement changes in a pool. Its answer comes in the order of the rows, some at a time."""
 
     def __init__(
         self,
@@ -128,46 +113,63 @@ class _Rows:
         pool: Pool,
         form: TableForm,
         objects: Sequence[DataObject],
-        table: pa.Table,
+        answers: Iterator[pa.RecordBatch],
     ) -> None:
-        self._change, self._pool, self._form, self._objects, self._table = change, pool, form, objects, table
+        self._change, self._pool, self._form, self._objects, self._answers = change, pool, form, objects, answers
         self._hidden: dict[int, list[Rows]] = {}
-        """The places of the rows that go, by the numbers of their objects."""
-        self._counts = {"insert": 0, "update": 0, "delete": 0}
+        """The rows that go, by the numbers of their objects."""
+        self._last = -1
+        """The greatest number of a row in what was dealt with before."""
+        self.counts: dict[Action, int] = {"insert": 0, "update": 0, "delete": 0}
 
-    def changes(self) -> RowChanges:
-        changed: list[Rows] = []
-        batches: list[Batch] = []
-        for clause, table in self._by_clause():
-            if not table.num_rows:
-                continue
-            if clause.action == "insert":
-                settings = _in_order(self._form, self._settings(clause, table))
-                batches.append(as_batch(records_with(settings, table.num_rows, self._form.types_at), table.num_rows))
-                self._counts["insert"] += table.num_rows
-                continue
-            numbers = table.column(ROW).to_numpy()
-            changed.append(np.unique(numbers) if self._change.verb == "delete" else numbers)
-            self._counts[clause.action] += len(changed[-1])
-            if clause.action == "update":
-                _require_once(self._change, numbers)
-                table = table.take(pa.array(np.argsort(numbers)))
-                batches += self._updated(np.sort(numbers), self._settings(clause, table))
-            self._hide(changed[-1])
-        if changed and self._change.verb != "delete":
-            _require_once(self._change, np.concatenate(changed))
-        hidden = [(self._objects[number], np.sort(np.concatenate(rows))) for number, rows in self._hidden.items()]
-        counts = self._counts
-        return RowChanges(tuple(hidden), tuple(batches), counts["insert"], counts["update"], counts["delete"])
+    def added(self) -> Iterator[Batch]:
+        """The records that come; all of them have to be taken before `hidden` is complete."""
+        for table in _gathered(self._answers):
+            numbers = table.column(ROW).drop_null().to_numpy()
+            self._require_once(numbers)
+            for clause, part in self._by_clause(table):
+                if part.num_rows:
+                    yield from self._apply(clause, part)
+            self._last = int(numbers[-1]) if len(numbers) else self._last
 
-    def _by_clause(self) -> Iterator[tuple[Clause, pa.Table]]:
+    @property
+    def hidden(self) -> Iterator[tuple[DataObject, Rows]]:
+        """The rows that go, by their numbers: those that are deleted, and those that are replaced."""
+        return ((self._objects[number], np.sort(np.concatenate(rows))) for number, rows in self._hidden.items())
+
+    def _by_clause(self, table: pa.Table) -> Iterator[tuple[Clause, pa.Table]]:
         clauses = self._change.clauses
-        if CLAUSE not in self._table.schema.names[:_FIXED]:
-            yield clauses[0], self._table
+        if CLAUSE not in table.schema.names[:_FIXED]:
+            yield clauses[0], table
             return
-        numbers = self._table.column(1).to_numpy()
+        numbers = table.column(1).to_numpy()
         for i, clause in enumerate(clauses):
-            yield clause, self._table.filter(pa.array(numbers == i))
+            yield clause, table.filter(pa.array(numbers == i))
+
+    def _require_once(self, numbers: Rows) -> None:
+        """InvalidInput if a row of the target stands in the answer more than once: equal numbers are neighbours."""
+        again = np.count_nonzero(np.diff(numbers, prepend=self._last) == 0)
+        if again and self._change.verb != "delete":
+            noun = "record matches" if again == 1 else "records match"
+            raise InvalidInput(
+                f"sql: {self._change.verb.upper()}: {again} {noun} several rows of the source, so what they become is "
+                "open (make the source distinct)"
+            )
+
+    def _apply(self, clause: Clause, part: pa.Table) -> Iterator[Batch]:
+        if clause.action == "insert":
+            self.counts["insert"] += part.num_rows
+            settings = _in_order(self._form, self._settings(clause, part))
+            yield as_batch(records_with(settings, part.num_rows, self._form.types_at), part.num_rows)
+            return
+        numbers = part.column(ROW).to_numpy()
+        if clause.action == "update":
+            yield from self._updated(numbers, self._settings(clause, part))
+        numbers = np.unique(numbers)
+        numbers = numbers[numbers != self._last]  # a deletion may find a row again
+        self.counts[clause.action] += len(numbers)
+        for number, places in _by_object(numbers):
+            self._hidden.setdefault(number, []).append(self._physical(number, places))
 
     def _settings(self, clause: Clause, table: pa.Table) -> list[Setting]:
         if not clause.takes_all:
@@ -182,18 +184,12 @@ class _Rows:
         """The records of some rows with new values, object by object."""
         start = 0
         for number, places in _by_object(numbers):
-            o = self._objects[number]
-            rows = self._physical(number, places)
-            pieces = read_pieces(self._pool.store, self._pool.prefix, self._pool.config.key, only(self._pool, o, rows))
-            for batch in in_batches(pieces):
+            o = only(self._pool, self._objects[number], self._physical(number, places))
+            for batch in in_batches(read_pieces(self._pool.store, self._pool.prefix, self._pool.config.key, o)):
                 mine = np.arange(start, start + batch.length)
                 own = [(path, _rows_of(values, mine)) for path, values in settings]
                 yield as_batch(with_fields(batch.parts, own, batch.length, self._form.types_at), batch.length)
                 start += batch.length
-
-    def _hide(self, numbers: Rows) -> None:
-        for number, places in _by_object(np.sort(numbers)):
-            self._hidden.setdefault(number, []).append(self._physical(number, places))
 
     def _physical(self, number: int, places: Rows) -> Rows:
         """The numbers of rows in an object, given their places among those that its source has."""
@@ -203,6 +199,18 @@ class _Rows:
             return places
         hidden = hidden_rows(self._pool.store, self._pool.prefix, o)
         return np.setdiff1d(np.arange(o.rows), hidden)[places]
+
+
+def _gathered(answers: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Neighbouring batches together: for each of them the objects of its rows are read."""
+    batches: list[pa.RecordBatch] = []
+    for batch in answers:
+        batches.append(batch)
+        if sum(each.num_rows for each in batches) >= CHUNK_ROWS or sum(each.nbytes for each in batches) >= CHUNK_SIZE:
+            yield pa.Table.from_batches(batches).combine_chunks()
+            batches = []
+    if batches:
+        yield pa.Table.from_batches(batches).combine_chunks()
 
 
 _OURS = ("$there",)
@@ -224,14 +232,3 @@ def _rows_of(parts: Sequence[Part], rows: Rows) -> list[Part]:
         if low < high:
             out.append(Part(part.shape, part.column.slice(low, high - low), part.rows[low:high] - rows[0]))
     return out
-
-
-def _require_once(change: ChangeStatement, numbers: Rows) -> None:
-    """InvalidInput if a row of the target stands in the answer more than once."""
-    again = len(numbers) - len(np.unique(numbers))
-    if again:
-        noun = "record matches" if again == 1 else "records match"
-        raise InvalidInput(
-            f"sql: {change.verb.upper()}: {again} {noun} several rows of the source, so what they become is open "
-            "(make the source distinct)"
-        )

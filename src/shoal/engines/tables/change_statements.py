@@ -22,6 +22,7 @@ CLAUSE = "$clause"
 _THERE = "$there"
 """Is true in rows of the source of a MERGE."""
 Verb: TypeAlias = Literal["insert", "update", "delete", "merge", "create"]
+Action: TypeAlias = Literal["insert", "update", "delete"]
 Names: TypeAlias = tuple[str, ...]
 
 
@@ -29,7 +30,7 @@ Names: TypeAlias = tuple[str, ...]
 class Clause:
     """What becomes of the rows that a clause is for."""
 
-    action: Literal["insert", "update", "delete"]
+    action: Action
     fields: tuple[Names, ...] = ()
     """The fields that get values, each by its name after those of the records that it is in."""
     columns: tuple[str, ...] = ()
@@ -179,8 +180,13 @@ def _changing(verb: Verb, tree: exp.Expr, query: exp.Select, clauses: tuple[Clau
     where = tree.args.get("where")
     if where is not None:
         query.set("where", where)
-    statement = Statement(_with(tree, query))
+    statement = Statement(_with(tree, _in_order_of_rows(query)))
     return ChangeStatement(verb, *_target(tree.this), statement, clauses, target_index=_only_numbered(statement))
+
+
+def _in_order_of_rows(query: exp.Select) -> exp.Select:
+    """The query with its answer in the order of rows, so that it is dealt with object by object; new records last."""
+    return query.order_by(exp.Ordered(this=exp.column(ROW, quoted=True), nulls_first=False), copy=False)
 
 
 def _only_numbered(statement: Statement, first: int = 0) -> int:
@@ -241,7 +247,7 @@ def _merge(tree: exp.Merge) -> ChangeStatement:
     on = tree.args.get("on") or _equal(tree.args.get("using_cond") or (), to, by)
     query = query.from_(source).join(_numbered(target), on=on, join_type=joined[needs_source, needs_target])
     query = query.where(exp.or_(*(kind.copy() for kind in kinds))) if kinds else query.where(exp.false())
-    statement = Statement(_with(tree, query))
+    statement = Statement(_with(tree, _in_order_of_rows(query)))
     return ChangeStatement("merge", *_target(target), statement, clauses, target_index=_only_numbered(statement))
 
 
