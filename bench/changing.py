@@ -1,7 +1,8 @@
 """Changing data: many small commits, an upsert into a large pool, and reads of a pool with hidden rows.
 
 The peer is delta-rs, on the same disk, the two taking turns. All of it is durable on a local disk. Run
-`python -m bench.changing`; `--rows` sets the size of the large pool.
+`python -m bench.changing`; `--rows` sets the size of the large pool. With `--delta PYTHON JARS` it upserts DataFrames
+of Spark, beside Delta's `MERGE`: PYTHON has the pyspark that Delta's jars are for, which are given separated by commas.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,8 +19,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import shoal
+import shoal.spark
 from bench.tables import Cell, Table
 
 COMMITS, RECORDS = 1_000, 10
@@ -142,6 +146,41 @@ def upserts(rows: int, folder: Path) -> dict[str, tuple[float, int]]:
     return best
 
 
+def spark_upserts(rows: int, folder: Path, python: str, jars: str) -> dict[str, list[tuple[float, int]]]:
+    """Seconds and bytes written of upserts of Spark DataFrames, one after the other in a session."""
+    pq.write_table(large(rows), folder / "large.parquet")
+    for seed in range(ROUNDS):
+        pq.write_table(changes(rows, seed), folder / f"changes-{seed}.parquet")
+    command = [python, "bench/delta_merge.py", str(folder.resolve()), jars]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    theirs = [(float(seconds), int(written)) for seconds, written in map(str.split, lines)]
+    pool = shoal.create(str(folder / "lake-spark")).create("large", key="id", primary="id")
+    spark = shoal.spark.session()
+    pool.load(spark.read.parquet(str(folder / "large.parquet")))
+    ours = []
+    for seed in range(ROUNDS):
+        frame, before = spark.read.parquet(str(folder / f"changes-{seed}.parquet")), size_of(folder / "lake-spark")
+        seconds = timed(lambda frame=frame: pool.upsert(frame))  # type: ignore[misc]
+        ours.append((seconds, size_of(folder / "lake-spark") - before))
+    assert pool.query("count()").to_list() == [rows + ROUNDS * UPSERTED // 2]
+    return {"Shoal": ours, "Delta 4.4": theirs}
+
+
+def spark_table(rows: int, python: str, jars: str) -> Table:
+    """Upserts of DataFrames."""
+    with tempfile.TemporaryDirectory(dir=".") as name:
+        runs = spark_upserts(rows, Path(name), python, jars)
+    cells: list[tuple[Cell, ...]] = [
+        (who, each[0][0], min(each)[0], min(written for _, written in each) / 1e6) for who, each in runs.items()
+    ]
+    return Table(
+        f"Upsert of a Spark DataFrame of {UPSERTED:,} rows, half of them new, into {rows:,}",
+        ("", "first, s", "best, s", "MB written"),
+        cells,
+        f"{ROUNDS} upserts, one after the other in a session on this machine.",
+    )
+
+
 # ---- hidden rows
 
 QUERIES = {
@@ -207,8 +246,10 @@ def tables(rows: int) -> list[Table]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--delta", nargs=2, metavar=("PYTHON", "JARS"))
+    args = parser.parse_args()
     print(f"{os.cpu_count()} cores")
-    for table in tables(parser.parse_args().rows):
+    for table in [spark_table(args.rows, *args.delta)] if args.delta else tables(args.rows):
         print(f"\n{table}")
 
 
