@@ -1,0 +1,75 @@
+"""The protocol of transactions over several pools, explored: each rule that is left out breaks a promise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from shoal.testing.tiers import IS_LONG
+from shoal.testing.transaction_model import Rules, Verdict, explore
+
+TIMED = Rules(transactions=((0, 1),), singles=(0,), reads=(0, 1), has_time=True)
+RIGHT = {
+    "one crash": (Rules(), 100_000),
+    "an unknown outcome": (Rules(crashes=0, doubts=1), 20_000),
+    "a group of single commits": (Rules(crashes=0, singles=(0,)), 20_000),
+    "times of clocks that may be wrong": (TIMED, 10_000),
+    "a vacuum": (Rules(crashes=0, has_vacuum=True), 10_000),
+}
+LARGER = {
+    "two crashes": Rules(crashes=2),
+    "a crash and an unknown outcome": Rules(doubts=1),
+    "a crash beside single commits": Rules(singles=(0,)),
+    "a crash, an unknown outcome and a vacuum": Rules(doubts=1, has_vacuum=True),
+    "single commits to a shared pool, and unknown outcomes": Rules(crashes=0, doubts=2, singles=(1,)),
+    "times with two transactions": Rules(crashes=0, has_time=True, reads=(0, 2)),
+    "pools that are read in another order": Rules(reads=(2, 1, 0)),
+}
+WRONG = {
+    "the decision comes before the entries": (Rules(decides_last=False), "an accepted cut shows 1 of 2 parts of T0"),
+    "decisions are deleted": (Rules(keeps_decisions=False), "T0 was acknowledged and is 0 times in pool 0"),
+    "no dependencies": (Rules(has_dependencies=False), "an accepted cut shows 1 of 2 parts of T0"),
+    "dependencies that are not transitive": (
+        Rules(is_transitive=False, reads=(0, 2)), "an accepted cut shows T1 without T0, on which it depends",
+    ),
+    "no second look at undecided transactions": (Rules(looks_again=False), "an accepted cut shows 1 of 2 parts of T0"),
+    "a commit beside a pending entry": (
+        Rules(resolves_first=False), "T0 was acknowledged and is 0 times in pool 1",
+    ),
+    "the time of an entry instead of its decision's": (
+        replace(TIMED, times_decisions=False),
+        "at time 1 1 of 2 parts of T0 are there",
+    ),
+    "a vacuum that ignores pending entries": (
+        Rules(has_vacuum=True, keeps_pending=False), "T0 was acknowledged, and a vacuum has taken its commits",
+    ),
+}  # fmt: skip
+
+
+def told(rules: Rules) -> Verdict:
+    verdict = explore(rules)
+    print(f"{verdict.states} states, {rules}", *verdict.trace, verdict.violation, sep="\n")
+    return verdict
+
+
+@pytest.mark.parametrize(("rules", "least"), RIGHT.values(), ids=RIGHT)
+def test_every_state_keeps_the_promises(rules: Rules, least: int) -> None:
+    verdict = told(rules)
+    assert verdict.violation is None
+    assert verdict.states > least
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not IS_LONG, reason="the long tier: minutes, and hundreds of megabytes")
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("rules", LARGER.values(), ids=LARGER)
+def test_larger_worlds_keep_the_promises(rules: Rules) -> None:
+    assert told(rules).violation is None
+
+
+@pytest.mark.parametrize(("rules", "broken"), WRONG.values(), ids=WRONG)
+def test_a_protocol_that_leaves_out_a_rule_is_caught(rules: Rules, broken: str) -> None:
+    verdict = told(rules)
+    assert verdict.violation == broken
+    assert len(verdict.trace) > 3
