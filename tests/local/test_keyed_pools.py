@@ -100,7 +100,7 @@ class Walk:
     def step(self) -> None:
         steps: list[Callable[[], None]] = [
             self.upsert, self.upsert, self.upsert, self.load, self.delete, self.delete_where, self.update, self.race,
-            self.fork, self.merge, self.compact, self.revert,
+            self.fork, self.fork, self.merge, self.merge, self.compact, self.revert,
         ]  # fmt: skip
         self.random.choice(steps)()
 
@@ -367,3 +367,79 @@ def test_a_change_that_was_not_compared_by_key_is_not_committed(lake: Lake) -> N
     objects = pool.writer().write_all([from_python({"id": 1})])
     with pytest.raises(InvalidInput, match="this pool has a primary key"):
         pool.committer.commit(changes.load("main", objects, Note()))
+
+
+# ---- both sides change one record
+
+CHANGES: dict[str, Callable[[Branch], object]] = {
+    "upsert": lambda branch: branch.upsert([{"id": 3, "v": branch.branch_name}]),
+    "update": lambda branch: branch.update("id == 3", f"put v := '{branch.branch_name}'"),
+    "delete": lambda branch: branch.delete(keys=[3]),
+    "delete where": lambda branch: branch.delete(where="id == 3"),
+}
+WAYS: dict[str, Callable[[Pool], object]] = {
+    "merge": lambda pool: pool.merge("side"),
+    "rebase": lambda pool: pool.branch("side").rebase("main"),
+    "cherry-pick": lambda pool: pool.cherry_pick("side"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("theirs", CHANGES)
+@pytest.mark.parametrize("ours", CHANGES)
+def test_a_record_that_both_sides_changed_is_a_conflict(lake: Lake, ours: str, theirs: str, way: str) -> None:
+    pool = keyed(lake)
+    pool.load([{"id": n, "v": "old"} for n in range(1, 5)])
+    side = pool.create_branch("side")
+    side.upsert([{"id": 50, "v": "side"}])
+    CHANGES[theirs](side)
+    CHANGES[ours](pool)
+    if "delete" in ours and "delete" in theirs:
+        if way == "cherry-pick":
+            with pytest.raises(InvalidInput, match="already"):
+                WAYS[way](pool)
+        else:
+            WAYS[way](pool)
+        assert 3 not in records(pool)
+        return
+    with pytest.raises(Conflict, match="primary key 3"):
+        WAYS[way](pool)
+    assert records(pool).get(3) == (None if "delete" in ours else {"id": 3, "v": "main"})
+    assert records(side).get(3) == (None if "delete" in theirs else {"id": 3, "v": "side"})
+
+
+def test_a_rewrite_of_a_partition_keeps_keys_unique(lake: Lake) -> None:
+    pool = keyed(lake, partition="p")
+    pool.load([{"id": 1, "p": "a"}, {"id": 2, "p": "a"}, {"id": 3, "p": "b"}])
+    for program, message in (
+        ("put id := 1", "1 primary key is given more than once: 1"),
+        ("put id := id + 1", "rewrite: other records have the primary key 3"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            pool.rewrite('"a"', program)
+    pool.rewrite('"a"', "put id := id + 10")
+    assert sorted(records(pool)) == [3, 11, 12]
+
+
+def test_history_from_before_the_key_brings_no_duplicate(lake: Lake) -> None:
+    pool = lake.create("things", key="id")
+    pool.load([{"id": 1}, {"id": 2, "v": "b"}, {"id": 2, "v": "c"}, {"id": 3}])
+    dev = pool.create_branch("dev")
+    mended = pool.delete(where="v == 'c'")
+    dev.delete(where="v == 'b'")
+    pool.alter(primary="id")
+    acts: list[Callable[[], object]] = [
+        lambda: pool.revert(mended),
+        lambda: pool.merge("dev"),
+        lambda: dev.rebase("main"),
+    ]
+    for act in acts:
+        with pytest.raises((Conflict, InvalidInput), match="2"):
+            act()
+        assert records(pool)[2] == {"id": 2, "v": "b"}
+        assert records(dev)[2] == {"id": 2, "v": "c"}
+    pool.upsert([{"id": 2, "v": "both"}])
+    dev.upsert([{"id": 2, "v": "both"}])
+    pool.load([{"id": 9}])
+    with pytest.raises(Conflict, match="before this pool had its primary key, several records had the key 2"):
+        pool.merge("dev")

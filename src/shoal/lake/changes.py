@@ -159,6 +159,8 @@ def revert(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = None)
         back = patch.present_in(pool.snapshot(tip))
         if back:
             raise Conflict(f"revert: {describe(back)}, which commit {to_text(ident)} deleted, is there again")
+        if pool.config.settings.primary:  # it may bring back what is from before the pool had this primary key
+            return fit_rest(pool, patch, ident, tip, "revert", fits_base=False)
         return fit(pool, patch, ident, tip, "revert")
 
     note = with_message(note, f"reverted commit {to_text(ident)}")
@@ -174,7 +176,7 @@ def cherry_pick(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = 
 
     def build(tip: Id | None) -> Patch:
         now = pool.snapshot(tip)
-        patch = missing(pool, changes, tip)
+        patch = _news_of(pool, changes, commit.parent, tip, name)
         is_left = patch.adds or patch.masks or any(now.version(o) is not None for o in patch.deletes)
         if not patch.is_empty and (is_left or not changes.adds):
             patch = fit_rest(pool, patch, commit.parent, tip, name, fits_base=False)
@@ -193,8 +195,8 @@ def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None)
     source = pool.refs().branch(child).commit
 
     def build(tip: Id | None) -> Patch:
-        base, patch = _news(pool, source, tip)
         what = f'error merging "{child}" into "{parent}"'
+        base, patch = _news(pool, source, tip, what)
         if not patch.is_empty:
             patch = fit_rest(pool, patch, base, tip, what)
         if patch.is_empty:
@@ -205,7 +207,19 @@ def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None)
     return pool.committer.commit(Change(parent, build, note, op, merged=source, needs=(source,)))
 
 
-def _news(pool: Pool, source: Id | None, tip: Id | None) -> tuple[Id | None, Patch]:
+def _news_of(pool: Pool, patch: Patch, base: Id | None, tip: Id | None, what: str) -> Patch:
+    """What a tip does not know yet of a patch that was made for a base.
+
+    In a keyed pool that is all of it: by the records that both sides take away one learns that both have changed them.
+    """
+    if not pool.config.settings.primary:
+        return missing(pool, patch, tip)
+    if branches.primary_of(pool.journal.known) is not None:
+        keyed_changes.require_one_each(pool, patch, base, what)
+    return patch
+
+
+def _news(pool: Pool, source: Id | None, tip: Id | None, what: str) -> tuple[Id | None, Patch]:
     """What a tip does not know yet of what was done up to a source; and the commit where both last met.
 
     If they met in several commits, none of which knows of the other, those are merged first, as both sides did.
@@ -216,7 +230,7 @@ def _news(pool: Pool, source: Id | None, tip: Id | None) -> tuple[Id | None, Pat
         theirs = pool.snapshots.between(base, source)
     else:
         theirs = difference(_joined(pool, met), pool.snapshot(source).by_id())
-    return base, missing(pool, theirs, tip)
+    return base, _news_of(pool, theirs, base, tip, what)
 
 
 def _joined(pool: Pool, met: list[Id]) -> dict[Id, DataObject]:
@@ -260,8 +274,8 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
     for commit in own_commits(pool.commits, tip, target):
         if commit.merged is not None and knows(pool.commits, begin, commit.merged):
             continue  # what it brought in came from the very branch that is rebased onto
-        patch = missing(pool, Patch(commit.actions), target)
         what = f'rebase of "{branch}" at {to_text(commit.id)}'
+        patch = _news_of(pool, Patch(commit.actions), commit.parent, target, what)
         patch = fit_rest(pool, patch, base, target, what, fits_base=False)
         parent = None if target is None else pool.commits.read(target)
         draft = pool.history.draft(parent, patch, commit.note, commit.merged)

@@ -177,6 +177,39 @@ def without_keys(pool: Pool, commit: Id | None, index: KeyIndex) -> Patch:
     return patch_to(hide_rows(pool, o, rows) for o, rows in located.rows_by_object(np.arange(len(index))))
 
 
+def require_free(pool: Pool, commit: Id | None, patch: Patch, objects: Sequence[DataObject], what: str) -> None:
+    """InvalidInput if new records of a patch have the same primary key, or that of another record at a commit."""
+    index = index_of(pool, objects)
+    require_distinct(index)
+    left = {o.id: o for o in pool.snapshot(commit).objects()}
+    for before, after in patch.effects():
+        if before is not None:
+            left.pop(before.id, None)
+            if after is not None:
+                left[after.id] = after
+    taken = np.flatnonzero(Located(pool, left.values(), index).is_there)
+    if len(taken):
+        raise InvalidInput(f"{what}: other records have the primary key {index.texts(taken)}")
+
+
+def require_one_each(pool: Pool, patch: Patch, base: Id | None, what: str) -> None:
+    """Conflict if several records had one of the keys of a patch where two branches parted.
+
+    That can be where the pool had no primary key yet: then nobody knows which of them a side has changed.
+    """
+    gone, come = changed_parts(pool, patch)
+    index = index_of(pool, [*come, *gone])
+    counts = np.zeros(len(index), np.int64)
+    for o in pool.snapshot(base).objects():
+        np.add.at(counts, index.find(read_keys(pool, o)).positions, 1)
+    several = np.flatnonzero(counts > 1)
+    if len(several):
+        raise Conflict(
+            f"{what}: before this pool had its primary key, several records had the key {index.texts(several)} "
+            "(upsert what is meant on one of the branches, and begin the other one anew)"
+        )
+
+
 # ---- on another tip
 
 
@@ -184,6 +217,7 @@ def fit_by_key(pool: Pool, patch: Patch, tip: Id | None, what: str, resolution: 
     """What a patch is on a tip; a Conflict that names the keys, if both sides changed their records."""
     now = pool.snapshot(tip)
     gone, come = changed_parts(pool, patch)
+    require_distinct(index_of(pool, come))
     change = _KeyedChange(pool, patch, gone, come, now)
     if not patch.lost_in(now) and not change.clashes():
         return patch
@@ -262,7 +296,7 @@ class _KeyedChange:
             noun = "a record" if len(conflicts) == 1 else f"{len(conflicts)} records"
             raise Conflict(
                 f"{what}: another commit has changed {noun} with primary key {self.index.texts(conflicts)} meanwhile "
-                "(repeat the change on what is there now, or choose with -on-conflict)"
+                f"({_WAYS_OUT.get(what, _FROM_A_BRANCH)})"
             )
         return ours
 
@@ -328,6 +362,11 @@ def _is_ours(resolution: Resolution, ours: Value | None, theirs: Value | None) -
     get = getter(resolution.field)
     one, other = (NULL if value is None else get(value) or NULL for value in (ours, theirs))
     return compare_values(one, other, nulls_max=False) >= 0
+
+
+_CHOOSE = "repeat the change on what is there now, or choose with -on-conflict"
+_WAYS_OUT = dict.fromkeys(("upsert", "update", "delete"), _CHOOSE)
+_FROM_A_BRANCH = "upsert or delete it on one side so that both agree, and try again"
 
 
 # ---- checks of a whole branch

@@ -15,10 +15,14 @@ from shoal.lake.fitting import fit
 from shoal.lake.objects import DataObject
 from shoal.lake.pool_partitions import IsIn, members
 from shoal.lake.pools import Pool
+from shoal.lazy import lazy
 from shoal.model.node import frozen
 
 if TYPE_CHECKING:
     from shoal.formats.columns.batches import Rows
+    from shoal.lake import keyed_changes
+else:
+    keyed_changes = lazy("shoal.lake.keyed_changes")
 
 
 @frozen
@@ -79,7 +83,10 @@ def replace_partitions(
             others = [o for o in members(pool.snapshot(tip).objects(), is_in) if o.id not in known]
             if others:
                 raise Conflict(f"rewrite: {describe(others)} came into this partition meanwhile (repeat the rewrite)")
-        return fit(pool, patch, base, tip, what="rewrite")
+        fitted = fit(pool, patch, base, tip, what="rewrite")
+        if pool.config.settings.primary:
+            keyed_changes.require_free(pool, tip, fitted, fitted.adds, "rewrite")
+        return fitted
 
     note = with_message(note, "\n".join(list_objects(*side) for side in (("rewrote", old), ("added", new)) if side[1]))
     return pool.committer.commit(Change(branch, build, note, op, is_fresh=True))

@@ -19,13 +19,14 @@ from shoal.errors import AlreadyExists, InvalidInput, NotFound
 from shoal.formats.columns.batches import Batch
 from shoal.frames.results import Results
 from shoal.ids import Id, to_text
+from shoal.lake import keyed_changes
 from shoal.lake.actions import Effect, Patch, patch_to
 from shoal.lake.branches import MAIN
 from shoal.lake.pools import Pool
 from shoal.lake.row_masking import hide_rows
 from shoal.local.executor import StoreExecutor, operation, stored_note
 from shoal.local.loads import staged_write
-from shoal.local.updates import commit_planned, require_free, require_unmerged
+from shoal.local.updates import commit_planned, require_unmerged
 from shoal.model import types as t
 from shoal.model.values import Value, record, string
 from shoal.planner.change_plans import RowChanges, insert_batches, plan_rows
@@ -194,7 +195,7 @@ def _patch_of(pool: Pool, base: Id | None, rows: RowChanges) -> tuple[Patch, Row
     hidden = [hide_rows(pool, o, numbers) for o, numbers in rows.hidden]
     patch = patch_to([*(Effect(None, o) for o in objects), *hidden])
     if pool.config.settings.primary and objects:
-        require_free(pool, base, patch, objects)
+        keyed_changes.require_free(pool, base, patch, objects, "sql")
     return patch, (rows.counts["insert"], rows.counts["update"], rows.counts["delete"])
 
 

@@ -125,7 +125,7 @@ def updating(pool: Pool, commit: Id | None, predicate: Predicate, program: plan.
     objects = pool.writer().write_all(run_program(program, values()))
     patch = patch_to([*(Effect(None, o) for o in objects), *hidden])
     if pool.config.settings.primary:
-        require_free(pool, commit, patch, objects)
+        keyed_changes.require_free(pool, commit, patch, objects, "update")
     return patch
 
 
@@ -133,18 +133,3 @@ def _rows(pool: Pool, predicate: Predicate, o: DataObject) -> np.ndarray:
     if predicate.covers(pool, o):
         return np.setdiff1d(np.arange(o.rows), hidden_rows(pool.store, pool.prefix, o))
     return predicate.rows(pool, o)
-
-
-def require_free(pool: Pool, commit: Id | None, patch: Patch, objects: list[DataObject]) -> None:
-    """InvalidInput if a changed record has the primary key of another one."""
-    index = keyed_changes.index_of(pool, objects)
-    keyed_changes.require_distinct(index)
-    left = {o.id: o for o in pool.snapshot(commit).objects()}
-    for before, after in patch.effects():
-        if before is not None:
-            left.pop(before.id, None)
-            if after is not None:
-                left[after.id] = after
-    taken = np.flatnonzero(keyed_changes.Located(pool, left.values(), index).is_there)
-    if len(taken):
-        raise InvalidInput(f"update: other records have the primary key {index.texts(taken)}")
