@@ -161,6 +161,7 @@ def follow(
             raise InvalidInput(f"format {format_name} cannot be followed (one of: {', '.join(FORMATS)})")
         head = _first_line(source, is_over)
         if head is None:
+            _Loaded(branch, ident, zlib.crc32(b"")).position(source.name)  # it may have been truncated
             return
         name = _detected(head, options) if format_name == "auto" else format_name
         first = head[: head.find(b"\n") + 1 or None]

@@ -206,7 +206,7 @@ def require_one_each(pool: Pool, patch: Patch, base: Id | None, what: str) -> No
     if len(several):
         raise Conflict(
             f"{what}: before this pool had its primary key, several records had the key {index.texts(several)} "
-            "(upsert what is meant on one of the branches, and begin the other one anew)"
+            "(upsert what is meant on one of the branches, and create the other one again)"
         )
 
 

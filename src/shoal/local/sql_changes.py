@@ -162,7 +162,7 @@ def _field_names(batch: Batch) -> Iterator[str]:
 def _change(
     lake: StoreExecutor, request: Sql, change: ChangeStatement, pool: Pool, branch: str
 ) -> tuple[str | None, RowCounts]:
-    require_unmerged(pool)
+    _require_unmerged(pool, change)
     op, counts = operation(request.op), _NOTHING
 
     def plan_at(base: Id | None) -> tuple[Patch, commits.Note]:
@@ -185,6 +185,15 @@ def _change(
     return to_text(commit), counts if any(counts) else UNKNOWN
 
 
+def _require_unmerged(pool: Pool, change: ChangeStatement) -> None:
+    if pool.config.settings.policy and change.verb == "delete":
+        raise InvalidInput(
+            f"sql: {pool.config.name} has a merge policy, by which stored records are merged later "
+            "(delete whole groups by a condition on their fields: shoal delete -where)"
+        )
+    require_unmerged(pool)
+
+
 class _NothingToDo(Exception):
     """No record is changed."""
 
@@ -204,7 +213,7 @@ def staged_change(
 ) -> tuple[Patch, RowCounts]:
     """What a statement changes at a commit, for a transaction."""
     if change.verb != "insert":
-        require_unmerged(pool)
+        _require_unmerged(pool, change)
         return _patch_of(pool, view, plan_rows(lake, change, pool, reading))
     counted = _Counted(insert_batches(lake, change, pool, view, reading))
     mode: WriteMode = "upsert" if change.replaces else "load"

@@ -8,13 +8,23 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.access.view import Pools, policy_of
-from shoal.engines.tables.assignment import Setting, as_batch, natural_parts, records_with, with_fields
+from shoal.engines.tables.assignment import (
+    Mask,
+    Setting,
+    as_batch,
+    natural_parts,
+    records_with,
+    taken,
+    unchanged,
+    with_fields,
+)
 from shoal.engines.tables.change_statements import CLAUSE, Action, ChangeStatement, Clause
 from shoal.engines.tables.forms import ROW, ROW_BITS, TableForm
 from shoal.engines.tables.plain import DUCKDB
 from shoal.errors import InvalidInput
 from shoal.formats.columns.batches import Batch, Part, Rows, in_batches
 from shoal.formats.columns.layouts import VALUE
+from shoal.formats.columns.parts import merged, moved, rows_by_code
 from shoal.ids import Id
 from shoal.lake import column_form
 from shoal.lake.masks import hidden_rows
@@ -40,7 +50,7 @@ def insert_batches(
     for rows in _answers(lake, plan_once(lake, change.query, reading)):
         names = _field_names(change, form, rows.schema.names)
         if rows.num_rows:
-            settings = [_setting(form, (name,), rows.column(i)) for i, name in enumerate(names)]
+            settings = [(form.path_of((name,)), natural_parts(rows.column(i))) for i, name in enumerate(names)]
             yield as_batch(records_with(_in_order(form, settings), rows.num_rows, form.types_at), rows.num_rows)
 
 
@@ -89,10 +99,6 @@ def _field_names(change: ChangeStatement, form: TableForm, names: Sequence[str])
 
 def _is_same(names: Sequence[str], others: Sequence[str]) -> bool:
     return [name.lower() for name in names] == [name.lower() for name in others]
-
-
-def _setting(form: TableForm, names: tuple[str, ...], column: pa.Array) -> Setting:
-    return form.path_of(names), natural_parts(column)
 
 
 def _in_order(form: TableForm, settings: Iterable[Setting]) -> list[Setting]:
@@ -164,7 +170,7 @@ class RowChanges:
             return
         numbers = part.column(ROW).to_numpy()
         if clause.action == "update":
-            yield from self._updated(numbers, self._settings(clause, part))
+            yield from self._updated(numbers, clause, part)
         numbers = np.unique(numbers)
         numbers = numbers[numbers != self._last]  # a deletion may find a row again
         self.counts[clause.action] += len(numbers)
@@ -172,24 +178,43 @@ class RowChanges:
             self._hidden.setdefault(number, []).append(self._physical(number, places))
 
     def _settings(self, clause: Clause, table: pa.Table) -> list[Setting]:
+        return [(self._form.path_of(names), natural_parts(column)) for names, column in self._columns(clause, table)]
+
+    def _columns(self, clause: Clause, table: pa.Table) -> list[tuple[tuple[str, ...], pa.Array]]:
+        """The fields that get values, by their names in SQL, and the values."""
         if not clause.takes_all:
             pairs = [(path, table.column(name)) for path, name in zip(clause.fields, clause.columns, strict=True)]
         else:
             first = _FIXED + sum(len(each.columns) for each in self._change.clauses)
             names = table.schema.names[first:]
             pairs = [((name,), table.column(i)) for i, name in enumerate(names, first) if name not in _OURS]
-        return [_setting(self._form, path, column.combine_chunks()) for path, column in pairs]
+        return [(names, column.combine_chunks()) for names, column in pairs]
 
-    def _updated(self, numbers: Rows, settings: Sequence[Setting]) -> Iterator[Batch]:
-        """The records of some rows with new values, object by object."""
+    def _updated(self, numbers: Rows, clause: Clause, table: pa.Table) -> Iterator[Batch]:
+        """The records of some rows with new values, object by object. A value that stays as SQL shows it is not set."""
+        columns = self._columns(clause, table)
+        settings = [(self._form.path_of(names), natural_parts(column)) for names, column in columns]
         start = 0
         for number, places in _by_object(numbers):
             o = only(self._pool, self._objects[number], self._physical(number, places))
             for batch in in_batches(read_pieces(self._pool.store, self._pool.prefix, self._pool.config.key, o)):
                 mine = np.arange(start, start + batch.length)
                 own = [(path, _rows_of(values, mine)) for path, values in settings]
-                yield as_batch(with_fields(batch.parts, own, batch.length, self._form.types_at), batch.length)
+                new = [(names, column.slice(start, batch.length)) for names, column in columns]
+                yield self._set(batch, own, unchanged(self._form, batch, new))
                 start += batch.length
+
+    def _set(self, batch: Batch, settings: Sequence[Setting], same: Sequence[Mask]) -> Batch:
+        """Records with fields set, each where its value is another one."""
+        codes = np.zeros(batch.length, np.int64)
+        for i, mask in enumerate(same):
+            codes |= mask.astype(np.int64) << i
+        out: list[Part] = []
+        for code, rows in rows_by_code(codes):
+            parts = taken(batch.parts, rows, batch.length)
+            own = [(path, taken(v, rows, batch.length)) for i, (path, v) in enumerate(settings) if not code >> i & 1]
+            out += moved(with_fields(parts, own, len(rows), self._form.types_at) if own else parts, rows)
+        return as_batch(merged(out), batch.length)
 
     def _physical(self, number: int, places: Rows) -> Rows:
         """The numbers of rows in an object, given their places among those that its source has."""

@@ -162,6 +162,7 @@ class _Planner:
         numbered: tuple[DataObject, ...] = ()
         for use, read in zip(statement.uses, reads, strict=True):
             table = PoolTable(read.pool, read.commit, style)
+            table.form.require_clear(statement.column_names)
             if use.is_numbered:
                 pairs = numbered_sources(read.pool, read.pruned.objects, self.warnings.append)
                 numbered = tuple(o for o, _ in pairs)

@@ -19,7 +19,7 @@ from shoal.engines.sql.build import Sql
 from shoal.engines.tables.forms import ROW, ROW_BITS, Column, TableForm
 from shoal.engines.tables.object_rows import row_numbers, rows_of
 from shoal.engines.tables.plain import Style, is_plain, plain_type
-from shoal.engines.tables.projection import Projection, path_name, slot_at
+from shoal.engines.tables.projection import Projection, path_name, present_root, slot_at
 from shoal.formats.columns import fusion
 from shoal.formats.columns.layouts import Layout, Leaf, Slot, Struct, physical_names
 from shoal.formats.columns.physical import arrow_type
@@ -73,12 +73,14 @@ class Views:
 
     def _part(self, form: TableForm, sources: list[Source]) -> exp.Select:
         layout = sources[0].layout
+        present = frozenset(index for source in sources for index in source.present)
         names = form.schema.names
-        if Projection(form, layout).has_record_texts or _is_wide(form, sources):
+        if Projection(form, layout, present).has_record_texts or _is_wide(form, sources):
             # DuckDB's text of a struct would show the fields that only other records have.
             table = self._registered(pa.Table.from_batches(rows_of(form, sources), form.schema))
             return exp.select(*(build.column(name) for name in names)).from_(table)
-        columns = [_Columns(self, form, column).sql(layout) for column in form.columns] or [build.null("BOOLEAN")]
+        root = present_root(layout, present)
+        columns = [_Columns(self, form, column, layout).sql(root) for column in form.columns] or [build.null("BOOLEAN")]
         columns += [_row_number(sources)] if form.is_numbered else []
         items = [exp.alias_(sql, name, quoted=True, copy=False) for sql, name in zip(columns, names, strict=True)]
         return exp.select(*items, copy=False).from_(self._table(sources, form.is_numbered), copy=False)
@@ -148,13 +150,13 @@ def _nothing(form: TableForm) -> exp.Select:
 class _Columns:
     """A column of a form, from tables in a layout."""
 
-    def __init__(self, views: Views, form: TableForm, column: Column) -> None:
-        self._views, self._form, self._column = views, form, column
+    def __init__(self, views: Views, form: TableForm, column: Column, layout: Layout) -> None:
+        self._views, self._form, self._column, self._layout = views, form, column, layout
 
-    def sql(self, layout: Layout) -> Sql:
-        """The expression for it."""
+    def sql(self, root: Slot) -> Sql:
+        """The expression for it, from what the layout has for the values that there are."""
         column = self._column
-        slot = slot_at(layout.root, column.path)
+        slot = slot_at(root, column.path)
         if not column.is_exact:
             return self._slot(slot, column.type)
         leaf = None if slot is None else slot.leaves.get(column.type)
@@ -187,7 +189,8 @@ class _Columns:
     def _struct(self, source: Struct, typ: t.Record) -> Sql:
         column, style = build.nested(source.column), self._form.style
         target_type = plain_type(typ, style)
-        if fusion.struct_type(source) == target_type and is_unchanged(source, typ, style):
+        is_whole = self._layout.structs[source.index] is source
+        if is_whole and fusion.struct_type(source) == target_type and is_unchanged(source, typ, style):
             return column
         if not typ.fields:
             return column

@@ -7,7 +7,9 @@ a type it keeps its own: a field may hold values of any types.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -16,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.engines.tables.answers import plain_integers
+from shoal.engines.tables.forms import TableForm
+from shoal.engines.tables.object_rows import batch_in_form
 from shoal.engines.tables.plain import text_of
 from shoal.errors import InvalidInput
 from shoal.formats.arrow.reader import plain_column, refusing
@@ -37,6 +41,10 @@ Setting = tuple[Path, list[Part]]
 
 _INTEGERS = (*t.SIGNED, *t.UNSIGNED)
 _SHOWN_AS_TEXT = (t.IP, t.NET, t.TYPE)
+_DIGITS = {t.FLOAT16: 3, t.FLOAT32: 6, t.FLOAT64: 15}
+"""Digits of decimals that a float keeps."""
+_DAY = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?")
+"""A text that SQL takes for a time, where one is wanted."""
 
 
 def natural_parts(column: pa.Array) -> list[Part]:
@@ -72,6 +80,8 @@ def _stored(typ: t.Type, column: pa.Array, path: Path, types_at: TypesAt, own: t
 def _candidates(typ: t.Type, types: Sequence[t.Type], own: t.Type | None) -> list[t.Type]:
     """The types that a value may be stored in, the best one first: that of the record, its own, wide ones."""
     usable = [each for each in types if not isinstance(each.under, t.Union | t.Error)]
+    if any(each is not t.DURATION for each in usable):  # beside others a duration is not shown as a number
+        usable = [each for each in usable if each is not t.DURATION]
     ordered = sorted(usable, key=lambda each: (each is not typ, _kind(each) != _kind(typ), -_WIDTHS.get(each, 0)))
     return ordered if own is None or own not in usable else [own, *(each for each in ordered if each is not own)]
 
@@ -123,6 +133,41 @@ def _stored_lists(typ: t.Array, column: pa.Array, types: Sequence[t.Type]) -> li
     return [Part(target, array, all_rows(array))]
 
 
+# ---- what stays as it is
+
+
+def unchanged(form: TableForm, batch: Batch, columns: Sequence[tuple[Path, pa.Array]]) -> list[Mask]:
+    """For each field, by its names in SQL, which records have the value already that a column sets, as SQL shows it.
+
+    So a mixed field that is set to itself keeps its types, and a record that lacks it still does.
+    """
+    top = frozenset(names[0].lower() for names, _ in columns)
+    shown = batch_in_form(replace(form.for_statement(top, frozenset()), is_numbered=False), batch)
+    return [_same(_shown_at(form, shown, names), column) for names, column in columns]
+
+
+def _shown_at(form: TableForm, shown: pa.RecordBatch, names: Path) -> pa.Array | None:
+    """A column as SQL shows it, or a field inside of one; None if there is none."""
+    column = form.column_at(names)
+    if column is None or column.is_exact:
+        return None
+    array = next(shown.column(i) for i, name in enumerate(shown.schema.names) if name.lower() == names[0].lower())
+    for name in names[1:]:
+        inner = next(i for i in range(array.type.num_fields) if array.type.field(i).name.lower() == name.lower())
+        array = array.flatten()[inner]
+    return array
+
+
+def _same(old: pa.Array | None, new: pa.Array) -> Mask:
+    if old is None or old.type != new.type:
+        return np.zeros(len(new), bool)
+    if pa.types.is_nested(new.type):
+        return np.array([one == other for one, other in zip(old.to_pylist(), new.to_pylist(), strict=True)], bool)
+    both_null = pc.and_(old.is_null(), new.is_null())
+    same: Mask = pc.or_(pc.fill_null(pc.equal(old, new), False), both_null).to_numpy(zero_copy_only=False)
+    return same
+
+
 # ---- from one type to another
 
 
@@ -159,7 +204,7 @@ def _bounds(typ: pa.DataType) -> tuple[int, int]:
 
 def _may_show(typ: t.Type, target: t.Type) -> bool:
     if typ is t.STRING:
-        return target in _SHOWN_AS_TEXT or isinstance(target, t.Enum)
+        return target in (*_SHOWN_AS_TEXT, t.TIME, t.DATE) or isinstance(target, t.Enum)
     if typ is t.DATE:
         return target is t.TIME
     return t.is_number(typ) and t.is_number(target) and is_castable(target)
@@ -170,9 +215,15 @@ def _shown(typ: t.Type, data: object, target: t.Type) -> object:
     value = Value(typ, data)
     if isinstance(target, t.Enum):
         return target.symbols.index(data) if data in target.symbols else None
+    if target in (t.TIME, t.DATE) and typ is t.STRING and _DAY.match(str(data)) is None:
+        return None
     cast = cast_primitive(value, target)
     if is_error(cast):
         return None
+    if isinstance(typ, t.Decimal) and target in _DIGITS:  # as a constant with a fraction is written
+        return cast.data if isinstance(data, Decimal) and len(data.as_tuple().digits) <= _DIGITS[target] else None
+    if target in (t.TIME, t.DATE) and typ is t.STRING:
+        return cast.data
     if typ is t.STRING:
         return cast.data if text_of(target, cast.data) == data else None
     if typ is t.DATE:
@@ -203,11 +254,11 @@ def with_fields(
     missing = np.ones(length, bool)
     for part in parts:
         missing[part.rows] = False
-        own = [(path, _taken(values, part.rows, length)) for path, values in settings]
+        own = [(path, taken(values, part.rows, length)) for path, values in settings]
         out += moved(_set(part, own, len(part.rows), types_at, above), part.rows)
     rows = np.flatnonzero(missing)
     if len(rows):
-        own = [(path, _taken(values, rows, length)) for path, values in settings]
+        own = [(path, taken(values, rows, length)) for path, values in settings]
         out += moved(_set(None, own, len(rows), types_at, above), rows)
     return merged(out)
 
@@ -235,7 +286,7 @@ def _set(part: Part | None, settings: Sequence[Setting], length: int, types_at: 
     return records(list(fields), list(fields.values()), length)
 
 
-def _taken(parts: Sequence[Part], rows: Rows, length: int) -> list[Part]:
+def taken(parts: Sequence[Part], rows: Rows, length: int) -> list[Part]:
     """The parts of some rows, numbered from 0."""
     if len(rows) == length:
         return list(parts)

@@ -8,14 +8,14 @@ A table without any column, as an empty pool is, has one: `$value`, which is alw
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import pyarrow as pa
 
 from shoal.engines.tables.plain import Style, plain_type
-from shoal.errors import Unsupported
+from shoal.errors import InvalidInput, Unsupported
 from shoal.formats.columns.layouts import VALUE, Path, bare, free_name, physical_names, type_word
 from shoal.model import types as t
 from shoal.model.common import common_type
@@ -154,11 +154,23 @@ class TableForm:
 
     def path_of(self, names: Path) -> Path:
         """Where a field is, by its names in SQL; names that the table does not have stand for themselves."""
+        self.require_clear(names[:1])
         for end in range(len(names), 0, -1):
             column = self.column_at(names[:end])
             if column is not None and not column.is_exact:
                 return (*column.path, *names[end:])
         return names
+
+    def require_clear(self, names: Iterable[str]) -> None:
+        """InvalidInput for the name of a field that SQL calls otherwise, since another one differs only in case."""
+        asked = set(names)
+        for name, field in zip(physical_names(self._fields), self._fields.fields, strict=True):
+            if field.name in asked and name != field.name:
+                other = next(f.name for f in self._fields.fields if f.name.lower() == field.name.lower())
+                raise InvalidInput(
+                    f"sql: {field.name} is ambiguous: fields {other} and {field.name} differ only in case, and SQL "
+                    f'calls the second one "{name}" ("{other}" in lower or upper case is the first)'
+                )
 
     @property
     def field_names(self) -> tuple[str, ...]:

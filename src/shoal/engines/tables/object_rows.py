@@ -23,7 +23,7 @@ from shoal.model.values import Value
 def rows_of(form: TableForm, sources: Iterable[Source]) -> Iterator[pa.RecordBatch]:
     """The rows of some data objects."""
     for source in sources:
-        projection = Projection(form, source.layout)
+        projection = Projection(form, source.layout, source.present)
         for table, rows in _tables(source, [SHAPE, *projection.top_columns()]):
             batch = projection.batch(TableColumns(table))
             yield (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -27,6 +27,28 @@ def slot_at(root: Slot, path: Path) -> Slot | None:
     return slot
 
 
+def present_root(layout: Layout, present: Collection[int]) -> Slot:
+    """What a layout has for some of its shapes. Columns of the others hold rows that are hidden, and no values."""
+    if len(present) == len(layout.shapes):
+        return layout.root
+    root = Slot()
+    for index in sorted(present):
+        _add_form(root, layout.forms[index])
+    return root
+
+
+def _add_form(slot: Slot, form: Form) -> None:
+    if isinstance(form, Leaf):
+        slot.leaves.setdefault(form.type, form)
+    elif isinstance(form, RecordForm):
+        if slot.struct is None:
+            slot.struct = Struct(form.struct.path, form.struct.column, form.struct.index)
+        under = form.type.under
+        assert isinstance(under, t.Record)
+        for field, inner in zip(under.fields, form.fields, strict=True):
+            _add_form(slot.struct.fields.setdefault(field.name, Slot()), inner)
+
+
 def path_name(leaf: Leaf) -> str:
     """What messages call a column."""
     return ".".join(leaf.path) or VALUE
@@ -45,9 +67,11 @@ def convert_leaf(typ: t.Type, common: t.Type, column: pa.Array, style: Style, na
 class Projection:
     """Brings rows of a layout into the form of a table."""
 
-    def __init__(self, form: TableForm, source: Layout) -> None:
+    def __init__(self, form: TableForm, source: Layout, present: Collection[int] | None = None) -> None:
+        """`present` are the indexes of the shapes that there are values of."""
         self._form = form
         self._source = source
+        self._root = source.root if present is None else present_root(source, present)
         self._leaf_shapes, self._struct_shapes = _holders(source)
 
     def top_columns(self) -> list[str]:
@@ -61,14 +85,16 @@ class Projection:
     def has_record_texts(self) -> bool:
         """Whether records become texts, because other rows of the table have something else in their place."""
         return any(
-            _has_record_texts(slot_at(self._source.root, column.path), column.type)
+            _has_record_texts(slot_at(self._root, column.path), column.type)
             for column in self._form.columns
             if not column.is_exact
         )
 
     def batch(self, columns: Columns) -> pa.RecordBatch:
         """Rows in the form of the table."""
-        return _Projecting(self._form, self._source, columns, self._leaf_shapes, self._struct_shapes).batch()
+        return _Projecting(
+            self._form, self._source, self._root, columns, self._leaf_shapes, self._struct_shapes
+        ).batch()
 
 
 def _has_record_texts(slot: Slot | None, typ: t.Type) -> bool:
@@ -104,11 +130,12 @@ class _Projecting:
         self,
         form: TableForm,
         source: Layout,
+        root: Slot,
         columns: Columns,
         leaf_shapes: list[set[int]],
         struct_shapes: list[set[int]],
     ) -> None:
-        self._form, self._layout, self._columns = form, source, columns
+        self._form, self._layout, self._root, self._columns = form, source, root, columns
         self._leaf_shapes, self._struct_shapes = leaf_shapes, struct_shapes
         self._codes = columns.shapes().to_numpy()
         self._masks: dict[frozenset[int], Mask | None] = {}
@@ -120,7 +147,7 @@ class _Projecting:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _top(self, column: Column) -> pa.Array:
-        slot = slot_at(self._layout.root, column.path)
+        slot = slot_at(self._root, column.path)
         if not column.is_exact:
             return self._slot(slot, column.path, column.type)
         leaf = None if slot is None else slot.leaves.get(column.type)

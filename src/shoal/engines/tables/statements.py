@@ -104,6 +104,12 @@ class Statement:
         return frozenset(name.name.lower() for name in self._identifiers)
 
     @cached_property
+    def column_names(self) -> frozenset[str]:
+        """The names of columns, after those of tables, as they are written."""
+        columns = [column.parts for column in self._tree.find_all(exp.Column)]
+        return frozenset(part.name for parts in columns for part in parts[:2] if isinstance(part, exp.Identifier))
+
+    @cached_property
     def wholes(self) -> frozenset[str]:
         """The names that occur at the end of a path, or in no path, in lower case: `c`, of `a.b.c`."""
         return frozenset(name.name.lower() for name in self._identifiers if not _has_field(name))
