@@ -96,7 +96,7 @@ def test_handles_complete_to_their_interface() -> None:
     ]  # fmt: skip
     assert {"load", "query", "schema", "log", "branch_name", "lake"} <= set(shown["branch"]) < set(shown["pool"])
     assert shown["transaction"] == [
-        "abandon", "base", "commit", "delete", "id", "is_done", "load", "query", "take_over", "update", "upsert",
+        "abandon", "base", "commit", "delete", "id", "is_done", "load", "query", "sql", "take_over", "update", "upsert",
     ]  # fmt: skip
     assert {"hold", "one", "statistics", "to_arrow", "to_list"} <= set(shown["results"])
 
