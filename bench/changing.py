@@ -8,6 +8,7 @@ of Spark, beside Delta's `MERGE`: PYTHON has the pyspark that Delta's jars are f
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import os
 import subprocess
@@ -141,7 +142,7 @@ def upserts(rows: int, folder: Path) -> dict[str, tuple[float, int]]:
         for name, act, where in (("Shoal", ours, folder / "lake"), ("delta-rs", theirs, folder / "delta")):
             before = size_of(where)
             seconds = timed(lambda act=act, seed=seed: act(changes(rows, seed)))  # type: ignore[misc]
-            best[name] = min(best.get(name, (seconds, 0)), (seconds, size_of(where) - before))
+            best[name] = min(best.get(name, (math.inf, 0)), (seconds, size_of(where) - before))
     assert pool.query("count()").to_list() == [rows + ROUNDS * UPSERTED // 2]
     return best
 
