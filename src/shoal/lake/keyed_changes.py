@@ -42,6 +42,9 @@ else:
 Mask = npt.NDArray[np.bool_]
 OnConflict = Literal["fail", "ours", "theirs", "newest"]
 _NOWHERE = -1
+_CHOOSE = "repeat the change on what is there now, or choose with -on-conflict"
+_WAYS_OUT = dict.fromkeys(("upsert", "update", "delete"), _CHOOSE)
+_FROM_A_BRANCH = "upsert or delete it on one side so that both agree, and try again"
 
 
 @frozen
@@ -362,11 +365,6 @@ def _is_ours(resolution: Resolution, ours: Value | None, theirs: Value | None) -
     get = getter(resolution.field)
     one, other = (NULL if value is None else get(value) or NULL for value in (ours, theirs))
     return compare_values(one, other, nulls_max=False) >= 0
-
-
-_CHOOSE = "repeat the change on what is there now, or choose with -on-conflict"
-_WAYS_OUT = dict.fromkeys(("upsert", "update", "delete"), _CHOOSE)
-_FROM_A_BRANCH = "upsert or delete it on one side so that both agree, and try again"
 
 
 # ---- checks of a whole branch

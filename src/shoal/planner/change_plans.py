@@ -18,7 +18,7 @@ from shoal.engines.tables.assignment import (
     unchanged,
     with_fields,
 )
-from shoal.engines.tables.change_statements import CLAUSE, Action, ChangeStatement, Clause
+from shoal.engines.tables.change_statements import CLAUSE, THERE, Action, ChangeStatement, Clause
 from shoal.engines.tables.forms import ROW, ROW_BITS, TableForm
 from shoal.engines.tables.plain import DUCKDB
 from shoal.errors import InvalidInput
@@ -187,7 +187,7 @@ class RowChanges:
         else:
             first = _FIXED + sum(len(each.columns) for each in self._change.clauses)
             names = table.schema.names[first:]
-            pairs = [((name,), table.column(i)) for i, name in enumerate(names, first) if name not in _OURS]
+            pairs = [((name,), table.column(i)) for i, name in enumerate(names, first) if name != THERE]
         return [(names, column.combine_chunks()) for names, column in pairs]
 
     def _updated(self, numbers: Rows, clause: Clause, table: pa.Table) -> Iterator[Batch]:
@@ -236,9 +236,6 @@ def _gathered(answers: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
             batches = []
     if batches:
         yield pa.Table.from_batches(batches).combine_chunks()
-
-
-_OURS = ("$there",)
 
 
 def _by_object(numbers: Rows) -> Iterator[tuple[int, Rows]]:

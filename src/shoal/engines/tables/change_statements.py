@@ -19,7 +19,7 @@ from shoal.errors import InvalidInput
 
 CLAUSE = "$clause"
 """The column that says which clause a row is for."""
-_THERE = "$there"
+THERE = "$there"
 """Is true in rows of the source of a MERGE."""
 Verb: TypeAlias = Literal["insert", "update", "delete", "merge", "create"]
 Action: TypeAlias = Literal["insert", "update", "delete"]
@@ -236,7 +236,10 @@ def _merge(tree: exp.Merge) -> ChangeStatement:
     needs_target = any(not when.args["matched"] and not when.args.get("source") for when in whens)
     if needs_source:
         source = _marked(source, by)
-    kinds = [_kind(when, exp.column(ROW, to, quoted=True), exp.column(_THERE, by, quoted=True)) for when in whens]
+    kinds = [
+        _kind(when, exp.column(ROW, to, quoted=True), exp.column(THERE, by, quoted=True), needs_source)
+        for when in whens
+    ]
     columns: list[exp.Expr] = []
     clauses = tuple(_clause(when, to, by, kinds[: i + 1], columns) for i, when in enumerate(whens))
     if any(clause.takes_all for clause in clauses):
@@ -257,27 +260,22 @@ def _is_nothing(then: exp.Expr) -> bool:
 
 def _marked(source: exp.Expr, alias: str) -> exp.Subquery:
     """The source of a MERGE with a column that is true: where it is null, the target has no partner."""
-    there = exp.alias_(exp.true(), _THERE, quoted=True)
+    there = exp.alias_(exp.true(), THERE, quoted=True)
     return exp.select(exp.Star(), there).from_(source).subquery(exp.to_identifier(alias, quoted=True))
 
 
-def _kind(when: exp.When, row: exp.Expr, there: exp.Expr) -> exp.Expr:
-    """Which rows of the join a clause is for, as far as no clause before it is."""
+def _kind(when: exp.When, row: exp.Expr, there: exp.Expr, is_outer: bool) -> exp.Expr:
+    """Which rows of the join a clause is for, as far as no clause before it is; in an outer one the source may lack."""
     has_row, condition = exp.Not(this=exp.Is(this=row, expression=exp.null())), when.args.get("condition")
     if when.args.get("source"):
         basis: exp.Expr = exp.Is(this=there, expression=exp.null())
     elif not when.args["matched"]:
         basis = exp.Is(this=row, expression=exp.null())
-    elif when.find_ancestor(exp.Merge) is not None and _has_source_clauses(when):
+    elif is_outer:
         basis = exp.and_(has_row, exp.Not(this=exp.Is(this=there, expression=exp.null())))
     else:
         basis = has_row
     return basis if condition is None else exp.and_(basis, exp.Paren(this=condition.copy()))
-
-
-def _has_source_clauses(when: exp.When) -> bool:
-    whens = when.parent
-    return whens is not None and any(each.args.get("source") for each in whens.expressions)
 
 
 def _clause(when: exp.When, to: str, by: str, kinds: Sequence[exp.Expr], columns: list[exp.Expr]) -> Clause:
