@@ -16,15 +16,18 @@ RIGHT = {
     "a group of single commits": (Rules(crashes=0, singles=(0,)), 20_000),
     "times of clocks that may be wrong": (TIMED, 10_000),
     "a vacuum": (Rules(crashes=0, has_vacuum=True), 10_000),
+    "two attempts at a transaction": (Rules(transactions=((0, 1),), repeats=(0,), reads=(0, 1)), 10_000),
 }
 LARGER = {
     "two crashes": Rules(crashes=2),
     "a crash and an unknown outcome": Rules(doubts=1),
     "a crash beside single commits": Rules(singles=(0,)),
     "a crash, an unknown outcome and a vacuum": Rules(doubts=1, has_vacuum=True),
-    "single commits to a shared pool, and unknown outcomes": Rules(crashes=0, doubts=2, singles=(1,)),
+    "single commits to a shared pool, and an unknown outcome": Rules(crashes=0, doubts=1, singles=(1,)),
     "times with two transactions": Rules(crashes=0, has_time=True, reads=(0, 2)),
     "pools that are read in another order": Rules(reads=(2, 1, 0)),
+    "two attempts at one of two transactions": Rules(crashes=0, doubts=1, repeats=(0,)),
+    "times and two attempts": replace(TIMED, singles=(), repeats=(0,)),
 }
 WRONG = {
     "the decision comes before the entries": (Rules(decides_last=False), "an accepted cut shows 1 of 2 parts of T0"),
@@ -40,6 +43,14 @@ WRONG = {
     "the time of an entry instead of its decision's": (
         replace(TIMED, times_decisions=False),
         "at time 1 1 of 2 parts of T0 are there",
+    ),
+    "a resolution that is dated before the decision": (
+        replace(TIMED, dates_resolutions=False),
+        "at time 1 1 of 2 parts of T0 are there",
+    ),
+    "a decision that does not name its commits": (
+        Rules(transactions=((0, 1),), crashes=0, repeats=(0,), names_parts=False),
+        "T0 was acknowledged and is 2 times in pool 0",
     ),
     "a vacuum that ignores pending entries": (
         Rules(has_vacuum=True, keeps_pending=False), "T0 was acknowledged, and a vacuum has taken its commits",

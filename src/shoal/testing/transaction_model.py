@@ -38,6 +38,8 @@ class Rules:
     """Whether entries have times, of clocks that may be wrong, and the past is read."""
     has_vacuum: bool = False
     """Whether a vacuum takes commits that no journal refers to."""
+    repeats: tuple[int, ...] = ()
+    """Transactions that another process tries as well, under the same id, since it does not know the outcome."""
 
     decides_last: bool = True
     """The decision is created when all pending entries are there. If not: before the first of them."""
@@ -53,14 +55,23 @@ class Rules:
     """A writer that meets a pending entry resolves it. If not: it commits onto the old tip beside it."""
     times_decisions: bool = True
     """In the past a pending entry counts from the time of its decision on. If not: from its own time on."""
+    dates_resolutions: bool = True
+    """An entry that resolves a pending one is not dated before the decision. If not: by the clock of its writer."""
+    names_parts: bool = True
+    """A decision names the commits that it is about. If not: any pending entry of its transaction counts."""
     keeps_pending: bool = True
     """A vacuum keeps what pending entries refer to."""
+
+
+Part = tuple[int, int]
+"""A pool, and which attempt at the transaction made the commit that is pending there."""
 
 
 class Pending(NamedTuple):
     """A pending entry."""
 
     txn: int
+    attempt: int
     needs: Positions | None
     """The dependencies in the decision, known when all pending entries are there."""
 
@@ -73,16 +84,18 @@ class Pool(NamedTuple):
     history: tuple[int, ...] = ()
     """The operations that are in it: transactions by their numbers, single commits by `_SINGLES` and more."""
     needs: Positions = ()
-    times: tuple[tuple[int, int | None, tuple[int, ...]], ...] = ()
-    """Of each entry: its time, the pending transaction and the history after it."""
+    times: tuple[tuple[int, Pending | None, tuple[int, ...]], ...] = ()
+    """Of each entry: its time, what is pending and the history after it."""
 
 
 class Writer(NamedTuple):
     """A transaction, or a writer of a single commit."""
 
     phase: str = "place"
-    """place, decide, doubt (its decision), done, failed, gone."""
+    """look (for a decision), place, decide, done, failed, gone."""
     reached: int = 0
+    parts: tuple[Part, ...] = ()
+    """What it has placed, or found placed by the other attempt."""
 
 
 class Reader(NamedTuple):
@@ -100,10 +113,11 @@ class State(NamedTuple):
     decisions: tuple[str, ...]
     """Of each transaction: "" if there is none, "committed" or "aborted"."""
     decided_at: tuple[int, ...]
+    decided_parts: tuple[tuple[Part, ...], ...]
     writers: tuple[Writer, ...]
     reader: Reader
-    late: tuple[int, ...] = ()
-    """Transactions whose decision is on its way although its writer has given it up."""
+    late: tuple[tuple[int, tuple[Part, ...]], ...] = ()
+    """Transactions whose decision is on its way although its writer has given it up; and what it is about."""
     crashes: int = 0
     doubts: int = 0
     clock: int = 0
@@ -124,7 +138,8 @@ def start(rules: Rules) -> State:
         tuple(Pool(needs=nothing) for _ in range(POOLS)),
         ("",) * len(rules.transactions),
         (0,) * len(rules.transactions),
-        (Writer(),) * (len(rules.transactions) + len(rules.singles)),
+        ((),) * len(rules.transactions),
+        (*(Writer(),) * (len(rules.transactions) + len(rules.singles)), *(Writer("look"),) * len(rules.repeats)),
         Reader(0, (None,) * POOLS),
         crashes=rules.crashes,
         doubts=rules.doubts,
@@ -145,7 +160,7 @@ def steps(rules: Rules, state: State) -> Iterator[Step]:
             continue
         yield from _writer_steps(rules, state, number, writer)
         if state.crashes:
-            gone = _with_writer(state, number, Writer("gone", writer.reached))
+            gone = _with_writer(state, number, Writer("gone"))
             yield Step(f"writer {number} dies", gone._replace(crashes=state.crashes - 1))
     yield from _anybody(rules, state)
     yield from _reader_steps(rules, state)
@@ -155,51 +170,71 @@ def steps(rules: Rules, state: State) -> Iterator[Step]:
 
 
 def _writer_steps(rules: Rules, state: State, number: int, writer: Writer) -> Iterator[Step]:
-    if number >= len(rules.transactions):
+    count = len(rules.transactions)
+    if count <= number < count + len(rules.singles):
         yield from _single_steps(rules, state, number)
-    elif writer.phase == "place":
-        yield from _place(rules, state, number, writer)
+        return
+    txn = _transaction_of(rules, number)
+    attempt = 0 if number < count else 1
+    if writer.phase == "place":
+        yield from _place(rules, state, number, writer, txn, attempt)
     else:
-        yield from _decide(rules, state, number, writer)
+        yield from _decide(rules, state, number, writer, txn)
 
 
-def _place(rules: Rules, state: State, txn: int, writer: Writer) -> Iterator[Step]:
+def _transaction_of(rules: Rules, number: int) -> int:
+    """The transaction that a writer carries out."""
+    count = len(rules.transactions)
+    return number if number < count else rules.repeats[number - count - len(rules.singles)]
+
+
+def _place(rules: Rules, state: State, who: int, writer: Writer, txn: int, attempt: int) -> Iterator[Step]:
     parts = rules.transactions[txn]
+    name = f"T{txn}" if not attempt else f"T{txn} once more"
     if not rules.decides_last and writer.reached == 0 and not state.decisions[txn]:
-        yield Step(f"T{txn} decides before its entries", _decided(state, txn, "committed", rules))
+        everywhere = tuple((part, attempt) for part in parts)
+        yield Step(f"{name} decides before its entries", _decided(state, txn, "committed", rules, everywhere))
         return
     if writer.reached == len(parts):
-        yield Step(f"T{txn} has placed its entries", _with_writer(state, txn, Writer("decide")))
+        decides = Writer("decide", parts=writer.parts)
+        yield Step(f"{name} has placed its entries", _with_writer(state, who, decides))
         return
     number = parts[writer.reached]
     pool = state.pools[number]
-    if pool.pending is not None and pool.pending.txn != txn and rules.resolves_first:
+    if pool.pending is not None and pool.pending.txn == txn:
+        found = Writer("place", writer.reached + 1, (*writer.parts, (number, pool.pending.attempt)))
+        yield Step(f"{name} finds its entry in {number}", _with_writer(state, who, found))
+        return
+    if pool.pending is not None and rules.resolves_first:
         yield from _meet(rules, state, number)
         return
     if rules.has_vacuum and txn in state.vacuumed:
         # The mark of a vacuum is in the journal before anything goes: who meets it writes its data again, or fails.
-        yield Step(f"T{txn} finds its commits gone", _with_writer(state, txn, Writer("failed", writer.reached)))
+        yield Step(f"{name} finds its commits gone", _with_writer(state, who, Writer("failed")))
         return
     for now in _clocks(rules, state):
-        entry = pool._replace(position=pool.position + 1, pending=Pending(txn, None))
+        entry = pool._replace(position=pool.position + 1, pending=Pending(txn, attempt, None))
         placed = _entered(state, number, entry, now)
-        yield Step(
-            f"T{txn} places its entry in {number}", _with_writer(placed, txn, Writer("place", writer.reached + 1))
-        )
+        reached = Writer("place", writer.reached + 1, (*writer.parts, (number, attempt)))
+        yield Step(f"{name} places its entry in {number}", _with_writer(placed, who, reached))
+        if state.doubts:  # the answer is lost: it looks for its entry, which others may have resolved by then
+            yield Step(f"{name} hears nothing from {number}", placed._replace(doubts=state.doubts - 1))
 
 
-def _decide(rules: Rules, state: State, txn: int, writer: Writer) -> Iterator[Step]:
+def _decide(rules: Rules, state: State, who: int, writer: Writer, txn: int) -> Iterator[Step]:
     decision = state.decisions[txn]
     if decision == "committed":
-        yield Step(f"T{txn} is acknowledged", _with_writer(state, txn, Writer("done")))
+        yield Step(f"T{txn} is acknowledged", _with_writer(state, who, Writer("done")))
     elif decision == "aborted":
-        yield Step(f"T{txn} finds that it was aborted", _with_writer(state, txn, Writer("failed")))
+        yield Step(f"T{txn} finds that it was aborted", _with_writer(state, who, Writer("failed")))
+    elif writer.phase == "look":
+        yield Step(f"T{txn} is tried once more", _with_writer(state, who, Writer()))
     else:
-        yield Step(f"T{txn} is decided", _decided(state, txn, "committed", rules))
-    if not decision and state.doubts:
+        yield Step(f"T{txn} is decided", _decided(state, txn, "committed", rules, writer.parts))
+    if writer.phase == "decide" and not decision and state.doubts:
         # The put is on its way, and its writer tells its caller that the outcome is unknown.
-        given_up = _with_writer(state, txn, Writer("gone"))
-        late = tuple(sorted({*state.late, txn}))
+        given_up = _with_writer(state, who, Writer("gone"))
+        late = tuple(sorted({*state.late, (txn, writer.parts)}))
         yield Step(f"T{txn} gives its decision up", given_up._replace(late=late, doubts=state.doubts - 1))
 
 
@@ -207,6 +242,9 @@ def _single_steps(rules: Rules, state: State, number: int) -> Iterator[Step]:
     """A group of two commits: one entry, so that both are there or none."""
     where = rules.singles[number - len(rules.transactions)]
     pool = state.pools[where]
+    if _SINGLES + 2 * number in pool.history:
+        yield Step(f"writer {number} finds its own entry", _with_writer(state, number, Writer("done")))
+        return
     if pool.pending is not None and rules.resolves_first:
         yield from _meet(rules, state, where)
         return
@@ -214,7 +252,7 @@ def _single_steps(rules: Rules, state: State, number: int) -> Iterator[Step]:
         history = (*pool.history, _SINGLES + 2 * number, _SINGLES + 2 * number + 1)
         entered = _entered(state, where, pool._replace(position=pool.position + 1, history=history), now)
         yield Step(f"writer {number} commits a group", _with_writer(entered, number, Writer("done")))
-        if state.doubts:  # the answer is lost: it reads the slot again, and finds its own entry
+        if state.doubts:  # the answer is lost: it reads the slot again
             yield Step(f"writer {number} hears nothing", entered._replace(doubts=state.doubts - 1))
 
 
@@ -223,7 +261,8 @@ def _meet(rules: Rules, state: State, number: int) -> Iterator[Step]:
     pending = state.pools[number].pending
     assert pending is not None
     if state.decisions[pending.txn]:
-        yield Step(f"T{pending.txn} is resolved in {number}", _resolved(rules, state, number))
+        for now in _clocks(rules, state):
+            yield Step(f"T{pending.txn} is resolved in {number}", _resolved(rules, state, number, now))
     else:
         yield Step(f"T{pending.txn} is aborted", _decided(state, pending.txn, "aborted", rules))
 
@@ -235,9 +274,9 @@ def _anybody(rules: Rules, state: State) -> Iterator[Step]:
     for number, pool in enumerate(state.pools):
         if pool.pending is not None:
             yield from _meet(rules, state, number)
-    for txn in state.late:
-        left = tuple(each for each in state.late if each != txn)
-        after = state if state.decisions[txn] else _decided(state, txn, "committed", rules)
+    for txn, parts in state.late:
+        left = tuple(each for each in state.late if each != (txn, parts))
+        after = state if state.decisions[txn] else _decided(state, txn, "committed", rules, parts)
         yield Step(f"the decision of T{txn} arrives", after._replace(late=left))
     for txn, decision in enumerate(state.decisions):
         is_pending = any(pool.pending is not None and pool.pending.txn == txn for pool in state.pools)
@@ -255,23 +294,30 @@ def _is_kept(rules: Rules, state: State, txn: int) -> bool:
     return in_history or (is_pending and rules.keeps_pending)
 
 
-def _resolved(rules: Rules, state: State, number: int) -> State:
+def _is_committed(rules: Rules, state: State, number: int, pending: Pending) -> bool:
+    """Whether a decision makes a pending entry count."""
+    if state.decisions[pending.txn] != "committed":
+        return False
+    return not rules.names_parts or (number, pending.attempt) in state.decided_parts[pending.txn]
+
+
+def _resolved(rules: Rules, state: State, number: int, now: int) -> State:
     """One more entry of a pool, which rolls its pending one forward or back."""
     pool = state.pools[number]
     assert pool.pending is not None
-    txn, needs = pool.pending
+    txn, _, needs = pool.pending
     done = pool._replace(position=pool.position + 1, pending=None)
-    if state.decisions[txn] == "committed":
+    if _is_committed(rules, state, number, pool.pending):
         own = rules.transactions[txn]
         needed = needs or (0,) * POOLS
         if not rules.is_transitive:
             needed = tuple(each if i in own else 0 for i, each in enumerate(needed))
         after = _joined(pool.needs, needed) if rules.has_dependencies else pool.needs
         done = done._replace(history=(*pool.history, txn), needs=after)
-    return _entered(state, number, done, state.clock)
+    return _entered(state, number, done, max(now, state.decided_at[txn]) if rules.dates_resolutions else now)
 
 
-def _decided(state: State, txn: int, decision: str, rules: Rules) -> State:
+def _decided(state: State, txn: int, decision: str, rules: Rules, parts: tuple[Part, ...] = ()) -> State:
     """The decision is created; it has the dependencies, and a time that is not before any of its entries."""
     pending = [i for i, pool in enumerate(state.pools) if pool.pending is not None and pool.pending.txn == txn]
     needs: Positions = (0,) * POOLS
@@ -280,19 +326,25 @@ def _decided(state: State, txn: int, decision: str, rules: Rules) -> State:
         needs = _put(needs, i, max(needs[i], state.pools[i].position))
     pools = state.pools
     for i in pending:
-        pools = _put(pools, i, pools[i]._replace(pending=Pending(txn, needs)))
-    placed = [time for i in pending for time, other, _ in state.pools[i].times if other == txn]
+        pools = _put(pools, i, pools[i]._replace(pending=_needing(pools[i].pending, needs)))
+    placed = [time for i in pending for time, other, _ in state.pools[i].times if other and other.txn == txn]
     at = max([state.clock, *placed]) if rules.has_time else 0
-    decisions, decided_at = _put(state.decisions, txn, decision), _put(state.decided_at, txn, at)
-    return state._replace(pools=pools, decisions=decisions, decided_at=decided_at)
+    decided = state._replace(pools=pools, decisions=_put(state.decisions, txn, decision))
+    return decided._replace(
+        decided_at=_put(state.decided_at, txn, at), decided_parts=_put(state.decided_parts, txn, tuple(sorted(parts)))
+    )
+
+
+def _needing(pending: Pending | None, needs: Positions) -> Pending:
+    assert pending is not None
+    return pending._replace(needs=needs)
 
 
 def _entered(state: State, number: int, pool: Pool, now: int) -> State:
     """The next entry of a pool, at a time that is not before that of the one before it."""
     if state.clock or now or pool.times:
         last = pool.times[-1][0] if pool.times else 0
-        pending = None if pool.pending is None else pool.pending.txn
-        pool = pool._replace(times=(*pool.times, (max(last, now), pending, pool.history)))
+        pool = pool._replace(times=(*pool.times, (max(last, now), pool.pending, pool.history)))
     return state._replace(pools=_put(state.pools, number, pool), clock=max(state.clock, now))
 
 
@@ -324,9 +376,9 @@ def _seen(rules: Rules, state: State, number: int) -> tuple[int, tuple[int, ...]
     pool = state.pools[number]
     if pool.pending is None:
         return pool.position, pool.history, pool.needs, None
-    txn, needs = pool.pending
-    if state.decisions[txn] != "committed":
-        return pool.position, pool.history, pool.needs, txn
+    txn, _, needs = pool.pending
+    if not _is_committed(rules, state, number, pool.pending):
+        return pool.position, pool.history, pool.needs, None if state.decisions[txn] else txn
     after = _joined(pool.needs, needs or (0,) * POOLS) if rules.has_dependencies else pool.needs
     return pool.position, (*pool.history, txn), after, None
 
@@ -361,11 +413,12 @@ def violation(rules: Rules, state: State) -> str | None:
 
 
 def _acknowledged(rules: Rules, state: State, number: int) -> str | None:
-    if number >= len(rules.transactions):
+    if len(rules.transactions) <= number < len(rules.transactions) + len(rules.singles):
         where = rules.singles[number - len(rules.transactions)]
         group = [_SINGLES + 2 * number, _SINGLES + 2 * number + 1]
         there = [each for each in state.pools[where].history if each in group]
         return None if there == group else f"the group of writer {number} is in its pool as {there}"
+    number = _transaction_of(rules, number)
     if number in state.vacuumed:
         return f"T{number} was acknowledged, and a vacuum has taken its commits"
     for part in rules.transactions[number]:
@@ -427,13 +480,10 @@ def _history_at(rules: Rules, state: State, number: int, time: int) -> tuple[int
     if last is None:
         return ()
     at, pending, history = last
-    history = tuple(
-        each for each in history if each >= 100 or not rules.times_decisions or state.decided_at[each] <= time
-    )
-    if pending is None or state.decisions[pending] != "committed":
+    if pending is None or not _is_committed(rules, state, number, pending):
         return history
-    counts_from = state.decided_at[pending] if rules.times_decisions else at
-    return (*history, pending) if counts_from <= time else history
+    counts_from = state.decided_at[pending.txn] if rules.times_decisions else at
+    return (*history, pending.txn) if counts_from <= time else history
 
 
 # ---- exploring
