@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from shoal.ids import TEXT_SIZE, Id, parse, to_text
 from shoal.lake.journal import Changes, Entry, State
+from shoal.lake.pending import pending_in
 from shoal.lake.timelines import CLOCK
 from shoal.model import types as t
 from shoal.model.fields import NO_ID, get_data, get_id, id_value, named, time_value, uint64
@@ -110,6 +111,11 @@ def primary_of(state: State) -> Paths | None:
     """The primary key of a pool, if it was changed since the pool was created."""
     value = state.entries.get(_PRIMARY)
     return None if value is None else tuple(tuple(path) for path in value.data)
+
+
+def touches(changes: Changes, branch: str) -> bool:
+    """Whether changes move a branch, or depend on where all branches are."""
+    return any(key == _BRANCH + branch or key in (_PRIMARY, _HORIZON) or key.startswith(_PURGED) for key in changes)
 
 
 def drop_pool(ts: int) -> dict[str, Value | None]:
@@ -220,8 +226,10 @@ class Refs:
         return VacuumMark(get_data(mark, "position", _VACUUM), get_data(mark, "until", _VACUUM))
 
     def tips(self) -> set[Id]:
-        """The commits that branches and tags point at."""
-        return {ref.commit for ref in (*self._all(_BRANCH), *self._all(_TAG)) if ref.commit is not None}
+        """The commits that branches and tags point at, and those that branches may be about to point at."""
+        tips = {ref.commit for ref in (*self._all(_BRANCH), *self._all(_TAG))}
+        tips.update(pending.commit for pending in pending_in(self._state.entries))
+        return {tip for tip in tips if tip is not None}
 
     def is_purged(self, ident: Id) -> bool:
         """Whether a data object was purged."""

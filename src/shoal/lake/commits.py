@@ -94,6 +94,8 @@ class Commit:
     """Where the journal stood when this was made: an entry for it can only come later."""
     since: tuple[Id, ...] = ()
     """The commits after that checkpoint (or after the beginning) up to the parent, oldest first."""
+    txn: Id | None = None
+    """The transaction over several pools that it is part of."""
 
     @property
     def parents(self) -> tuple[Id, ...]:
@@ -284,13 +286,18 @@ def _named_with_extras(c: Commit) -> Value:
         ("checkpoint", optional_id(c.checkpoint)),
         ("since", id_list(c.since)),
     ]
-    return named("Commit", *_metadata(c), *extras)
+    return named("Commit", *_metadata(c), *extras, *_transaction(c))
+
+
+def _transaction(c: Commit) -> list[tuple[str, Value]]:
+    """The field of a commit that is part of a transaction; other commits do not have it."""
+    return [] if c.txn is None else [("transaction", id_value(c.txn))]
 
 
 def show_commit(c: Commit) -> Value:
     """A commit as meta-queries show it; a merge says what it merged."""
     merged = [("merged", id_value(c.merged))] if c.merged is not None else []
-    return named("Commit", *_metadata(c), *merged)
+    return named("Commit", *_metadata(c), *merged, *_transaction(c))
 
 
 def show_actions(c: Commit) -> Iterator[Value]:
@@ -323,4 +330,5 @@ def parse_commit(values: list[Value], where: str) -> Commit:
         op=get_id(head, "op", where),
         position=get_data(head, "position", where),
         since=get_or(head, "since", ()),
+        txn=get_or(head, "transaction", None),
     )

@@ -258,16 +258,11 @@ class _Chain:
     def _draft(self, member: _Member, parent: Commit | None, hints: Hints | None, refs: Refs, state: State) -> Commit:
         """The commit of a member on a parent: the one that was written before, as long as it stands on the same."""
         change = member.change
-        if change.check is not None:
-            change.check()
-        for ident in change.needs:
-            self._committer.names.require_commit(ident, state)
+        self._committer.require_basis(change, state)
         if member.commit is not None and member.basis == (parent, refs.vacuum):
             self._committer.require_data(Patch(member.commit.actions), refs, change)
             return member.commit
-        tip = None if parent is None else parent.id
-        patch = change.build if isinstance(change.build, Patch) else change.build(tip)
-        self._committer.require_data(patch, refs, change)
+        patch = self._committer.patch_at(change, None if parent is None else parent.id, refs)
         member.basis = parent, refs.vacuum
         ident = member.op if member.is_first and not member.written else new()
         commit = self._history.draft(parent, patch, change.note, change.merged, hints, ident)
@@ -425,6 +420,19 @@ class Committer:
             raise Conflict(f'this operation was done as commit {to_text(commit)}, which is no longer in "{branch}"')
 
     # ---- what has to be there
+
+    def require_basis(self, change: Change, state: State) -> None:
+        """Raise if something that a change depends on, besides the tip of its branch, is no longer so."""
+        if change.check is not None:
+            change.check()
+        for ident in change.needs:
+            self.names.require_commit(ident, state)
+
+    def patch_at(self, change: Change, tip: Id | None, refs: Refs) -> Patch:
+        """What a change does on a tip; Conflict if it cannot be done there."""
+        patch = change.build if isinstance(change.build, Patch) else change.build(tip)
+        self.require_data(patch, refs, change)
+        return patch
 
     def require_data(self, patch: Patch, refs: Refs, change: Change) -> None:
         """Conflict if what a patch newly refers to is not in the store, or is about to go."""

@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
+from typing import Protocol
 
-from shoal.errors import CorruptData, NotFound, OutcomeUnknown, ShoalError
+from shoal.errors import CorruptData, NotFound, OutcomeUnknown, ShoalError, StorageFailure
 from shoal.ids import Id, new, to_text
 from shoal.lake.claims import Patience, claim, confirm, unknown
 from shoal.lake.clocks import FAR, Clock
+from shoal.lake.pending import Pending
 from shoal.lake.sealed import seal, unseal
 from shoal.lake.timelines import CLOCK, Timeline, format_timeline, timeline_of
 from shoal.model import types as t
@@ -52,6 +54,32 @@ class Group:
     changes: Changes
     commits: Mapping[Id, Id]
     """The commit of each operation."""
+
+
+@frozen
+class Settled:
+    """A state in which everything is resolved that has been decided elsewhere."""
+
+    state: State
+    changes: Changes = field(default_factory=dict)
+    """What has to be written so that the journal says the same; empty if it does."""
+    not_before: int = 0
+    """The time, in nanoseconds since 1970, that an entry with these changes has at least."""
+    undecided: tuple[Pending, ...] = ()
+    """What waits for a decision."""
+
+
+class Settles(Protocol):
+    """Knows what has been decided about pending entries of a journal."""
+
+    def settle(self, state: State, until: int | None = None, /) -> Settled:
+        """A state with all that is decided resolved: now, or as it was at a time in nanoseconds since 1970."""
+
+    def blocking(self, settled: Settled, changes: Changes, /) -> tuple[Pending, ...]:
+        """What has to be decided before some changes can be made."""
+
+    def wait(self, pending: tuple[Pending, ...], seconds: float, /) -> None:
+        """Let some time pass for decisions to come; abort what has taken too long."""
 
 
 @frozen
@@ -99,10 +127,15 @@ class Journal:
         patience: Patience = Patience(),
         clock: Clock | None = None,
         guard: Callable[[State], None] | None = None,
+        settles: Settles | None = None,
     ) -> None:
-        """`guard` is asked before each change: it raises if this handle may not make one in this state."""
+        """`guard` is asked before each change: it raises if this handle may not make one in this state.
+
+        Who plans a change, or reads with `settled`, sees pending entries as `settles` resolves them.
+        """
         self._store = store
         self._guard = guard
+        self._settles = settles
         self._prefix = prefix
         self._patience = patience
         self._clock = clock
@@ -114,6 +147,20 @@ class Journal:
         """The newest state."""
         state = self._known
         return self._learn(self._follow(state if state.position else self._open_at(self._find_end())))
+
+    def settled(self, state: State | None = None, until: int | None = None) -> Settled:
+        """A state, by default the newest, with pending entries resolved as they are decided now, or were at a time."""
+        state = self.read() if state is None else state
+        return Settled(state) if self._settles is None else self._settles.settle(state, until)
+
+    def decided(self) -> Settled:
+        """The newest state, as soon as nothing in it waits for a decision."""
+        for pause in backoff():
+            settled = self.settled()
+            if not settled.undecided or self._settles is None:
+                return settled
+            self._settles.wait(settled.undecided, pause)
+        raise AssertionError
 
     @property
     def known(self) -> State:
@@ -286,12 +333,43 @@ class Journal:
                     return self.confirm(own[0], op)
                 if self._guard is not None:
                     self._guard(state)
-                entry = self._proposed(state, op, plan(state))
-                is_ours = self._claim(entry)
+                settled = self.settled(state)
+                if settled.changes:
+                    self._resolve(state, settled)
+                    continue
+                entry = self._proposed(state, op, plan(settled.state))
+                blocking = self._blocking(settled, entry.changes)
+                is_ours = not blocking and self._claim(entry)
             if is_ours:
                 self._remember(state, entry)
                 return entry
-            time.sleep(next(waits))
+            if blocking and self._settles is not None:
+                self._settles.wait(blocking, next(waits))
+            else:
+                time.sleep(next(waits))
+
+    def settle(self) -> None:
+        """Write what has been decided about pending entries, if there is something."""
+        while True:
+            with turn(self._store, self._prefix):
+                state = self.read()
+                settled = self.settled(state)
+                if not settled.changes:
+                    return
+                self._resolve(state, settled)
+
+    def _resolve(self, state: State, settled: Settled) -> None:
+        """Claim the next slot with what was decided about pending entries; whoever is first does the same."""
+        entry = self._proposed(state, new(), settled.changes, settled.not_before)
+        try:
+            is_ours = self._claim(entry)
+        except OutcomeUnknown as e:
+            raise StorageFailure(str(e)) from e  # what is to be done after it was not begun
+        if is_ours:
+            self._remember(state, entry)
+
+    def _blocking(self, settled: Settled, changes: Changes) -> tuple[Pending, ...]:
+        return () if self._settles is None else self._settles.blocking(settled, changes)
 
     def once(self, op: Id | None, plan: Plan) -> Entry:
         """As `change`, for an operation that is not recognised by a commit: under its id it is done once.
@@ -334,19 +412,19 @@ class Journal:
             raise CorruptData(f"{key}: this mark of an operation is gone (restore it from a backup)")
         return first
 
-    def _proposed(self, state: State, op: Id, proposal: Changes | Group) -> Entry:
+    def _proposed(self, state: State, op: Id, proposal: Changes | Group, not_before: int = 0) -> Entry:
         """The next entry."""
         group = proposal if isinstance(proposal, Group) else Group(proposal, {})
-        at, timeline = self._date(state)
+        at, timeline = self._date(state, not_before)
         changes = group.changes if timeline is None else {**group.changes, CLOCK: format_timeline(timeline)}
         if len(group.commits) == 1:
             return Entry(state.position + 1, next(iter(group.commits)), at, changes)  # a group of one is none
         return Entry(state.position + 1, op, at, changes, group.commits)
 
-    def _date(self, state: State) -> tuple[int, Timeline | None]:
+    def _date(self, state: State, not_before: int) -> tuple[int, Timeline | None]:
         """The time of the next entry, and the timeline if it changes. Only from a time far ahead does it go back."""
         if self._clock is None:
-            return max(time.time_ns(), state.at), None
+            return max(time.time_ns(), state.at, not_before), None
         newest, timeline, now = state.position, timeline_of(state.entries), self._clock.now()
         if state.at - now >= FAR:
             now = self._clock.checked()
@@ -354,7 +432,7 @@ class Journal:
             first = self._last_by(now, newest, timeline) + 1
             high = None if self._clock.is_confirmed else state.at
             return now, timeline.going_back(first, newest, now, high)
-        at = max(now, state.at)
+        at = max(now, state.at, not_before)
         settled = timeline.settled(newest, at)
         return at, None if settled == timeline else settled
 

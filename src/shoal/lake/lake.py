@@ -14,6 +14,7 @@ from shoal.lake import branches
 from shoal.lake.branches import MAIN, Paths, Refs, as_id, primary_of
 from shoal.lake.claims import Patience, claim
 from shoal.lake.clocks import Clock
+from shoal.lake.decisions import Decisions
 from shoal.lake.journal import EMPTY, Changes, Entry, Journal, State
 from shoal.lake.pool_config import PoolConfig, check_config, format_config, parse_config
 from shoal.lake.pools import Pool, open_pool
@@ -31,7 +32,8 @@ from shoal.suggestions import did_you_mean
 MAGIC = "SHOAL LAKE"
 VERSION = 1
 SETTINGS = "pool-settings"
-FEATURES: frozenset[str] = frozenset({"stable-columns", SETTINGS})
+TRANSACTIONS = "transactions"
+FEATURES: frozenset[str] = frozenset({"stable-columns", SETTINGS, TRANSACTIONS})
 """What this version knows beyond the first format; a lake that needs more is not written to."""
 _ROOT, _POOLS = "lake.zng", "pools"
 
@@ -105,6 +107,7 @@ class Lake:
         self.store = store
         self.info = info
         self.clock = Clock(store)
+        self.decisions = Decisions(store)
         self._journal = Journal(store, _POOLS)
         self._pools: dict[Id, Pool] = {}
         self._configured: tuple[State, list[PoolConfig]] = EMPTY, []
@@ -159,11 +162,15 @@ class Lake:
         with self._lock:
             pool = self._pools.get(config.id)
             if pool is None or pool.config.settings != config.settings:
-                pool = open_pool(self.store, config, is_grouping=self.groups_loads, clock=self.clock)
+                pool = self._open(config)
             elif pool.config != config:
                 pool = pool.with_config(config)
             self._pools[config.id] = pool
             return pool
+
+    def _open(self, config: PoolConfig) -> Pool:
+        """A pool by a handle that has read nothing yet."""
+        return open_pool(self.store, config, is_grouping=self.groups_loads, clock=self.clock, decisions=self.decisions)
 
     # ---- pools that come, go and change their names; under the id of an operation once
 
@@ -176,7 +183,7 @@ class Lake:
                 f"{self.store.uri}: this lake was created by an earlier version, which would ignore the primary key, "
                 "partitions or policy of a pool (create a new lake)"
             )
-        pool = open_pool(self.store, replace(config, ts=self.clock.now()), clock=self.clock)
+        pool = self._open(replace(config, ts=self.clock.now()))
 
         def plan(state: State) -> Changes:
             _require_free(state, config)
@@ -189,7 +196,7 @@ class Lake:
             raise InvalidInput(f"{config.name}: this id is that of another operation (use a new one)")
         with suppress(StorageFailure):  # that it was done is certain, whatever became of it since
             now = next((each for each in self.configs() if each.id == created.id), None)
-            return open_pool(self.store, created, clock=self.clock) if now is None else self._handle(now)
+            return self._open(created) if now is None else self._handle(now)
         return self._handle(created)
 
     def rename_pool(self, old: str, name: str, op: Id | None = None) -> PoolConfig:
@@ -241,7 +248,7 @@ class Lake:
 
         def plan(state: State) -> Changes:
             config = _find(state, to_text(ident))
-            primary = primary_of(open_pool(self.store, config, clock=self.clock).journal.read())
+            primary = primary_of(self._open(config).journal.read())
             settings = config.settings if primary is None else replace(config.settings, primary=primary)
             return {to_text(ident): format_config(replace(config, settings=settings))}
 
@@ -253,7 +260,7 @@ class Lake:
         entry = self._journal.once(op, lambda state: {to_text(_find(state, name).id): None})
         config = self._dropped(entry)
         with self._lock:
-            pool = self._pools.pop(config.id, None) or open_pool(self.store, config, clock=self.clock)
+            pool = self._pools.pop(config.id, None) or self._open(config)
         # The journal stays, until a vacuum, and says so: a client that still has a handle cannot commit.
         state = pool.journal.read()
         if state.position and not branches.is_dropped(state):

@@ -13,6 +13,8 @@ from shoal.lake import branches
 from shoal.lake.branches import MAIN, Ref, Refs, VacuumMark
 from shoal.lake.clocks import NEAR
 from shoal.lake.commits import Commit, older_than_history
+from shoal.lake.cuts import Cut
+from shoal.lake.decisions import Decisions
 from shoal.lake.history import History, knows
 from shoal.lake.journal import Changes, Entry, Journal, Moment, Plan, State
 from shoal.model.fields import NO_ID
@@ -40,27 +42,32 @@ class Names:
     """The name of the pool, for messages."""
     journal: Journal
     history: History
+    ident: Id
+    """The id of the pool."""
+    decisions: Decisions
 
-    def refs(self) -> Refs:
-        """Branches and tags as they are now."""
+    def refs(self, cut: Cut | None = None) -> Refs:
+        """Branches and tags as they are now, or in a cut."""
+        if cut is not None:
+            return cut.refs(self.ident, self.journal)
         state = self.journal.read()
         if not state.position:
             self.journal.entry(1)  # a pool is listed after its branch was created, so this one is gone
-        return Refs(state)
+        return Refs(self.journal.settled(state).state)
 
     # ---- what a name stands for
 
-    def resolve(self, commitish: str = "", warn: Warn | None = None) -> Id | None:
+    def resolve(self, commitish: str = "", warn: Warn | None = None, cut: Cut | None = None) -> Id | None:
         """The commit that a branch, a tag, an id or a time stands for; None is the empty beginning.
 
-        `warn` gets a line if a time is near a clock that was wrong.
+        The id of a transaction stands for its commit here. `warn` gets a line if a time is near a clock that was wrong.
         """
-        refs = self.refs()
+        refs = self.refs(cut)
         if (ref := refs.named(commitish or MAIN)) is not None:
             return ref.commit
         ident = branches.as_id(commitish)
         if ident is not None:
-            return self._kept(self.commit(ident).id, refs)
+            return self._kept(self.commit(self._part_of(ident)).id, refs)
         ns = branches.as_time(commitish)
         if ns is None:
             raise refs.unknown_branch(commitish)
@@ -68,10 +75,17 @@ class Names:
         doubt = self._doubt(f"{self.pool}@{commitish}", moment)
         if warn is not None and doubt is not None:
             warn(doubt)
-        main = Refs(self.journal.at_position(moment.position)).named(MAIN)
+        main = (Cut() if cut is None else cut).refs_at(self.ident, self.journal, moment.position, ns).named(MAIN)
         if main is None:
             raise NotFound(f'{self.pool}: there was no branch "{MAIN}" yet at {commitish}')
         return None if main.commit is None else self._kept(main.commit, refs)
+
+    def _part_of(self, ident: Id) -> Id:
+        """The commit that a transaction made here, on `main` if it made several; an id of anything else as it is."""
+        if self.history.commits.lookup(ident) is not None or (decision := self.decisions.find(ident)) is None:
+            return ident
+        parts = sorted((part.branch != MAIN, part.branch, part.commit) for part in decision.parts_in(self.ident))
+        return next((commit for _, _, commit in parts if commit is not None), ident)
 
     def _doubt(self, what: str, moment: Moment) -> str | None:
         """Why what was read at a moment may not be all that had been committed by then."""

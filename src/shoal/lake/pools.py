@@ -16,11 +16,14 @@ from shoal.lake.clocks import Clock
 from shoal.lake.column_registry import ColumnRegistry
 from shoal.lake.commits import Commit, Commits, MissingCommit
 from shoal.lake.committer import Committer
+from shoal.lake.cuts import Cut
+from shoal.lake.decisions import Decisions
 from shoal.lake.history import History, in_order
 from shoal.lake.journal import Journal, State
 from shoal.lake.names import Names, Warn, unreached
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pool_partitions import Divider
+from shoal.lake.settling import Pendings
 from shoal.lake.snapshots import Snapshot, Snapshots
 from shoal.lazy import lazy
 from shoal.model.values import Value
@@ -79,9 +82,9 @@ class Pool:
         """Branches and tags as they are now."""
         return self.names.refs()
 
-    def resolve(self, commitish: str = "", warn: Warn | None = None) -> Id | None:
+    def resolve(self, commitish: str = "", warn: Warn | None = None, cut: Cut | None = None) -> Id | None:
         """The commit that a branch, a tag, an id or a time stands for; None is the empty beginning."""
-        return self.names.resolve(commitish, warn)
+        return self.names.resolve(commitish, warn, cut)
 
     def snapshot(self, commit: Id | None) -> Snapshot:
         """The objects at a commit."""
@@ -129,16 +132,19 @@ def open_pool(
     patience: Patience | None = None,
     is_grouping: bool = True,
     clock: Clock | None = None,
+    decisions: Decisions | None = None,
 ) -> Pool:
     """The pool of a configuration, by a handle that has read nothing yet."""
     prefix = to_text(config.id)
     clock = Clock(store) if clock is None else clock
+    patience = Patience() if patience is None else patience
+    decisions = Decisions(store, patience) if decisions is None else decisions
 
     def guard(state: State) -> None:
         if primary_of(state) not in (None, config.settings.primary):
             raise Altered(config.id, config.name)
 
-    journal = Journal(store, f"{prefix}/branches", Patience() if patience is None else patience, clock, guard)
+    journal = Journal(store, f"{prefix}/branches", patience, clock, guard, Pendings(config.id, decisions, clock))
 
     def is_purged(ident: Id) -> bool:
         return Refs(journal.known).is_purged(ident)
@@ -146,7 +152,7 @@ def open_pool(
     commits = Commits(store, prefix, lambda: horizon_of(journal.known), is_purged)
     checkpoints = Checkpoints(store, prefix, config.key, is_purged)
     history = History(commits, checkpoints, Snapshots(commits, checkpoints, config.key), clock)
-    names = Names(config.name, journal, history)
+    names = Names(config.name, journal, history, config.id, decisions)
     committer = Committer(store, prefix, journal, history, names, is_grouping, bool(config.settings.primary))
     columns = ColumnRegistry(store, prefix, patience)
     return Pool(store, config, journal, history, names, committer, columns)

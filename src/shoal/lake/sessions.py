@@ -16,6 +16,7 @@ from shoal.ids import Id, new, to_text
 from shoal.lake.actions import NOTHING, Effect, Entry, Patch, describe, fold, patch_to, touched
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
+from shoal.lake.cuts import Cut
 from shoal.lake.fitting import fit
 from shoal.lake.keys import KeyRange
 from shoal.lake.pools import Pool
@@ -84,15 +85,20 @@ class Session:
 
 
 def begin(
-    pool: Pool, branch: str, isolation: Isolation = "snapshot", seconds: float = DEFAULT_SECONDS, op: Id | None = None
+    pool: Pool,
+    branch: str,
+    isolation: Isolation = "snapshot",
+    seconds: float = DEFAULT_SECONDS,
+    op: Id | None = None,
+    cut: Cut | None = None,
 ) -> Session:
-    """A session on the tip of a branch."""
+    """A session on the tip of a branch, as it is now or in a cut."""
     if not 0 < seconds <= LONGEST_SECONDS:
         raise InvalidInput(f"a session lasts from 0 to {LONGEST_SECONDS} seconds, not {seconds}")
     if isolation not in ("snapshot", "serializable"):
         raise InvalidInput(f"unknown isolation {isolation!r} (snapshot or serializable)")
-    base = pool.refs().branch(branch).commit
     position = pool.journal.read().position
+    base = pool.names.refs(cut).branch(branch).commit
     return Session(op or new(), branch, base, position, time.time() + seconds, isolation)
 
 
@@ -226,6 +232,11 @@ def commit(pool: Pool, session: Session, note: Note, lake: Lake | None = None) -
     check_open(session)
     if session.staged.is_empty:
         raise InvalidInput("empty transaction")
+    return pool.committer.commit(change_of(pool, session, note, lake))
+
+
+def change_of(pool: Pool, session: Session, note: Note, lake: Lake | None = None) -> Change:
+    """What a session changes on its branch."""
 
     def build(tip: Id | None) -> Patch:
         _check_reads(pool, session, tip)
@@ -237,8 +248,7 @@ def commit(pool: Pool, session: Session, note: Note, lake: Lake | None = None) -
             _check_others(lake, session)
 
     position = session.position
-    change = Change(session.branch, build, note, session.id, is_fresh=True, begun=position, after=position, check=check)
-    return pool.committer.commit(change)
+    return Change(session.branch, build, note, session.id, is_fresh=True, begun=position, after=position, check=check)
 
 
 def _check_reads(pool: Pool, session: Session, tip: Id | None) -> None:

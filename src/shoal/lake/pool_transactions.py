@@ -1,0 +1,243 @@
+"""Transactions over several pools: all of their branches change, or none.
+
+The protocol is that of `docs/adr/0044-transactions-over-several-pools.md`: the commits, then a pending entry in each
+journal, then the decision, which is the one step that counts, then the entries that roll the branches forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shoal.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError, StorageFailure, Unsupported
+from shoal.ids import Id, new, to_text
+from shoal.lake import sessions
+from shoal.lake.branches import Refs
+from shoal.lake.claims import unknown
+from shoal.lake.clocks import SECOND
+from shoal.lake.commits import Commit, Note
+from shoal.lake.committer import Change
+from shoal.lake.decisions import Decision, Decisions, Part
+from shoal.lake.journal import Changes, State
+from shoal.lake.lake import TRANSACTIONS, LakeInfo
+from shoal.lake.pending import PENDING, Pending, format_pending, joined, needs_in, pending_in
+from shoal.lake.pools import Pool
+from shoal.lake.sessions import Session
+from shoal.lazy import lazy
+from shoal.model.node import frozen
+
+if TYPE_CHECKING:
+    from concurrent import futures
+else:
+    futures = lazy("concurrent.futures")
+
+DEFAULT_PATIENCE = 60.0
+"""Seconds that a transaction has from its first pending entry to its decision; then anybody may abort it."""
+Place = tuple[Id, str]
+"""A pool and a branch of it."""
+
+
+@frozen
+class Participant:
+    """What a transaction does on one branch."""
+
+    pool: Pool
+    session: Session
+
+    @property
+    def place(self) -> Place:
+        """Where that is."""
+        return self.pool.config.id, self.session.branch
+
+
+def require_transactions(info: LakeInfo, where: str) -> None:
+    """Unsupported in a lake of a version that would commit beside pending entries."""
+    if TRANSACTIONS not in info.features:
+        raise Unsupported(
+            f"{where}: this lake was created by an earlier version, which knows no transactions over several pools "
+            "(create a new lake)"
+        )
+
+
+def commit(
+    lake: sessions.Lake,
+    decisions: Decisions,
+    txn: Id,
+    participants: Iterable[Participant],
+    note: Note,
+    patience: float = DEFAULT_PATIENCE,
+) -> Mapping[Place, Id]:
+    """Put what was staged onto all branches; the commit of each that changes. It can be called again after an error."""
+    members = sorted((each for each in participants if _takes_part(each.session)), key=lambda each: each.place)
+    changing = [each for each in members if not each.session.staged.is_empty]
+    if not changing:
+        raise InvalidInput("empty transaction")
+    if len(members) == 1:
+        return {changing[0].place: sessions.commit(changing[0].pool, changing[0].session, note, lake)}
+    decision = decisions.find(txn)
+    if decision is None:
+        for each in members:
+            sessions.check_open(each.session)
+        decision = _Commit(lake, decisions, txn, members, note, patience).run()
+    if not decision.is_committed:
+        raise Conflict(
+            f"transaction {to_text(txn)} was aborted, since it took longer than {patience:g} s or failed before "
+            "(begin a new one)"
+        )
+    settle([each.pool for each in members])
+    return {(part.pool, part.branch): part.commit for part in decision.parts if _is_new(part, changing)}  # type: ignore
+
+
+def _takes_part(session: Session) -> bool:
+    """Whether a branch is changed, or was read by a transaction that checks what it read."""
+    return not session.staged.is_empty or (session.isolation == "serializable" and bool(session.reads))
+
+
+def _is_new(part: Part, changing: Sequence[Participant]) -> bool:
+    return any(each.place == (part.pool, part.branch) for each in changing)
+
+
+def settle(pools: Sequence[Pool]) -> None:
+    """Roll pools forward, or back. If that fails, the next one who changes them does it."""
+
+    def roll(pool: Pool) -> None:
+        with suppress(ShoalError):
+            pool.journal.settle()
+
+    distinct = list({pool.config.id: pool for pool in pools}.values())
+    with futures.ThreadPoolExecutor(len(distinct)) as threads:
+        list(threads.map(roll, distinct))
+
+
+class _Found(Exception):
+    """Another attempt at the transaction has placed this entry."""
+
+    def __init__(self, pending: Pending) -> None:
+        super().__init__()
+        self.pending = pending
+
+
+class _Commit:
+    """One attempt at a transaction, from its commits to its decision."""
+
+    def __init__(
+        self,
+        lake: sessions.Lake,
+        decisions: Decisions,
+        txn: Id,
+        members: Sequence[Participant],
+        note: Note,
+        patience: float,
+    ) -> None:
+        self._decisions = decisions
+        self._txn = txn
+        self._note = note
+        self._patience = patience
+        self._parts = [
+            _Part(each.pool, sessions.change_of(each.pool, each.session, note, lake), each.session, txn)
+            for each in members
+        ]
+        self._places = tuple(each.place for each in members)
+
+    def run(self) -> Decision:
+        """The decision."""
+        try:
+            with futures.ThreadPoolExecutor(len(self._parts)) as threads:
+                list(threads.map(_Part.prepare, self._parts))
+            placed = [self._place(part) for part in self._parts]
+        except OutcomeUnknown as e:
+            decision = self._abort()
+            if decision is None:
+                raise unknown(self._txn, e) from e
+            if not decision.is_committed:
+                raise StorageFailure(f"transaction {to_text(self._txn)} was not done: {e}") from e
+            return decision
+        except BaseException:
+            decision = self._abort()
+            if decision is None or not decision.is_committed:
+                raise
+            return decision  # another attempt at it was first
+        return self._decide(placed)
+
+    def _place(self, part: _Part) -> tuple[Part, Pending, int]:
+        """Write the pending entry of a branch; what it says, and when it was made."""
+        journal = part.pool.journal
+        made: list[Pending] = []
+
+        def plan(state: State) -> Changes:
+            pending = pending_in(state.entries)
+            for each in pending:
+                if (each.txn, each.branch) == (self._txn, part.branch):
+                    raise _Found(each)
+            now = part.pool.clock.now()
+            tip = Refs(state).branch(part.branch).commit
+            entry = Pending(
+                part.branch, self._txn, part.commit_on(tip, state), tip, state.position + 1,
+                needs_in(state.entries), now, now + int(self._patience * SECOND), self._places,
+            )  # fmt: skip
+            made.append(entry)
+            return {PENDING: format_pending((*pending, entry))}
+
+        try:
+            entry = journal.change(new(), plan)
+            pending = made[-1]
+        except _Found as e:
+            entry, pending = journal.entry(e.pending.position), e.pending
+        return Part(part.pool.config.id, part.branch, pending.commit), pending, entry.at
+
+    def _decide(self, placed: Sequence[tuple[Part, Pending, int]]) -> Decision:
+        positions: dict[Id, int] = {}
+        for part, pending, _ in placed:
+            positions[part.pool] = max(pending.position, positions.get(part.pool, 0))
+        needs = joined(positions, *(pending.needs for _, pending, _ in placed))
+        at = max(self._parts[0].pool.clock.now(), *(at for _, _, at in placed))
+        parts = tuple(part for part, _, _ in placed)
+        note = self._note
+        return self._decisions.decide(Decision(self._txn, True, at, parts, needs, note.author, note.message, note.meta))
+
+    def _abort(self) -> Decision | None:
+        """Keep nobody waiting for a decision that will not come; the decision that counts, if it is known."""
+        decision = None
+        with suppress(ShoalError):
+            decision = self._decisions.decide(Decision(self._txn, False, self._parts[0].pool.clock.now()))
+            settle([part.pool for part in self._parts])
+        return decision
+
+
+class _Part:
+    """The change of one branch, and the commit that was last written for it."""
+
+    def __init__(self, pool: Pool, change: Change, session: Session, txn: Id) -> None:
+        self.pool = pool
+        self.branch = session.branch
+        self._change = change
+        self._is_read_only = session.staged.is_empty
+        self._txn = txn
+        self._written: tuple[tuple[Id | None, object], Commit] | None = None
+
+    def prepare(self) -> None:
+        """Write the commit for the tip as it is now: most likely it is still there when the entry is placed."""
+        settled = self.pool.journal.settled()
+        refs = Refs(settled.state)
+        if refs.has_branch(self.branch):
+            self.commit_on(refs.branch(self.branch).commit, settled.state)
+
+    def commit_on(self, tip: Id | None, state: State) -> Id | None:
+        """The id of the commit on a tip, which is in the store; Conflict if the change cannot be made there."""
+        committer, history, refs = self.pool.committer, self.pool.history, Refs(state)
+        committer.require_basis(self._change, state)
+        basis = tip, refs.vacuum
+        if self._written is not None and self._written[0] == basis:
+            return self._written[1].id
+        patch = committer.patch_at(self._change, tip, refs)
+        if self._is_read_only:
+            return tip
+        parent = None if tip is None else history.commits.read(tip)
+        ident = new()
+        draft = history.draft(parent, patch, self._change.note, ident=ident)
+        commit = replace(draft, op=ident, position=state.position, txn=self._txn)
+        history.commits.write(commit)
+        self._written = basis, commit
+        return ident

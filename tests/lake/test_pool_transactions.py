@@ -1,0 +1,346 @@
+"""Transactions over several pools: all branches change or none, and nobody waits for a writer that has died."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.lake.conftest import Load, Read
+
+from shoal.errors import Conflict, InvalidInput, NotFound, Unsupported
+from shoal.ids import Id, new, to_text
+from shoal.lake import changes, pool_transactions, sessions, vacuum
+from shoal.lake.actions import patch_of
+from shoal.lake.commits import Note
+from shoal.lake.cuts import Cut, read_cut
+from shoal.lake.decisions import Decision, Decisions
+from shoal.lake.keys import EVERYTHING, parse_sort_key
+from shoal.lake.lake import TRANSACTIONS, Lake, open_lake
+from shoal.lake.pending import DEPENDS, PENDING, pending_in
+from shoal.lake.pool_config import PoolConfig
+from shoal.lake.pool_transactions import Participant
+from shoal.lake.pools import Pool
+from shoal.lake.sessions import Isolation
+from shoal.model.literals import format_time
+from shoal.testing.queries import parse_values
+
+ME = Note("me", "both")
+
+
+class Died(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def other(made: Lake) -> Pool:
+    return made.create_pool(PoolConfig(new(), "items", parse_sort_key("k")))
+
+
+def writes(pool: Pool, text: str, branch: str = "main", isolation: Isolation = "snapshot") -> Participant:
+    writer = pool.writer()
+    for value in parse_values(text):
+        writer.write(value)
+    session = sessions.begin(pool, branch, isolation)
+    return Participant(pool, sessions.stage(session, patch_of(writer.close())))
+
+
+def commit(lake: Lake, *parts: Participant, txn: Id | None = None, patience: float = 60.0) -> dict[tuple[Id, str], Id]:
+    return dict(pool_transactions.commit(lake, lake.decisions, txn or new(), parts, ME, patience))
+
+
+def stop_at_the_decision(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, *parts: Participant, patience: float = 60.0
+) -> Id:
+    """A transaction whose writer dies when all pending entries are there; its id."""
+    txn = new()
+
+    def die(self: Decisions, decision: Decision) -> Decision:
+        raise Died
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Decisions, "decide", die)
+        with pytest.raises(Died):
+            commit(lake, *parts, txn=txn, patience=patience)
+    return txn
+
+
+def stop_after_the_decision(lake: Lake, monkeypatch: pytest.MonkeyPatch, *parts: Participant) -> Id:
+    """A transaction whose writer dies before any branch is rolled forward; its id."""
+    txn = new()
+
+    def die(pools: object) -> None:
+        raise Died
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pool_transactions, "settle", die)
+        with pytest.raises(Died):
+            commit(lake, *parts, txn=txn)
+    return txn
+
+
+def load_into(lake: Lake, pool: Pool, text: str, branch: str = "main") -> Id:
+    part = writes(pool, text, branch)
+    return pool.committer.commit(changes.load(branch, part.session.staged.adds, ME))
+
+
+# ---- committing
+
+
+def test_all_pools_change_together(made: Lake, pool: Pool, other: Pool, read: Read) -> None:
+    txn = new()
+    commits = commit(made, writes(pool, "{k:1}"), writes(other, "{k:2}"), txn=txn)
+    assert (read(), read(of=other)) == (["{k:1}"], ["{k:2}"])
+    assert set(commits) == {(pool.config.id, "main"), (other.config.id, "main")}
+    for each in (pool, other):
+        (made_there,) = each.log(each.resolve())
+        assert made_there.txn == txn
+        assert made_there.note == ME
+        assert PENDING not in each.journal.read().entries
+        assert each.resolve(to_text(txn)) == made_there.id
+
+
+def test_two_branches_of_one_pool_can_take_part(made: Lake, pool: Pool, load: Load, read: Read) -> None:
+    load("{k:1}")
+    pool.names.create_branch("dev", pool.resolve())
+    commit(made, writes(pool, "{k:2}"), writes(pool, "{k:3}", "dev"))
+    assert read() == ["{k:1}", "{k:2}"]
+    assert read("dev") == ["{k:1}", "{k:3}"]
+
+
+def test_a_transaction_that_changes_one_pool_is_an_ordinary_commit(made: Lake, pool: Pool, other: Pool) -> None:
+    session = sessions.begin(other, "main")
+    commits = commit(made, writes(pool, "{k:1}"), Participant(other, session))
+    assert list(commits) == [(pool.config.id, "main")]
+    assert list(made.decisions.all()) == []
+    assert other.resolve() is None
+    with pytest.raises(InvalidInput, match="empty transaction"):
+        commit(made, Participant(other, session))
+
+
+def test_a_transaction_that_is_repeated_happens_once(made: Lake, pool: Pool, other: Pool, read: Read) -> None:
+    parts, txn = (writes(pool, "{k:1}"), writes(other, "{k:2}")), new()
+    first = commit(made, *parts, txn=txn)
+    assert commit(made, *parts, txn=txn) == first
+    assert commit(open_lake(made.store), *parts, txn=txn) == first
+    assert read() == ["{k:1}"]
+
+
+def test_what_cannot_be_done_in_one_pool_is_done_in_none(made: Lake, pool: Pool, other: Pool, read: Read) -> None:
+    victim = load_into(made, other, "{k:9}")
+    (doomed,) = other.commits.read(victim).adds
+    session = sessions.begin(other, "main")
+    part = Participant(other, sessions.stage(session, patch_of(deletes=[doomed])))
+    changes.delete(other, "main", [doomed.id], ME)
+    with pytest.raises(Conflict):
+        commit(made, writes(pool, "{k:1}"), part)
+    assert read() == []
+    assert PENDING not in pool.journal.read().entries
+    load_into(made, pool, "{k:3}")  # and nobody waits
+    assert read() == ["{k:3}"]
+
+
+def test_a_transaction_checks_what_it_only_read(made: Lake, pool: Pool, other: Pool) -> None:
+    session = sessions.note_read(sessions.begin(other, "main", "serializable"), EVERYTHING)
+    part = writes(pool, "{k:1}", isolation="serializable")
+    load_into(made, other, "{k:2}")
+    with pytest.raises(Conflict, match="has changed what it read"):
+        commit(made, part, Participant(other, session))
+    again = sessions.note_read(sessions.begin(other, "main", "serializable"), EVERYTHING)
+    before = other.resolve()
+    commits = commit(made, writes(pool, "{k:1}"), Participant(other, again))
+    assert list(commits) == [(pool.config.id, "main")]
+    assert other.resolve() == before
+
+
+def test_a_lake_of_an_earlier_version_refuses(made: Lake) -> None:
+    pool_transactions.require_transactions(made.info, "here")
+    earlier = replace(made.info, features=made.info.features - {TRANSACTIONS})
+    with pytest.raises(Unsupported, match="create a new lake"):
+        pool_transactions.require_transactions(earlier, "here")
+
+
+# ---- writers that die
+
+
+def test_what_is_undecided_is_not_seen_and_blocks_its_branches_alone(
+    made: Lake, pool: Pool, other: Pool, load: Load, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load("{k:0}")
+    pool.names.create_branch("dev", pool.resolve())
+    stop_at_the_decision(made, monkeypatch, writes(pool, "{k:1}"), writes(other, "{k:2}"))
+    assert (read(), read(of=other)) == (["{k:0}"], [])
+    load("{k:5}", "dev")
+    assert len(pending_in(pool.journal.read().entries)) == 1
+
+
+def test_nobody_waits_longer_than_until(
+    made: Lake, pool: Pool, other: Pool, load: Load, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    txn = stop_at_the_decision(made, monkeypatch, writes(pool, "{k:1}"), writes(other, "{k:2}"), patience=0.2)
+    load("{k:5}")
+    assert (read(), read(of=other)) == (["{k:5}"], [])
+    decision = made.decisions.find(txn)
+    assert decision is not None
+    assert not decision.is_committed
+    load_into(made, other, "{k:6}")
+    assert read(of=other) == ["{k:6}"]
+
+
+def test_a_stalled_writer_finds_that_it_was_aborted(
+    made: Lake, pool: Pool, other: Pool, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = writes(pool, "{k:1}"), writes(other, "{k:2}")
+    txn = stop_at_the_decision(made, monkeypatch, *parts, patience=0.05)
+    load_into(made, pool, "{k:5}")
+    with pytest.raises(Conflict, match="was aborted"):
+        commit(made, *parts, txn=txn)
+    assert (read(), read(of=other)) == (["{k:5}"], [])
+
+
+def test_a_repeat_takes_over_the_entries_of_an_attempt_that_died(
+    made: Lake, pool: Pool, other: Pool, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = writes(pool, "{k:1}"), writes(other, "{k:2}")
+    txn = stop_at_the_decision(made, monkeypatch, *parts)
+    positions = [each.journal.read().position for each in (pool, other)]
+    commit(open_lake(made.store), *parts, txn=txn)
+    assert (read(), read(of=other)) == (["{k:1}"], ["{k:2}"])
+    assert [each.journal.read().position for each in (pool, other)] == [each + 1 for each in positions]
+
+
+def test_what_is_decided_is_seen_before_it_is_rolled_forward(
+    made: Lake, pool: Pool, other: Pool, load: Load, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_after_the_decision(made, monkeypatch, writes(pool, "{k:1}"), writes(other, "{k:2}"))
+    assert (read(), read(of=other)) == (["{k:1}"], ["{k:2}"])
+    assert PENDING in pool.journal.read().entries
+    load("{k:3}")
+    assert read() == ["{k:1}", "{k:3}"]
+    assert PENDING not in pool.journal.read().entries
+    assert PENDING in other.journal.read().entries
+    assert read(of=other) == ["{k:2}"]
+
+
+def test_a_vacuum_keeps_what_is_pending(
+    made: Lake, pool: Pool, other: Pool, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = writes(pool, "{k:1}"), writes(other, "{k:2}")
+    txn = stop_at_the_decision(made, monkeypatch, *parts)
+    for each in (pool, other):
+        vacuum.collect(each, grace=0)
+    commit(open_lake(made.store), *parts, txn=txn)
+    assert (read(), read(of=other)) == (["{k:1}"], ["{k:2}"])
+
+
+def test_a_pool_that_was_dropped_aborts_the_transaction(made: Lake, pool: Pool, other: Pool, read: Read) -> None:
+    parts = writes(pool, "{k:1}"), writes(other, "{k:2}")
+    made.drop_pool("items")
+    with pytest.raises(NotFound):
+        commit(made, *parts)
+    assert read() == []
+    load_into(made, pool, "{k:3}")
+
+
+# ---- cuts
+
+
+def seen(cut: Cut, *pools: Pool) -> list[Id | None]:
+    return [cut.refs(each.config.id, each.journal).branch("main").commit for each in pools]
+
+
+def test_a_cut_that_was_read_around_a_transaction_is_read_again(made: Lake, pool: Pool, other: Pool) -> None:
+    cut = Cut()
+    seen(cut, pool)
+    commit(made, writes(pool, "{k:1}"), writes(other, "{k:2}"))
+    assert seen(cut, other) != [None]
+    assert not cut.is_consistent()
+    cut.read_again()
+    assert cut.is_consistent()
+    assert seen(cut, pool, other) == [pool.resolve(), other.resolve()]
+
+
+def test_a_cut_looks_again_at_what_was_undecided(
+    made: Lake, pool: Pool, other: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = writes(pool, "{k:1}"), writes(other, "{k:2}")
+    txn = stop_at_the_decision(made, monkeypatch, *parts)
+    cut = Cut()
+    assert seen(cut, pool) == [None]
+    commit(made, *parts, txn=txn)
+    assert seen(cut, other) != [None]
+    assert not cut.is_consistent()
+
+
+def test_dependencies_are_transitive(made: Lake, pool: Pool, other: Pool) -> None:
+    third = made.create_pool(PoolConfig(new(), "third", parse_sort_key("k")))
+    cut = Cut()
+    assert seen(cut, pool) == [None]
+    commit(made, writes(pool, "{k:1}"), writes(other, "{k:2}"))
+    commit(made, writes(other, "{k:3}"), writes(third, "{k:4}"))
+    assert seen(cut, third) != [None]
+    assert not cut.is_consistent()
+
+
+def test_a_pool_that_joins_a_fixed_cut_is_read_as_it_was_then(made: Lake, pool: Pool, other: Pool) -> None:
+    third = made.create_pool(PoolConfig(new(), "third", parse_sort_key("k")))
+    commit(made, writes(pool, "{k:1}"), writes(other, "{k:2}"))
+    cut = read_cut([(pool.config.id, pool.journal)])
+    then = [other.resolve(), third.resolve()]
+    load_into(made, third, "{k:9}")
+    alone = third.resolve()
+    commit(made, writes(pool, "{k:3}"), writes(other, "{k:4}"))
+    commit(made, writes(other, "{k:5}"), writes(third, "{k:6}"))
+    assert seen(cut, other, third) == [then[0], alone]
+    assert seen(read_cut([(each.config.id, each.journal) for each in (pool, other, third)]), pool, other, third) == [
+        pool.resolve(), other.resolve(), third.resolve(),
+    ]  # fmt: skip
+
+
+def test_pools_without_transactions_depend_on_nothing(made: Lake, pool: Pool, other: Pool, load: Load) -> None:
+    load("{k:1}")
+    cut = Cut()
+    seen(cut, pool)
+    load_into(made, other, "{k:2}")
+    seen(cut, other)
+    assert cut.is_consistent()
+    assert DEPENDS not in pool.journal.read().entries
+
+
+# ---- the past
+
+
+def test_all_pools_agree_at_every_time(
+    made: Lake, pool: Pool, other: Pool, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load("{k:0}")
+    load_into(made, other, "{k:0}")
+    for number in range(1, 4):
+        parts = writes(pool, f"{{k:{number}}}"), writes(other, f"{{k:{number}}}")
+        if number == 2:
+            stop_after_the_decision(made, monkeypatch, *parts)
+            load("{k:100}")  # which rolls one pool forward; the other is still behind
+        else:
+            commit(made, *parts)
+    stop_after_the_decision(made, monkeypatch, writes(pool, "{k:4}"), writes(other, "{k:4}"))
+    first = max(each.journal.entry(2).at for each in (pool, other))
+    moments = {entry.at for each in (pool, other) for entry in each.journal.entries() if entry.at >= first}
+    moments |= {decision.at + step for decision in made.decisions.all() for step in (-1, 0, 1)}
+    counts = set()
+    for moment in sorted(each for each in moments if each >= first):
+        shown = [transactions_at(each, format_time(moment)) for each in (pool, other)]
+        assert shown[0] == shown[1]
+        counts.add(shown[0])
+    assert counts == {0, 1, 2, 3, 4}
+
+
+def transactions_at(pool: Pool, moment: str) -> int:
+    return sum(each.txn is not None for each in pool.log(pool.resolve(moment)))
+
+
+def test_the_decision_is_not_before_the_entries(made: Lake, pool: Pool, other: Pool) -> None:
+    commit(made, writes(pool, "{k:1}"), writes(other, "{k:2}"))
+    (decision,) = made.decisions.all()
+    for each in (pool, other):
+        placed, rolled = list(each.journal.entries())[-2:]
+        assert placed.at <= decision.at <= rolled.at
+        assert decision.needs[each.config.id] == placed.position
