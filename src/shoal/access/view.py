@@ -12,6 +12,7 @@ from shoal.access.records import default_author
 from shoal.errors import Forbidden, NotFound
 from shoal.ids import Id, to_text
 from shoal.lake.branches import Paths
+from shoal.lake.decisions import Decisions
 from shoal.lake.lake import Lake, LakeInfo, unknown_pool
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
@@ -36,6 +37,10 @@ class Pools(Protocol):
     @property
     def info(self) -> LakeInfo:
         """Its id and the features of its format."""
+
+    @property
+    def decisions(self) -> Decisions:
+        """What was decided about transactions over several pools, also about pools that are hidden."""
 
     def require_writable(self, to_free: bool = False) -> None:
         """ReadOnly or Unsupported if the lake cannot be written to; `to_free` is for changes that only remove."""
@@ -158,6 +163,10 @@ class VisibleLake:
     @property
     def info(self) -> LakeInfo:
         return self._whole.info
+
+    @property
+    def decisions(self) -> Decisions:
+        return self._whole.decisions
 
     def configs(self) -> list[PoolConfig]:
         return [config for config in self._whole.configs() if self._is_visible(to_text(config.id))]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Unpack
 
 from shoal.api.codecs import NOTHING, PLANS, POOL, POOLS, STATUS, VACUUMED
 from shoal.api.handles import public_names
 from shoal.api.infos import Description, LakeStatus, PoolInfo, ScanPlan, Vacuumed
+from shoal.api.lake_transaction import BeginOver, LakeTransaction, Resume, all_committed
 from shoal.api.options import Memory, Watch
 from shoal.api.pool import DRY_RUN, GRACE, Pool
 from shoal.api.pool_settings import NO_SETTINGS, PoolSettings, new_settings
 from shoal.api.queries import Query, Sql
 from shoal.api.requests import Need, Note, NoteArgs, Op, R, Request, in_body, in_query, verb
 from shoal.api.results import Results
+from shoal.api.transaction import Isolation
 from shoal.errors import Unsupported
 from shoal.model.node import frozen
 from shoal.model.values import Value
@@ -230,6 +233,40 @@ class Lake(ABC):
         - `author`, `message`, `meta`: stored in the commit.
         """
         return self.do(Sql(statement, engine, on_warning, Note(**note), op))
+
+    def transaction(
+        self,
+        places: Sequence[str],
+        *,
+        isolation: Isolation = "snapshot",
+        expires: float | None = None,
+        **note: Unpack[NoteArgs],
+    ) -> AbstractContextManager[LakeTransaction]:
+        """Begin a transaction on branches of several pools; it commits at the end, and abandons on an error.
+
+        All branches change at the same moment, or none does. Queries in it see one consistent state of all pools.
+
+        >>> with lake.transaction(["orders", "items@dev"], message="two sold") as t:  # doctest: +SKIP
+        ...     t.load("orders", [{"id": 7, "item": "taco", "qty": 2}])
+        ...     t.update("items@dev", "id == 'taco'", "stock := stock - 2")
+        """
+        return all_committed(self.begin(places, isolation=isolation, expires=expires), Note(**note))
+
+    def begin(
+        self, places: Sequence[str], *, isolation: Isolation = "snapshot", expires: float | None = None, op: Op = None
+    ) -> LakeTransaction:
+        """Begin a transaction on branches of several pools, which the caller must end by `commit` or `abandon`.
+
+        - `places`: the branches, such as `"orders"` or `"items@dev"`.
+        - `isolation`: with `"serializable"` a commit also fails if another writer changed what it has read.
+        - `expires`: after so many seconds it can no longer be committed; a day by default.
+        """
+        names = (places,) if isinstance(places, str) else tuple(places)
+        return self.do(BeginOver(names, isolation, expires, op))
+
+    def resume(self, saved: str) -> LakeTransaction:
+        """Go on with a transaction that another process has saved."""
+        return self.do(Resume(saved))
 
     def explain(
         self, program: str, *, head: str | None = None, includes: Sequence[str] = (), engine: str | None = None

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
-from shoal.ids import Id
+from shoal.errors import CorruptData
+from shoal.ids import Id, to_text
 from shoal.lake.branches import Refs
 from shoal.lake.journal import Journal, Settled
 from shoal.lake.pending import needs_in
@@ -62,6 +63,10 @@ class Cut:
         self._pools[pool, until] = _Seen(journal, settled, until)
         return Refs(settled.state)
 
+    def put(self, pool: Id, journal: Journal, position: int) -> None:
+        """Take a pool for what it was at a position."""
+        self._pools[pool, None] = _Seen(journal, journal.settled(journal.at_position(position)))
+
     def position(self, pool: Id) -> int | None:
         """The position of the journal at which a pool was read; None if it was not, or for its past only."""
         seen = self._pools.get((pool, None))
@@ -76,9 +81,12 @@ class Cut:
         """Whether every pool was read at or past what the others depend on, and no transaction was decided since."""
         if self.is_fixed or (len(self._pools) < 2):
             return True
-        now = {pool: seen.position for (pool, until), seen in self._pools.items() if until is None}
-        for (_, until), seen in self._pools.items():
-            if until is None and any(now.get(pool, position) < position for pool, position in seen.needs.items()):
+        now = {pool: seen for (pool, until), seen in self._pools.items() if until is None}
+        for seen in now.values():
+            behind = [pool for pool, position in seen.needs.items() if pool in now and now[pool].position < position]
+            for pool in behind:
+                _require_reached(pool, now[pool].journal, seen.needs[pool])
+            if behind:
                 return False
         return not any(seen.has_changed() for seen in self._pools.values())
 
@@ -104,6 +112,23 @@ class Cut:
     def _goes_with(self, settled: Settled) -> bool:
         needs = needs_in(settled.state.entries)
         return all(seen.position >= needs.get(pool, 0) for (pool, until), seen in self._pools.items() if until is None)
+
+
+def _require_reached(pool: Id, journal: Journal, position: int) -> None:
+    """CorruptData if a pool has lost entries that another pool depends on: to read it again would not help."""
+    if journal.read().position < position:
+        raise CorruptData(
+            f"pool {to_text(pool)}: its journal has lost entries of transactions with other pools (restore it from a "
+            "backup)"
+        )
+
+
+def fixed_at(pools: Iterable[tuple[Id, Journal, int]]) -> Cut:
+    """A cut that was read before: pools at positions of their journals."""
+    cut = Cut(is_fixed=True)
+    for pool, journal, position in pools:
+        cut.put(pool, journal, position)
+    return cut
 
 
 def read_cut(pools: Iterable[tuple[Id, Journal]]) -> Cut:

@@ -107,7 +107,7 @@ class Lake:
         self.store = store
         self.info = info
         self.clock = Clock(store)
-        self.decisions = Decisions(store)
+        self._decisions = Decisions(store)
         self._journal = Journal(store, _POOLS)
         self._pools: dict[Id, Pool] = {}
         self._configured: tuple[State, list[PoolConfig]] = EMPTY, []
@@ -116,6 +116,11 @@ class Lake:
         self.groups_loads = True
         """Whether loads that come together share an entry of the journal."""
         self._lock = threading.Lock()
+
+    @property
+    def decisions(self) -> Decisions:
+        """What was decided about transactions over several pools."""
+        return self._decisions
 
     def require_writable(self, to_free: bool = False) -> None:
         """ReadOnly if the lake has features that this version lacks; Unsupported, once, if the store cannot be trusted.
@@ -170,7 +175,7 @@ class Lake:
 
     def _open(self, config: PoolConfig) -> Pool:
         """A pool by a handle that has read nothing yet."""
-        return open_pool(self.store, config, is_grouping=self.groups_loads, clock=self.clock, decisions=self.decisions)
+        return open_pool(self.store, config, is_grouping=self.groups_loads, clock=self.clock, decisions=self._decisions)
 
     # ---- pools that come, go and change their names; under the id of an operation once
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         attachments,
         commits,
         history,
+        lake_transactions,
         loads,
         maintenance,
         partitions,
@@ -34,6 +35,7 @@ else:
     attachments = lazy("shoal.local.attachments")
     commits = lazy("shoal.local.commits")
     history = lazy("shoal.local.history")
+    lake_transactions = lazy("shoal.local.lake_transactions")
     loads = lazy("shoal.local.loads")
     maintenance = lazy("shoal.local.maintenance")
     partitions = lazy("shoal.local.partitions")
@@ -52,6 +54,7 @@ IMPLEMENTATIONS: tuple[ModuleType, ...] = (
     loads,
     commits,
     transactions,
+    lake_transactions,
     maintenance,
     updates,
     attachments,

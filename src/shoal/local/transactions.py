@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from shoal.access.view import Pools
 from shoal.api.branch import WriteMode, key_values
@@ -17,14 +17,15 @@ from shoal.errors import InvalidInput
 from shoal.ids import Id, to_text
 from shoal.lake import changes, rewriting, sessions
 from shoal.lake.actions import NOTHING, Patch, patch_of
-from shoal.lake.keys import KeyRange
+from shoal.lake.cuts import Cut, read_cut
 from shoal.lake.lake import open_at
 from shoal.lake.pools import Pool
-from shoal.lake.sessions import BranchRead, JournalRead, Session
+from shoal.lake.sessions import Session
 from shoal.lazy import lazy
 from shoal.local.commits import object_ids
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
 from shoal.local.loads import staged_write
+from shoal.local.transaction_scope import Scope
 from shoal.planner.execute import Question
 from shoal.planner.lake_query import ask, ask_once, change_of
 from shoal.planner.pool_partitions import with_partitions
@@ -43,15 +44,37 @@ else:
 def begin(lake: StoreExecutor, request: Begin) -> LocalTransaction:
     """Begin a transaction on the tip of a branch."""
     pool = lake.writable(request.pool)
-    seconds = sessions.DEFAULT_SECONDS if request.expires is None else request.expires
-    session = sessions.begin(pool, request.branch, request.isolation, seconds, operation(request.op))
-    return LocalTransaction(lake.root, pool, session)
+    cut = read_cut([(pool.config.id, pool.journal)])
+    return begin_in(lake, pool, request.branch, request, Scope(cut), operation(request.op))
+
+
+class Terms(Protocol):
+    """How a transaction is begun."""
+
+    @property
+    def isolation(self) -> sessions.Isolation:
+        """What is checked when it commits."""
+
+    @property
+    def expires(self) -> float | None:
+        """After how many seconds it can no longer be committed."""
+
+
+def begin_in(
+    lake: StoreExecutor, pool: Pool, branch: str, terms: Terms, scope: Scope, op: Id | None
+) -> LocalTransaction:
+    """Begin a transaction on the tip that a branch has in the cut of a scope, which it becomes a part of."""
+    seconds = sessions.DEFAULT_SECONDS if terms.expires is None else terms.expires
+    session = sessions.begin(pool, branch, terms.isolation, seconds, op, scope.cut)
+    return LocalTransaction(lake.root, pool, session, scope)
 
 
 class LocalTransaction(Transaction):
     """A session on a branch, with the pool to write to."""
 
-    def __init__(self, lake: Pools, pool: Pool, session: Session) -> None:
+    def __init__(self, lake: Pools, pool: Pool, session: Session, scope: Scope) -> None:
+        self._scope = scope
+        scope.parts.append(self)
         self._lake = lake
         self._pool = pool
         self.session = session
@@ -59,12 +82,33 @@ class LocalTransaction(Transaction):
         self._view_cache: tuple[Patch, Id | None] | None = None
         self._lock = Lock()
         """Guards the session: a query in progress records the ranges it reads while changes are staged."""
-        self._reads = _Reads(pool.config.id, self._note)
+        self._shown: set[Id | None] = set()
+        """The commits that have stood for the branch in queries."""
         self._steps: set[str] = set()
         """The ids of the operations that were staged; a retry stages nothing."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._lake.store.uri, to_text(self._pool.config.id), self.session)
+
+    @property
+    def place(self) -> tuple[Id, str]:
+        """The pool, and the name of the branch."""
+        return self._pool.config.id, self.session.branch
+
+    @property
+    def pool(self) -> Pool:
+        """The pool that it changes."""
+        return self._pool
+
+    @property
+    def lake(self) -> Pools:
+        """The lake that it reads."""
+        return self._lake
+
+    @property
+    def isolation(self) -> sessions.Isolation:
+        """What is checked when it commits."""
+        return self.session.isolation
 
     @property
     def id(self) -> str:
@@ -99,7 +143,7 @@ class LocalTransaction(Transaction):
         sessions.check_open(self.session)
         if isinstance(op, str) and op in self._steps:
             return
-        self._step(op, staged_write(self._pool, self._view(), self.session.branch, mode, data, format_name, options))
+        self._step(op, staged_write(self._pool, self.view(), self.session.branch, mode, data, format_name, options))
 
     def update(self, where: str, program: str, *, op: Op = None) -> None:
         sessions.check_open(self.session)
@@ -107,8 +151,8 @@ class LocalTransaction(Transaction):
             return
         predicate = parse_predicate(where)
         keys = predicate.key_range(self._pool.config.key.paths[0])
-        self._note(lambda session: sessions.note_read(session, keys))
-        self._step(op, updates.updating(self._pool, self._view(), predicate, updates.parse_update(program)))
+        self.note(lambda session: sessions.note_read(session, keys))
+        self._step(op, updates.updating(self._pool, self.view(), predicate, updates.parse_update(program)))
 
     def delete(self, ids: Sequence[str] = (), *, where: str | None = None, keys: Any = None, op: Op = None) -> None:
         if keys is not None:
@@ -119,7 +163,7 @@ class LocalTransaction(Transaction):
         sessions.check_open(self.session)
         if isinstance(op, str) and op in self._steps:
             return
-        view = self._view()
+        view = self.view()
         if where is None:
             objects = changes.find_objects(self._pool, view, object_ids(self._pool, ids))
             self._step(op, patch_of(deletes=objects))
@@ -128,7 +172,7 @@ class LocalTransaction(Transaction):
             raise InvalidInput("delete by ids or by a filter, not both")
         predicate = parse_predicate(where)
         keys = predicate.key_range(self._pool.config.key.paths[0])
-        self._note(lambda session: sessions.note_read(session, keys))
+        self.note(lambda session: sessions.note_read(session, keys))
         self._step(op, rewriting.without(self._pool, view, predicate))
 
     def _step(self, op: Op, patch: Patch) -> None:
@@ -141,15 +185,14 @@ class LocalTransaction(Transaction):
             self._steps.add(ident)
 
     def query(self, program: str) -> Results:
-        pool, branch = self._pool.config.id, self.session.branch
-        views = {(pool, branch): self._view()}
+        scope, (pool, branch) = self._scope, self.place
         head = (to_text(pool), branch)
-        return ask(self._lake, Question(program, head, views=views, reads=self._log))
+        return ask(self._lake, Question(program, head, views=scope.views(), reads=scope.log, cut=scope.cut))
 
     def sql(self, statement: str, *, op: Op = None) -> Results:
         sessions.check_open(self.session)
-        pool, branch = self._pool, self.session.branch
-        reading = statement_plans.Reading(views={(pool.config.id, branch): self._view()}, log=self._log)
+        pool, branch, scope = self._pool, self.session.branch, self._scope
+        reading = statement_plans.Reading(views=scope.views(), log=scope.log, cut=scope.cut)
         change = change_of(statement)
         if change is None:
             return ask_once(self._lake, statement, reading)
@@ -160,13 +203,9 @@ class LocalTransaction(Transaction):
             raise InvalidInput(f"sql: this transaction changes {pool.config.name}@{branch}, and not {change.target}")
         if isinstance(op, str) and op in self._steps:
             return sql_changes.result_of(statement, None, sql_changes.UNKNOWN)
-        patch, counts = sql_changes.staged_change(self._lake, pool, branch, self._view(), change, reading)
+        patch, counts = sql_changes.staged_change(self._lake, pool, branch, self.view(), change, reading)
         self._step(op, patch)
         return sql_changes.result_of(statement, None, counts)
-
-    @property
-    def _log(self) -> _Reads | None:
-        return self._reads if self.session.isolation == "serializable" else None
 
     def take_over(self, *others: Self) -> None:
         with self._lock:
@@ -201,45 +240,29 @@ class LocalTransaction(Transaction):
         with self._lock:
             self.session = sessions.stage(self.session, patch)
 
-    def _view(self) -> Id | None:
+    def view(self) -> Id | None:
         """A commit with the state that the transaction sees, cached until the next change."""
         if self._view_cache is None or self._view_cache[0] != self.session.staged:
             self._view_cache = self.session.staged, sessions.view(self._pool, self.session)
-            self._reads.views.add(self._view_cache[1])
+            self._shown.add(self._view_cache[1])
         return self._view_cache[1]
 
-    def _note(self, note: Callable[[Session], Session]) -> None:
+    def has_shown(self, commit: Id | None) -> bool:
+        """Whether a commit has stood for the branch in a query."""
+        return commit in self._shown
+
+    def note(self, change: Callable[[Session], Session]) -> None:
+        """Record something in the session."""
         with self._lock:
-            self.session = note(self.session)
-
-
-class _Reads:
-    """Records in a session what queries read: on its own branch, on others, and of metadata."""
-
-    def __init__(self, pool: Id, note: Callable[[Callable[[Session], Session]], None]) -> None:
-        self._pool = pool
-        self._note = note
-        self.views: set[Id | None] = set()
-        """The commits that have stood for the session's own branch."""
-        self._branches: dict[tuple[Id, Id | None], tuple[str, ...]] = {}
-        """The names of other branches that queries read, by pool and commit."""
-
-    def on_branch(self, pool: Id, branch: str, commit: Id | None) -> None:
-        names = self._branches.get((pool, commit), ())
-        if branch not in names:
-            self._branches[pool, commit] = (*names, branch)
-
-    def on_values(self, pool: Id, commit: Id | None, keys: KeyRange) -> None:
-        if pool == self._pool and commit in self.views:
-            self._note(lambda session: sessions.note_read(session, keys))
-        reads = [BranchRead(pool, branch, commit, keys) for branch in self._branches.get((pool, commit), ())]
-        if reads:
-            self._note(lambda session: sessions.note_others(session, reads))
-
-    def on_journal(self, pool: Id | None, position: int) -> None:
-        self._note(lambda session: sessions.note_journal(session, JournalRead(pool, position)))
+            self.session = change(self.session)
 
 
 def _restore(uri: str, pool: str, session: Session) -> LocalTransaction:
     lake = open_at(uri)
-    return LocalTransaction(lake, with_partitions(lake.pool(pool)), sessions.forked(session))
+    return resumed(lake, with_partitions(lake.pool(pool)), sessions.forked(session), Scope(Cut(is_fixed=True)))
+
+
+def resumed(lake: Pools, pool: Pool, session: Session, scope: Scope) -> LocalTransaction:
+    """A transaction that was begun elsewhere, with the cut of then."""
+    scope.cut.put(pool.config.id, pool.journal, session.position)
+    return LocalTransaction(lake, pool, session, scope)

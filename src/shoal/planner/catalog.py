@@ -15,6 +15,8 @@ from shoal.ids import Id, to_text
 from shoal.lake import branches
 from shoal.lake.branches import MAIN
 from shoal.lake.commits import show_actions, show_commit
+from shoal.lake.cuts import Cut
+from shoal.lake.decisions import show_decision
 from shoal.lake.keys import KeyRange
 from shoal.lake.objects import show_object
 from shoal.lake.pool_config import PoolConfig, show_config
@@ -40,7 +42,10 @@ class LakeCatalog:
         head: tuple[str, str] | None = None,
         views: Views | None = None,
         reads: ReadLog | None = None,
+        cut: Cut | None = None,
     ) -> None:
+        self.cut = Cut() if cut is None else cut
+        """The states of the journals in which branches are read."""
         self._lake = lake
         self._reads = reads
         self._views = views or {}
@@ -64,19 +69,17 @@ class LakeCatalog:
         resolved = self._resolved.get((pool.id, name))
         if resolved is None:
             handle = self._lake.pool(pool.id)
-            self.positions.setdefault(pool.id, handle.journal.read().position)
             view = (handle.config.id, name)
             ident = self._views[view] if view in self._views else self._resolve(handle, name)
+            self.positions[pool.id] = position_in(self.cut, handle)
             resolved = self._resolved[pool.id, name] = to_text(ident or NO_ID)
         return resolved
 
     def _resolve(self, pool: Pool, name: str) -> Id | None:
-        if self._reads is None:
-            return pool.resolve(name, self.warnings.append)
-        refs = pool.refs()
-        if not refs.has_branch(name):
+        refs = pool.names.refs(self.cut)
+        if self._reads is None or not refs.has_branch(name):
             # A tag or a commit stays what it is, and so does a time, unless a clock was wrong.
-            return pool.resolve(name, self.warnings.append)
+            return pool.resolve(name, self.warnings.append, self.cut)
         commit = refs.branch(name).commit
         self._reads.on_branch(pool.config.id, name, commit)
         return commit
@@ -89,6 +92,12 @@ class LakeCatalog:
 
     def commit_metas(self) -> frozenset[str]:
         return frozenset(COMMIT_METAS)
+
+
+def position_in(cut: Cut, pool: Pool) -> int:
+    """The position at which a pool is read in a cut."""
+    position = cut.position(pool.config.id)
+    return pool.journal.read().position if position is None else position
 
 
 def _info(config: PoolConfig) -> PoolInfo:
@@ -105,6 +114,14 @@ CommitMeta = Callable[[Pool, Id | None, KeyRange], Iterator[Value]]
 
 def _pools(lake: Pools) -> Iterator[Value]:
     return map(show_config, shown_pools(lake.configs()))
+
+
+def _transactions(lake: Pools) -> Iterator[Value]:
+    """Transactions over several pools, oldest first, as far as their pools may be seen."""
+    names = {config.id: config.name for config in shown_pools(lake.configs())}
+    for decision in lake.decisions.all():
+        if not decision.parts or any(part.pool in names for part in decision.parts):
+            yield show_decision(decision, names)
 
 
 def _all_branches(lake: Pools) -> Iterator[Value]:
@@ -192,7 +209,7 @@ def _nothing(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
     return iter(())
 
 
-LAKE_METAS: dict[str, LakeMeta] = {"pools": _pools, "branches": _all_branches}
+LAKE_METAS: dict[str, LakeMeta] = {"pools": _pools, "branches": _all_branches, "transactions": _transactions}
 POOL_METAS: dict[str, PoolMeta] = {"branches": _branches, "tags": _tags, "branchlog": _branch_log}
 COMMIT_METAS: dict[str, CommitMeta] = {
     "objects": _objects,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from shoal.frames.results import Results
 from shoal.lake import changes
 from shoal.lake.branches import MAIN
 from shoal.lake.commits import Note
+from shoal.lake.cuts import Cut
 from shoal.lang import plan
 from shoal.lang.compile import compile_source, stands_alone
 from shoal.lang.source import Part, Source
@@ -35,6 +37,7 @@ from shoal.planner.pool_partitions import with_partitions
 from shoal.planner.read_log import ReadLog
 from shoal.planner.scan_sources import lake_opener
 from shoal.sources.policy import SourcePolicy
+from shoal.storage.backoff import backoff
 
 _DEFAULTS = ReadOptions()
 
@@ -56,6 +59,8 @@ class Question:
     reads: ReadLog | None = None
     """Records what is read."""
     views: Views | None = None
+    cut: Cut | None = None
+    """The states in which other branches are read; None is the newest that go together."""
     options: ReadOptions = _DEFAULTS
     watch: Watch | None = None
     engine: str | None = None
@@ -82,8 +87,14 @@ def _source(question: Question) -> Source:
 
 
 def _compile(lake: Pools, source: Source, question: Question) -> tuple[plan.Program, LakeCatalog]:
-    catalog = LakeCatalog(lake, question.head, question.views, question.reads)
-    compiled = compile_source(source, evaluate, catalog)
+    cut, waits = question.cut or Cut(), backoff()
+    while True:
+        catalog = LakeCatalog(lake, question.head, question.views, question.reads, cut)
+        compiled = compile_source(source, evaluate, catalog)
+        if cut.is_consistent():
+            break
+        time.sleep(next(waits))
+        cut.read_again()
     check_plan(lake, compiled, question.policy)
     if not stands_alone(compiled):
         raise InvalidInput("query must include a 'from' operator")
@@ -117,7 +128,7 @@ def prepare(lake: Pools, question: Question) -> Dispatched:
         return cached
     compiled, catalog = _compile(lake, source, question)
     dispatched = dispatch(lake, compiled, engine, question.on_warning, question.reads)
-    if is_cached and not catalog.warnings:
+    if is_cached and not catalog.warnings and catalog.cut.is_decided:
         _plans.keep(lake, key, dispatched, catalog.positions)
     return dispatched
 

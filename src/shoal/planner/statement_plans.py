@@ -5,6 +5,7 @@ In SQL `"pool@commitish"` is the pool as it was there.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,17 +22,19 @@ from shoal.engines.tables.statements import Statement, Use
 from shoal.errors import NotFound
 from shoal.ids import Id, to_text
 from shoal.lake.branches import MAIN
+from shoal.lake.cuts import Cut
 from shoal.lake.keys import EVERYTHING
 from shoal.lake.names import Warn
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lazy import lazy
-from shoal.planner.catalog import Views
+from shoal.planner.catalog import Views, position_in
 from shoal.planner.engine_choice import Engine, for_statement, named_engine
 from shoal.planner.plan_cache import PlanCache
 from shoal.planner.prune import Pruned
 from shoal.planner.read_log import ReadLog
 from shoal.planner.scan_units import PoolTable, numbered_sources
+from shoal.storage.backoff import backoff
 
 if TYPE_CHECKING:
     from shoal.engines.duckdb import sandbox
@@ -109,11 +112,13 @@ class Reading:
     """The commits that branches are taken for."""
     log: ReadLog | None = None
     """What a transaction checks again when it commits."""
+    cut: Cut | None = None
+    """The states in which other branches are read; None is the newest that go together."""
 
 
 def plan_once(lake: Pools, statement: Statement, reading: Reading) -> StatementPlan:
     """The plan of a query that is part of a change."""
-    return _Planner(lake, reading.views, reading.log).plan(statement, reading.engine, reading.warn)
+    return _Planner(lake, reading.views, reading.log, reading.cut).plan(statement, reading.engine, reading.warn)
 
 
 class _Read(NamedTuple):
@@ -127,7 +132,8 @@ class _Read(NamedTuple):
 class _Planner:
     """Plans one statement."""
 
-    def __init__(self, lake: Pools, views: Views, log: ReadLog | None = None) -> None:
+    def __init__(self, lake: Pools, views: Views, log: ReadLog | None = None, cut: Cut | None = None) -> None:
+        self._cut = Cut() if cut is None else cut
         self._lake = lake
         self._views = views
         self._log = log
@@ -144,7 +150,7 @@ class _Planner:
 
         Which pool has a similar name also depends on the pools that a caller may see.
         """
-        return self._is_literal and not self.warnings
+        return self._is_literal and not self.warnings and self._cut.is_decided
 
     def plan(self, statement: Statement, engine: str | None, warn: Warn | None) -> StatementPlan:
         """The plan; warnings say why what is read may not be what was meant."""
@@ -173,23 +179,32 @@ class _Planner:
 
     def _reads(self, statement: Statement) -> list[_Read]:
         """What a statement reads; each pool is at one commit however often it is named."""
+        waits = backoff()
+        while (commits := self._commits(statement)) is None:
+            time.sleep(next(waits))
+            self._cut.read_again()
+        pairs = ((use, *commits[use.name]) for use in statement.uses)
+        return [
+            _Read(pool, commit, PoolTable(pool, commit, DUCKDB).prune(use.conditions)) for use, pool, commit in pairs
+        ]
+
+    def _commits(self, statement: Statement) -> dict[str, tuple[Pool, Id | None]] | None:
+        """The pools of a statement by their names in it, each with its commit; None if these do not go together."""
         commits: dict[str, tuple[Pool, Id | None]] = {}
-        reads = []
+        self.warnings.clear()
         for use in statement.uses:
             if use.name not in commits:
                 pool = self._pool(use)
-                self.positions.setdefault(to_text(pool.config.id), pool.journal.read().position)
                 commits[use.name] = pool, self._commit(pool, parse_head(use.name)[1])
-            pool, commit = commits[use.name]
-            reads.append(_Read(pool, commit, PoolTable(pool, commit, DUCKDB).prune(use.conditions)))
-        return reads
+                self.positions[to_text(pool.config.id)] = position_in(self._cut, pool)
+        return commits if self._cut.is_consistent() else None
 
     def _commit(self, pool: Pool, commitish: str) -> Id | None:
         ident, name = pool.config.id, commitish or MAIN
         is_viewed = (ident, name) in self._views
-        commit = self._views[ident, name] if is_viewed else pool.resolve(commitish, self.warnings.append)
+        commit = self._views[ident, name] if is_viewed else pool.resolve(commitish, self.warnings.append, self._cut)
         if self._log is not None:
-            if not is_viewed and pool.refs().has_branch(name):
+            if not is_viewed and pool.names.refs(self._cut).has_branch(name):
                 self._log.on_branch(ident, name, commit)
             self._log.on_values(ident, commit, EVERYTHING)
         return commit

@@ -1,0 +1,187 @@
+"""Transactions over several pools, from Python."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from typing import Any
+
+import pytest
+
+import shoal
+from shoal.api.lake import Lake
+from shoal.api.pool import Pool
+from shoal.errors import Conflict, InvalidInput, NotFound, ReadOnly
+
+
+@pytest.fixture(autouse=True)
+def orders(lake: Lake) -> Pool:
+    return lake.create("orders", key="id")
+
+
+@pytest.fixture(autouse=True)
+def items(lake: Lake) -> Pool:
+    items = lake.create("items", key="id", primary="id")
+    items.load([{"id": 1, "stock": 10}, {"id": 2, "stock": 20}])
+    return items
+
+
+def values(lake: Lake, program: str) -> list[Any]:
+    return lake.query(program).to_list()
+
+
+def test_all_pools_change_at_the_end(lake: Lake, orders: Pool, items: Pool) -> None:
+    with lake.transaction(["orders", "items"], message="sold", author="ada") as t:
+        t.load("orders", [{"id": 7, "item": 1}])
+        t.upsert("items", [{"id": 1, "stock": 9}])
+        t.delete("items", keys=[2])
+        assert t.query("from items | sort id").to_list() == [{"id": 1, "stock": 9}]
+        assert t.query("from orders | count()").to_list() == [1]
+        assert t.sql("select count(*) as n from orders join items on orders.item = items.id").to_list() == [{"n": 1}]
+        assert values(lake, "from orders") == []
+    assert values(lake, "from items") == [{"id": 1, "stock": 9}]
+    assert [(each.message, each.author) for each in orders.log()] == [("sold", "ada")]
+    assert next(iter(items.log())).message == "sold"
+    (listed,) = values(lake, "from :transactions")
+    assert (listed["state"], listed["message"]) == ("committed", "sold")
+    assert {part["name"] for part in listed["parts"]} == {"orders", "items"}
+    assert orders.resolve(t.id) == orders.resolve()
+
+
+def test_branches_take_part_and_the_commits_are_named_by_them(lake: Lake, orders: Pool, items: Pool) -> None:
+    items.create_branch("dev", "main")
+    t = lake.begin(["orders", "items@dev"])
+    assert t.places == ("orders@main", "items@dev")
+    t.load("orders", [{"id": 7}])
+    t.update("items@dev", "id == 1", "stock := stock - 1")
+    commits = t.commit()
+    assert commits == {"orders@main": orders.resolve(), "items@dev": items.resolve("dev")}
+    assert values(lake, "from items@dev | id == 1") == [{"id": 1, "stock": 9}]
+    assert values(lake, "from items | id == 1") == [{"id": 1, "stock": 10}]
+
+
+def test_an_error_abandons_all_of_it(lake: Lake) -> None:
+    with pytest.raises(ZeroDivisionError), lake.transaction(["orders", "items"]) as t:
+        t.load("orders", [{"id": 7}])
+        t.delete("items", where="id == 1")
+        raise ZeroDivisionError
+    assert values(lake, "from orders") == []
+    assert values(lake, "from items | count()") == [2]
+
+
+def test_a_conflict_in_one_pool_leaves_all_as_they_were(lake: Lake, items: Pool) -> None:
+    with pytest.raises(Conflict, match="primary key 1"), lake.transaction(["orders", "items"]) as t:
+        t.load("orders", [{"id": 7}])
+        t.upsert("items", [{"id": 1, "stock": 9}])
+        items.upsert([{"id": 1, "stock": 8}])
+    assert values(lake, "from orders") == []
+    assert values(lake, "from items | id == 1") == [{"id": 1, "stock": 8}]
+    with pytest.raises(Conflict, match="begin a new one"):
+        t.commit()
+
+
+def test_it_reads_one_state_of_all_pools_however_late_it_reads_them(lake: Lake, orders: Pool, items: Pool) -> None:
+    third = lake.create("third", key="id")
+    t = lake.begin(["orders", "items"])
+    with lake.transaction(["orders", "third"]) as other:
+        other.load("orders", [{"id": 1}])
+        other.load("third", [{"id": 1}])
+    assert t.query("from third | count()").to_list() == []
+    assert t.query("from orders | count()").to_list() == []
+    assert [row["n"] for row in t.sql("select count(*) as n from third").to_list()] == [0]
+    t.abandon()
+    assert third.query("count()").to_list() == [1]
+
+
+def test_serializable_finds_what_changed_in_any_of_its_pools(lake: Lake, items: Pool) -> None:
+    t = lake.begin(["orders", "items"], isolation="serializable")
+    assert t.query("from items | sum(stock)").to_list() == [30]
+    t.load("orders", [{"id": 7}])
+    items.upsert([{"id": 2, "stock": 0}])
+    with pytest.raises(Conflict, match="has changed what it read"):
+        t.commit()
+    assert values(lake, "from orders") == []
+
+
+def test_sql_changes_any_of_its_pools(lake: Lake) -> None:
+    with lake.transaction(["orders", "items"]) as t:
+        t.sql("insert into orders (id, item) values (7, 1)")
+        t.sql("update items set stock = stock - 1 where id in (select item from orders)")
+    assert values(lake, "from items | sort id") == [{"id": 1, "stock": 9}, {"id": 2, "stock": 20}]
+
+
+def test_what_is_not_part_of_it_is_refused(lake: Lake) -> None:
+    lake.create("third", key="id")
+    with lake.transaction(["orders", "items"]) as t:
+        with pytest.raises(NotFound, match="begun on orders@main, items@main"):
+            t.load("third", [{"id": 1}])
+        with pytest.raises(NotFound, match="begun on orders@main, items@main"):
+            t.sql("insert into third (id) values (1)")
+    with pytest.raises(InvalidInput, match="needs the pools"):
+        lake.begin([])
+    with pytest.raises(NotFound, match="pool not found"):
+        lake.begin(["orders", "itms"])
+    with pytest.raises(NotFound, match="branch not found"):
+        lake.begin(["orders", "items@nowhere"])
+
+
+def test_one_that_has_expired_commits_nothing(lake: Lake) -> None:
+    t = lake.begin(["orders", "items"], expires=0.001)
+    with pytest.raises(ReadOnly, match="has expired"):
+        t.load("orders", [{"id": 7}])
+        t.commit()
+    assert values(lake, "from orders") == []
+
+
+def test_it_is_saved_and_resumed(lake: Lake, orders: Pool) -> None:
+    t = lake.begin(["orders", "items"])
+    t.load("orders", [{"id": 7}])
+    orders.load([{"id": 1}])
+    again = lake.resume(t.save())
+    again.delete("items", keys=[2])
+    assert again.query("from orders").to_list() == [{"id": 7}]
+    last = lake.resume(again.save())
+    assert last.id == t.id
+    commits = last.commit()
+    assert set(commits) == {"orders@main", "items@main"}
+    assert values(lake, "from orders | sort id") == [{"id": 1}, {"id": 7}]
+    assert last.is_done
+    with pytest.raises(InvalidInput):
+        lake.resume("{}")
+
+
+def _stage(saved: bytes, number: int) -> bytes:
+    t = pickle.loads(saved)
+    t.load("orders", [{"id": number}])
+    t.upsert("items", [{"id": 100 + number, "stock": number}])
+    return pickle.dumps(t)
+
+
+@pytest.mark.direct
+def test_processes_stage_into_copies_of_it(lake: Lake) -> None:
+    t = lake.begin(["orders", "items"])
+    with multiprocessing.get_context("spawn").Pool(2) as workers:
+        saved = pickle.dumps(t)
+        copies = workers.starmap(_stage, [(saved, number) for number in range(3)])
+    t.take_over(*map(pickle.loads, copies))
+    t.commit()
+    assert values(lake, "from orders | sort id") == [{"id": 0}, {"id": 1}, {"id": 2}]
+    assert values(lake, "from items | id >= 100 | count()") == [3]
+
+
+@pytest.mark.direct
+def test_queries_over_several_pools_read_them_at_one_time(lake: Lake) -> None:
+    """A reader that looks while transactions move stock to orders never sees a part of one."""
+    lake.pool("items").delete(where="where true")
+    with lake.transaction(["orders", "items"]) as t:
+        t.load("orders", [{"id": 0, "n": 0}])
+        t.load("items", [{"id": 0, "n": 100}])
+    reader = shoal.open(lake.uri)
+    for number in range(1, 4):
+        with lake.transaction(["orders", "items"]) as t:
+            t.load("orders", [{"id": number, "n": 10}])
+            t.load("items", [{"id": number, "n": -10}])
+        program = "fork (=> from orders => from items) | sum(n)"
+        assert reader.query(program).to_list() == [100]
+        statement = "select sum(n) as n from (select n from orders union all select n from items)"
+        assert reader.sql(statement).to_list() == [{"n": 100}]
