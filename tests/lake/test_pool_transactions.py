@@ -18,13 +18,13 @@ from shoal.lake.keys import EVERYTHING, parse_sort_key
 from shoal.lake.lake import TRANSACTIONS, Lake, open_lake
 from shoal.lake.pending import DEPENDS, PENDING, pending_in
 from shoal.lake.pool_config import PoolConfig
-from shoal.lake.pool_transactions import Participant
 from shoal.lake.pools import Pool
-from shoal.lake.sessions import Isolation
+from shoal.lake.sessions import Isolation, Session
 from shoal.model.literals import format_time
 from shoal.testing.queries import parse_values
 
 ME = Note("me", "both")
+Staged = tuple[Pool, Session]
 
 
 class Died(BaseException):
@@ -36,21 +36,20 @@ def other(made: Lake) -> Pool:
     return made.create_pool(PoolConfig(new(), "items", parse_sort_key("k")))
 
 
-def writes(pool: Pool, text: str, branch: str = "main", isolation: Isolation = "snapshot") -> Participant:
+def writes(pool: Pool, text: str, branch: str = "main", isolation: Isolation = "snapshot") -> Staged:
     writer = pool.writer()
     for value in parse_values(text):
         writer.write(value)
     session = sessions.begin(pool, branch, isolation)
-    return Participant(pool, sessions.stage(session, patch_of(writer.close())))
+    return pool, sessions.stage(session, patch_of(writer.close()))
 
 
-def commit(lake: Lake, *parts: Participant, txn: Id | None = None, patience: float = 60.0) -> dict[tuple[Id, str], Id]:
-    return dict(pool_transactions.commit(lake, lake.decisions, txn or new(), parts, ME, patience))
+def commit(lake: Lake, *parts: Staged, txn: Id | None = None, patience: float = 60.0) -> dict[tuple[Id, str], Id]:
+    members = pool_transactions.participants_of(lake, parts, ME)
+    return dict(pool_transactions.commit(lake.decisions, txn or new(), members, ME, patience))
 
 
-def stop_at_the_decision(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, *parts: Participant, patience: float = 60.0
-) -> Id:
+def stop_at_the_decision(lake: Lake, monkeypatch: pytest.MonkeyPatch, *parts: Staged, patience: float = 60.0) -> Id:
     """A transaction whose writer dies when all pending entries are there; its id."""
     txn = new()
 
@@ -64,7 +63,7 @@ def stop_at_the_decision(
     return txn
 
 
-def stop_after_the_decision(lake: Lake, monkeypatch: pytest.MonkeyPatch, *parts: Participant) -> Id:
+def stop_after_the_decision(lake: Lake, monkeypatch: pytest.MonkeyPatch, *parts: Staged) -> Id:
     """A transaction whose writer dies before any branch is rolled forward; its id."""
     txn = new()
 
@@ -80,7 +79,7 @@ def stop_after_the_decision(lake: Lake, monkeypatch: pytest.MonkeyPatch, *parts:
 
 def load_into(lake: Lake, pool: Pool, text: str, branch: str = "main") -> Id:
     part = writes(pool, text, branch)
-    return pool.committer.commit(changes.load(branch, part.session.staged.adds, ME))
+    return pool.committer.commit(changes.load(branch, part[1].staged.adds, ME))
 
 
 # ---- committing
@@ -109,12 +108,12 @@ def test_two_branches_of_one_pool_can_take_part(made: Lake, pool: Pool, load: Lo
 
 def test_a_transaction_that_changes_one_pool_is_an_ordinary_commit(made: Lake, pool: Pool, other: Pool) -> None:
     session = sessions.begin(other, "main")
-    commits = commit(made, writes(pool, "{k:1}"), Participant(other, session))
+    commits = commit(made, writes(pool, "{k:1}"), (other, session))
     assert list(commits) == [(pool.config.id, "main")]
     assert list(made.decisions.all()) == []
     assert other.resolve() is None
     with pytest.raises(InvalidInput, match="empty transaction"):
-        commit(made, Participant(other, session))
+        commit(made, (other, session))
 
 
 def test_a_transaction_that_is_repeated_happens_once(made: Lake, pool: Pool, other: Pool, read: Read) -> None:
@@ -129,7 +128,7 @@ def test_what_cannot_be_done_in_one_pool_is_done_in_none(made: Lake, pool: Pool,
     victim = load_into(made, other, "{k:9}")
     (doomed,) = other.commits.read(victim).adds
     session = sessions.begin(other, "main")
-    part = Participant(other, sessions.stage(session, patch_of(deletes=[doomed])))
+    part = (other, sessions.stage(session, patch_of(deletes=[doomed])))
     changes.delete(other, "main", [doomed.id], ME)
     with pytest.raises(Conflict):
         commit(made, writes(pool, "{k:1}"), part)
@@ -144,10 +143,10 @@ def test_a_transaction_checks_what_it_only_read(made: Lake, pool: Pool, other: P
     part = writes(pool, "{k:1}", isolation="serializable")
     load_into(made, other, "{k:2}")
     with pytest.raises(Conflict, match="has changed what it read"):
-        commit(made, part, Participant(other, session))
+        commit(made, part, (other, session))
     again = sessions.note_read(sessions.begin(other, "main", "serializable"), EVERYTHING)
     before = other.resolve()
-    commits = commit(made, writes(pool, "{k:1}"), Participant(other, again))
+    commits = commit(made, writes(pool, "{k:1}"), (other, again))
     assert list(commits) == [(pool.config.id, "main")]
     assert other.resolve() == before
 

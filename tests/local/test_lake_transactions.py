@@ -11,7 +11,8 @@ import pytest
 import shoal
 from shoal.api.lake import Lake
 from shoal.api.pool import Pool
-from shoal.errors import Conflict, InvalidInput, NotFound, ReadOnly
+from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound, ReadOnly
+from shoal.ids import to_text
 
 
 @pytest.fixture(autouse=True)
@@ -185,3 +186,36 @@ def test_queries_over_several_pools_read_them_at_one_time(lake: Lake) -> None:
         assert reader.query(program).to_list() == [100]
         statement = "select sum(n) as n from (select n from orders union all select n from items)"
         assert reader.sql(statement).to_list() == [{"n": 100}]
+
+
+# ---- programs with several loads
+
+
+def test_the_loads_of_a_program_commit_together(lake: Lake, orders: Pool, items: Pool) -> None:
+    program = "yield {id:1},{id:2},{id:3} | switch (case id % 2 == 1 => load orders case id == 2 => load third)"
+    third = lake.create("third", key="id")
+    commits = [to_text(each) for each in values(lake, program)]
+    assert sorted(commits) == sorted(map(str, (orders.resolve(), third.resolve())))
+    assert values(lake, "from orders | sort id") == [{"id": 1}, {"id": 3}]
+    assert values(lake, "from third") == [{"id": 2}]
+    (listed,) = values(lake, "from :transactions")
+    assert len(listed["parts"]) == 2
+
+
+def test_if_one_load_of_a_program_fails_none_is_done(lake: Lake, orders: Pool, items: Pool) -> None:
+    program = "yield {id:1,stock:1} | fork (=> load orders => load items)"
+    with pytest.raises(AlreadyExists, match="primary key"):
+        values(lake, program)
+    assert orders.resolve() is None
+    assert values(lake, "from items | count()") == [2]
+    orders.load([{"id": 9}])
+    assert values(lake, "from orders | count()") == [1]
+
+
+def test_loads_of_a_program_into_one_branch_are_one_commit(lake: Lake, orders: Pool) -> None:
+    program = "yield {id:1} | fork (=> load orders => put id:=2 | load orders)"
+    (commit,) = values(lake, program)
+    assert to_text(commit) == orders.resolve()
+    assert values(lake, "from orders | count()") == [2]
+    assert len(list(orders.log())) == 1
+    assert values(lake, "from :transactions") == []

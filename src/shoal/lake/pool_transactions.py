@@ -6,7 +6,7 @@ journal, then the decision, which is the one step that counts, then the entries 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -44,12 +44,23 @@ class Participant:
     """What a transaction does on one branch."""
 
     pool: Pool
-    session: Session
+    change: Change
+    reads_only: bool = False
+    """Whether it changes nothing, and checks that nobody else has changed what it read."""
 
     @property
     def place(self) -> Place:
         """Where that is."""
-        return self.pool.config.id, self.session.branch
+        return self.pool.config.id, self.change.branch
+
+
+def participants_of(lake: sessions.Lake, parts: Iterable[tuple[Pool, Session]], note: Note) -> Iterator[Participant]:
+    """What sessions do; those that have changed nothing take part if they check what they read."""
+    for pool, session in parts:
+        reads_only = session.staged.is_empty
+        if not reads_only or (session.isolation == "serializable" and session.reads):
+            sessions.check_open(session)
+            yield Participant(pool, sessions.change_of(pool, session, note, lake), reads_only)
 
 
 def require_transactions(info: LakeInfo, where: str) -> None:
@@ -62,41 +73,36 @@ def require_transactions(info: LakeInfo, where: str) -> None:
 
 
 def commit(
-    lake: sessions.Lake,
     decisions: Decisions,
     txn: Id,
     participants: Iterable[Participant],
     note: Note,
     patience: float = DEFAULT_PATIENCE,
 ) -> Mapping[Place, Id]:
-    """Put what was staged onto all branches; the commit of each that changes. It can be called again after an error."""
-    members = sorted((each for each in participants if _takes_part(each.session)), key=lambda each: each.place)
-    changing = [each for each in members if not each.session.staged.is_empty]
+    """Make changes on all branches; the commit of each that changes. It can be called again after an error."""
+    members = sorted(participants, key=lambda each: each.place)
+    changing = {each.place for each in members if not each.reads_only}
     if not changing:
         raise InvalidInput("empty transaction")
     if len(members) == 1:
-        return {changing[0].place: sessions.commit(changing[0].pool, changing[0].session, note, lake)}
-    decision = decisions.find(txn)
-    if decision is None:
-        for each in members:
-            sessions.check_open(each.session)
-        decision = _Commit(lake, decisions, txn, members, note, patience).run()
+        return {members[0].place: members[0].pool.committer.commit(members[0].change)}
+    decision = decisions.find(txn) or _Commit(decisions, txn, members, note, patience).run()
     if not decision.is_committed:
         raise Conflict(
             f"transaction {to_text(txn)} was aborted, since it took longer than {patience:g} s or failed before "
             "(begin a new one)"
         )
     settle([each.pool for each in members])
-    return {(part.pool, part.branch): part.commit for part in decision.parts if _is_new(part, changing)}  # type: ignore
+    return commits_of(decision, changing)
 
 
-def _takes_part(session: Session) -> bool:
-    """Whether a branch is changed, or was read by a transaction that checks what it read."""
-    return not session.staged.is_empty or (session.isolation == "serializable" and bool(session.reads))
-
-
-def _is_new(part: Part, changing: Sequence[Participant]) -> bool:
-    return any(each.place == (part.pool, part.branch) for each in changing)
+def commits_of(decision: Decision, changing: Container[Place]) -> dict[Place, Id]:
+    """The commits that a transaction has made, on those of its branches that it has changed."""
+    return {
+        (part.pool, part.branch): part.commit
+        for part in decision.parts
+        if part.commit is not None and (part.pool, part.branch) in changing
+    }
 
 
 def settle(pools: Sequence[Pool]) -> None:
@@ -123,22 +129,13 @@ class _Commit:
     """One attempt at a transaction, from its commits to its decision."""
 
     def __init__(
-        self,
-        lake: sessions.Lake,
-        decisions: Decisions,
-        txn: Id,
-        members: Sequence[Participant],
-        note: Note,
-        patience: float,
+        self, decisions: Decisions, txn: Id, members: Sequence[Participant], note: Note, patience: float
     ) -> None:
         self._decisions = decisions
         self._txn = txn
         self._note = note
         self._patience = patience
-        self._parts = [
-            _Part(each.pool, sessions.change_of(each.pool, each.session, note, lake), each.session, txn)
-            for each in members
-        ]
+        self._parts = [_Part(each, txn) for each in members]
         self._places = tuple(each.place for each in members)
 
     def run(self) -> Decision:
@@ -209,11 +206,11 @@ class _Commit:
 class _Part:
     """The change of one branch, and the commit that was last written for it."""
 
-    def __init__(self, pool: Pool, change: Change, session: Session, txn: Id) -> None:
-        self.pool = pool
-        self.branch = session.branch
-        self._change = change
-        self._is_read_only = session.staged.is_empty
+    def __init__(self, member: Participant, txn: Id) -> None:
+        self.pool = member.pool
+        self.branch = member.change.branch
+        self._change = member.change
+        self._reads_only = member.reads_only
         self._txn = txn
         self._written: tuple[tuple[Id | None, object], Commit] | None = None
 
@@ -232,7 +229,7 @@ class _Part:
         if self._written is not None and self._written[0] == basis:
             return self._written[1].id
         patch = committer.patch_at(self._change, tip, refs)
-        if self._is_read_only:
+        if self._reads_only:
             return tip
         parent = None if tip is None else history.commits.read(tip)
         ident = new()

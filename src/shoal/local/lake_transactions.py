@@ -18,7 +18,7 @@ from shoal.lake import changes, pool_transactions, sessions
 from shoal.lake.actions import Patch
 from shoal.lake.branches import MAIN
 from shoal.lake.cuts import Cut, read_cut
-from shoal.lake.pool_transactions import Participant, Place
+from shoal.lake.pool_transactions import Place
 from shoal.lake.pools import Pool
 from shoal.lake.sessions import Session
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
@@ -98,10 +98,20 @@ class LocalLakeTransaction(LakeTransaction):
             self.abandon()
             return None
         described = changes.with_message(stored_note(note), f"changed {', '.join(self.places)}")
-        members = [Participant(part.pool, part.session) for part in self.parts]
-        commits = pool_transactions.commit(self._lake, self._lake.decisions, self._txn, members, described)
+        commits = self._committed()
+        if commits is None:
+            parts = ((part.pool, part.session) for part in self.parts)
+            members = pool_transactions.participants_of(self._lake, parts, described)
+            commits = pool_transactions.commit(self._lake.decisions, self._txn, members, described)
         self._finish()
         return {name: to_text(ident) for name, ident in self._by_name(commits)}
+
+    def _committed(self) -> Mapping[Place, Id] | None:
+        """What it has done, if it was committed before: also after it has expired."""
+        decision = self._lake.decisions.find(self._txn)
+        if decision is None or not decision.is_committed:
+            return None
+        return pool_transactions.commits_of(decision, {part.place for part in self.parts if not part.is_empty})
 
     def _by_name(self, commits: Mapping[Place, Id]) -> list[tuple[str, Id]]:
         return [(_name(part), commits[part.place]) for part in self.parts if part.place in commits]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import field
 from typing import NamedTuple
 
-from shoal.access.view import Pools, author_of, check_plan, policy_of, pool_to_load
+from shoal.access.view import Pools, check_plan, policy_of
 from shoal.api.options import Memory, ReadOptions, Watch
 from shoal.engines.interp.engine import evaluate, run_program
 from shoal.engines.interp.environment import Run, memory_within
@@ -15,16 +15,11 @@ from shoal.engines.physical import ColumnarPlan
 from shoal.engines.stopping import Stop, current, results_stopped_by
 from shoal.errors import InvalidInput
 from shoal.frames.results import Results
-from shoal.lake import changes
-from shoal.lake.branches import MAIN
-from shoal.lake.commits import Note
 from shoal.lake.cuts import Cut
 from shoal.lang import plan
 from shoal.lang.compile import compile_source, stands_alone
 from shoal.lang.source import Part, Source
-from shoal.model.fields import id_value
 from shoal.model.node import frozen
-from shoal.model.parse import parse_value
 from shoal.model.values import NULL, Value
 from shoal.planner.catalog import LakeCatalog, Views
 from shoal.planner.dispatch import Decision, Dispatched, dispatch
@@ -33,7 +28,7 @@ from shoal.planner.file_query import emitter
 from shoal.planner.file_scans import with_files
 from shoal.planner.files import read_part, runs_plans
 from shoal.planner.plan_cache import PlanCache
-from shoal.planner.pool_partitions import with_partitions
+from shoal.planner.program_loads import loading
 from shoal.planner.read_log import ReadLog
 from shoal.planner.scan_sources import lake_opener
 from shoal.sources.policy import SourcePolicy
@@ -145,9 +140,10 @@ def run_dispatched(lake: Pools, question: Question, dispatched: Dispatched) -> R
     program = dispatched.program
     if policy is None and not question.statistics:
         program = with_files(program, question.options, question.watch)
+    load, ended = loading(lake, program)
     run = Run(
         memory=_memory(question, program),
-        load=lambda op, values: _load(lake, op, values),
+        load=load,
         emit=emitter(question.on_debug, question.on_output),
         measure=question.statistics,
         stop=question.stop,
@@ -158,23 +154,10 @@ def run_dispatched(lake: Pools, question: Question, dispatched: Dispatched) -> R
     if isinstance(whole, ColumnarPlan):
         pieces = results_stopped_by(question.stop, whole.pieces(run))
         return Results(question.program, pieces, run.statistics, in_pieces=True)
-    values = run_program(program, iter((NULL,)), run)
+    values = ended(run_program(program, iter((NULL,)), run))
     return Results(question.program, results_stopped_by(question.stop, values), run.statistics)
 
 
 def _memory(question: Question, program: plan.Program) -> Memory:
     limit = question.stop.memory
     return (question.memory or Memory()) if limit is None else memory_within(limit, program)
-
-
-def _load(lake: Pools, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:
-    """The operator `load`: commits all values at once and yields the id of the commit; without values, nothing."""
-    lake.require_writable()
-    pool = pool_to_load(lake, op.pool)
-    branch = op.branch or MAIN
-    pool.refs().branch(branch)
-    note = Note(op.author or author_of(lake), op.message, parse_value(op.meta) if op.meta else NULL)
-    begun = pool.journal.known.position
-    objects = with_partitions(pool).writer().write_all(values)
-    if objects:
-        yield id_value(pool.committer.join(changes.load_into(pool, branch, objects, note, begun=begun)))
