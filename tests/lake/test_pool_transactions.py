@@ -185,15 +185,31 @@ def test_nobody_waits_longer_than_until(
     assert read(of=other) == ["{k:6}"]
 
 
-def test_a_stalled_writer_finds_that_it_was_aborted(
+def test_a_stalled_writer_that_was_aborted_tries_again(
     made: Lake, pool: Pool, other: Pool, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = writes(pool, "{k:1}"), writes(other, "{k:2}")
     txn = stop_at_the_decision(made, monkeypatch, *parts, patience=0.05)
     load_into(made, pool, "{k:5}")
-    with pytest.raises(Conflict, match="was aborted"):
-        commit(made, *parts, txn=txn)
-    assert (read(), read(of=other)) == (["{k:5}"], [])
+    commits = commit(made, *parts, txn=txn)
+    assert (read(), read(of=other)) == (["{k:1}", "{k:5}"], ["{k:2}"])
+    assert commit(open_lake(made.store), *parts, txn=txn) == commits
+    assert pool.resolve(to_text(txn)) == commits[pool.config.id, "main"]
+    assert sorted(decision.is_committed for decision in made.decisions.all()) == [False, True]
+
+
+def test_a_transaction_that_is_aborted_again_and_again_gives_up(
+    made: Lake, pool: Pool, other: Pool, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide = Decisions.decide
+
+    def too_late(self: Decisions, decision: Decision) -> Decision:
+        return decide(self, Decision(decision.txn, False, decision.at))
+
+    monkeypatch.setattr(Decisions, "decide", too_late)
+    with pytest.raises(Conflict, match="3 times in a row"):
+        commit(made, writes(pool, "{k:1}"), writes(other, "{k:2}"))
+    assert (read(), read(of=other)) == ([], [])
 
 
 def test_a_repeat_takes_over_the_entries_of_an_attempt_that_died(

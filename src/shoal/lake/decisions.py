@@ -5,8 +5,10 @@ A decision is never deleted: a writer that stalled could otherwise create anothe
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from itertools import count
 
 from shoal.errors import CorruptData, NotFound, OutcomeUnknown
 from shoal.ids import Id, to_text
@@ -25,6 +27,8 @@ Positions = Mapping[Id, int]
 _POSITIONS = t.array(t.record((("pool", KSUID), ("position", t.UINT64))))
 _PARTS = t.array(t.record((("pool", KSUID), ("branch", t.STRING), ("commit", KSUID))))
 _COMMITTED, _ABORTED = "committed", "aborted"
+_TIME = 4
+"""The bytes of an id that are its time."""
 
 
 @frozen
@@ -51,6 +55,8 @@ class Decision:
     author: str = ""
     message: str = ""
     meta: Value = NULL
+    op: Id = NO_ID
+    """The operation that it is an attempt at, which is what the transaction is known by."""
 
     def parts_in(self, pool: Id) -> list[Part]:
         """What it did in a pool; nothing if it was aborted."""
@@ -59,6 +65,18 @@ class Decision:
     def names(self, pool: Id, branch: str, commit: Id | None) -> bool:
         """Whether a commit on a branch is part of what was committed."""
         return self.is_committed and Part(pool, branch, commit) in self.parts
+
+
+def attempts(op: Id) -> Iterator[Id]:
+    """The ids of the transactions that are tried, one after the other, to do an operation.
+
+    The first is the operation. Each further one is tried only if the one before was aborted, so at most one is
+    committed, and everybody who knows the operation finds it.
+    """
+    yield op
+    for number in count(1):
+        digest = hashlib.sha256(b"%b %d" % (op, number)).digest()
+        yield Id(op[:_TIME] + digest[: len(op) - _TIME])
 
 
 class Decisions:
@@ -80,6 +98,14 @@ class Decisions:
                 return self._keep(_parse(unseal(self._store.get(key), key), key))
         except NotFound:
             return None
+
+    def committed(self, op: Id) -> Decision | None:
+        """The transaction that did an operation; None if there is none yet."""
+        for txn in attempts(op):
+            decision = self.find(txn)
+            if decision is None or decision.is_committed:
+                return decision
+        raise AssertionError
 
     def decide(self, decision: Decision) -> Decision:
         """Decide about a transaction; the decision that counts, which is that of whoever was first."""
@@ -135,6 +161,7 @@ def _format(decision: Decision) -> Value:
         ("author", string(decision.author)),
         ("message", string(decision.message)),
         ("meta", decision.meta),
+        ("op", id_value(decision.op)),
     )
 
 
@@ -158,6 +185,7 @@ def _parse(values: list[Value], where: str) -> Decision:
         author=get_data(value, "author", where),
         message=get_data(value, "message", where),
         meta=get(value, "meta", where),
+        op=get_id(value, "op", where),
     )
 
 
@@ -171,7 +199,7 @@ def show_decision(decision: Decision, pools: Mapping[Id, str]) -> Value:
     typ = t.array(t.record((("pool", KSUID), ("name", t.STRING), ("branch", t.STRING), ("commit", KSUID))))
     return named(
         "lake.Transaction",
-        ("id", id_value(decision.txn)),
+        ("id", id_value(decision.txn if decision.op == NO_ID else decision.op)),
         ("state", string(_COMMITTED if decision.is_committed else _ABORTED)),
         ("ts", time_value(decision.at)),
         ("author", string(decision.author)),

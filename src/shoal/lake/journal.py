@@ -354,11 +354,10 @@ class Journal:
             with turn(self._store, self._prefix):
                 state = self.read()
                 settled = self.settled(state)
-                if not settled.changes:
+                if not settled.changes or self._resolve(state, settled):
                     return
-                self._resolve(state, settled)
 
-    def _resolve(self, state: State, settled: Settled) -> None:
+    def _resolve(self, state: State, settled: Settled) -> bool:
         """Claim the next slot with what was decided about pending entries; whoever is first does the same."""
         entry = self._proposed(state, new(), settled.changes, settled.not_before)
         try:
@@ -367,6 +366,7 @@ class Journal:
             raise StorageFailure(str(e)) from e  # what is to be done after it was not begun
         if is_ours:
             self._remember(state, entry)
+        return is_ours
 
     def _blocking(self, settled: Settled, changes: Changes) -> tuple[Pending, ...]:
         return () if self._settles is None else self._settles.blocking(settled, changes)

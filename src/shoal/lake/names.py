@@ -82,7 +82,7 @@ class Names:
 
     def _part_of(self, ident: Id) -> Id:
         """The commit that a transaction made here, on `main` if it made several; an id of anything else as it is."""
-        if self.history.commits.lookup(ident) is not None or (decision := self.decisions.find(ident)) is None:
+        if self.history.commits.lookup(ident) is not None or (decision := self.decisions.committed(ident)) is None:
             return ident
         parts = sorted((part.branch != MAIN, part.branch, part.commit) for part in decision.parts_in(self.ident))
         return next((commit for _, _, commit in parts if commit is not None), ident)

@@ -6,10 +6,10 @@ journal, then the decision, which is the one step that counts, then the entries 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from shoal.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError, StorageFailure, Unsupported
 from shoal.ids import Id, new, to_text
@@ -19,7 +19,7 @@ from shoal.lake.claims import unknown
 from shoal.lake.clocks import SECOND
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
-from shoal.lake.decisions import Decision, Decisions, Part
+from shoal.lake.decisions import Decision, Decisions, Part, attempts
 from shoal.lake.journal import Changes, State
 from shoal.lake.lake import TRANSACTIONS, LakeInfo
 from shoal.lake.pending import PENDING, Pending, format_pending, joined, needs_in, pending_in
@@ -35,8 +35,13 @@ else:
 
 DEFAULT_PATIENCE = 60.0
 """Seconds that a transaction has from its first pending entry to its decision; then anybody may abort it."""
+_ATTEMPTS = 3
+"""How often a transaction is tried that others abort since it takes too long."""
+AT_ONCE = 8
+"""How many pools are written to at a time, where their order does not matter."""
 Place = tuple[Id, str]
 """A pool and a branch of it."""
+T = TypeVar("T")
 
 
 @frozen
@@ -74,26 +79,39 @@ def require_transactions(info: LakeInfo, where: str) -> None:
 
 def commit(
     decisions: Decisions,
-    txn: Id,
+    op: Id,
     participants: Iterable[Participant],
     note: Note,
     patience: float = DEFAULT_PATIENCE,
 ) -> Mapping[Place, Id]:
-    """Make changes on all branches; the commit of each that changes. It can be called again after an error."""
+    """Make changes on all branches; the commit of each that changes. Called again under its id, it happens once."""
     members = sorted(participants, key=lambda each: each.place)
     changing = {each.place for each in members if not each.reads_only}
     if not changing:
         raise InvalidInput("empty transaction")
     if len(members) == 1:
         return {members[0].place: members[0].pool.committer.commit(members[0].change)}
-    decision = decisions.find(txn) or _Commit(decisions, txn, members, note, patience).run()
-    if not decision.is_committed:
-        raise Conflict(
-            f"transaction {to_text(txn)} was aborted, since it took longer than {patience:g} s or failed before "
-            "(begin a new one)"
-        )
+    decision = _decided(decisions, op, members, note, patience)
     settle([each.pool for each in members])
     return commits_of(decision, changing)
+
+
+def _decided(decisions: Decisions, op: Id, members: Sequence[Participant], note: Note, patience: float) -> Decision:
+    """The transaction that does an operation: one that was committed before, or the first attempt that is."""
+    tried = 0
+    for txn in attempts(op):
+        decision = decisions.find(txn)
+        if decision is None:
+            decision = _Commit(decisions, op, txn, members, note, patience).run()
+            tried += 1
+        if decision.is_committed:
+            return decision
+        if tried == _ATTEMPTS:
+            break
+    raise Conflict(
+        f"transaction {to_text(op)}: it took longer than {patience:g} s to commit, and was aborted, {tried} times in a "
+        "row (try again)"
+    )
 
 
 def commits_of(decision: Decision, changing: Container[Place]) -> dict[Place, Id]:
@@ -112,9 +130,17 @@ def settle(pools: Sequence[Pool]) -> None:
         with suppress(ShoalError):
             pool.journal.settle()
 
-    distinct = list({pool.config.id: pool for pool in pools}.values())
-    with futures.ThreadPoolExecutor(len(distinct)) as threads:
-        list(threads.map(roll, distinct))
+    _for_each(roll, {pool.config.id: pool for pool in pools}.values())
+
+
+def _for_each(act: Callable[[T], object], items: Collection[T]) -> None:
+    """Do something for each item, for several at a time."""
+    if AT_ONCE < 2 or len(items) < 2:
+        for item in items:
+            act(item)
+        return
+    with futures.ThreadPoolExecutor(min(AT_ONCE, len(items))) as threads:
+        list(threads.map(act, items))
 
 
 class _Found(Exception):
@@ -129,27 +155,27 @@ class _Commit:
     """One attempt at a transaction, from its commits to its decision."""
 
     def __init__(
-        self, decisions: Decisions, txn: Id, members: Sequence[Participant], note: Note, patience: float
+        self, decisions: Decisions, op: Id, txn: Id, members: Sequence[Participant], note: Note, patience: float
     ) -> None:
         self._decisions = decisions
+        self._op = op
         self._txn = txn
         self._note = note
         self._patience = patience
-        self._parts = [_Part(each, txn) for each in members]
+        self._parts = [_Part(each, op) for each in members]
         self._places = tuple(each.place for each in members)
 
     def run(self) -> Decision:
         """The decision."""
         try:
-            with futures.ThreadPoolExecutor(len(self._parts)) as threads:
-                list(threads.map(_Part.prepare, self._parts))
+            _for_each(_Part.prepare, self._parts)
             placed = [self._place(part) for part in self._parts]
         except OutcomeUnknown as e:
             decision = self._abort()
             if decision is None:
-                raise unknown(self._txn, e) from e
+                raise unknown(self._op, e) from e
             if not decision.is_committed:
-                raise StorageFailure(f"transaction {to_text(self._txn)} was not done: {e}") from e
+                raise StorageFailure(f"transaction {to_text(self._op)} was not done: {e}") from e
             return decision
         except BaseException:
             decision = self._abort()
@@ -192,13 +218,17 @@ class _Commit:
         at = max(self._parts[0].pool.clock.now(), *(at for _, _, at in placed))
         parts = tuple(part for part, _, _ in placed)
         note = self._note
-        return self._decisions.decide(Decision(self._txn, True, at, parts, needs, note.author, note.message, note.meta))
+        said = note.author, note.message, note.meta, self._op
+        try:
+            return self._decisions.decide(Decision(self._txn, True, at, parts, needs, *said))
+        except OutcomeUnknown as e:
+            raise unknown(self._op, e) from e
 
     def _abort(self) -> Decision | None:
         """Keep nobody waiting for a decision that will not come; the decision that counts, if it is known."""
         decision = None
         with suppress(ShoalError):
-            decision = self._decisions.decide(Decision(self._txn, False, self._parts[0].pool.clock.now()))
+            decision = self._decisions.decide(Decision(self._txn, False, self._parts[0].pool.clock.now(), op=self._op))
             settle([part.pool for part in self._parts])
         return decision
 
@@ -206,12 +236,12 @@ class _Commit:
 class _Part:
     """The change of one branch, and the commit that was last written for it."""
 
-    def __init__(self, member: Participant, txn: Id) -> None:
+    def __init__(self, member: Participant, op: Id) -> None:
         self.pool = member.pool
         self.branch = member.change.branch
         self._change = member.change
         self._reads_only = member.reads_only
-        self._txn = txn
+        self._op = op
         self._written: tuple[tuple[Id | None, object], Commit] | None = None
 
     def prepare(self) -> None:
@@ -234,7 +264,7 @@ class _Part:
         parent = None if tip is None else history.commits.read(tip)
         ident = new()
         draft = history.draft(parent, patch, self._change.note, ident=ident)
-        commit = replace(draft, op=ident, position=state.position, txn=self._txn)
+        commit = replace(draft, op=ident, position=state.position, txn=self._op)
         history.commits.write(commit)
         self._written = basis, commit
         return ident

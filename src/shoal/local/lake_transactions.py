@@ -108,8 +108,8 @@ class LocalLakeTransaction(LakeTransaction):
 
     def _committed(self) -> Mapping[Place, Id] | None:
         """What it has done, if it was committed before: also after it has expired."""
-        decision = self._lake.decisions.find(self._txn)
-        if decision is None or not decision.is_committed:
+        decision = self._lake.decisions.committed(self._txn)
+        if decision is None:
             return None
         return pool_transactions.commits_of(decision, {part.place for part in self.parts if not part.is_empty})
 

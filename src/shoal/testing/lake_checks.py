@@ -132,6 +132,8 @@ def inspect(store: ObjectStore, facts: Facts) -> World:
         entries += _check_hints(store, prefix, check_journal(store, prefix))
     for pool in pools.values():
         check_columns(store, pool)
+        # What is decided about a transaction counts, whether an entry says so yet or not.
+        entries += sum(key.startswith("branch/") for key in pool.journal.settled().changes)
     of_scene = next((pool for pool in pools.values() if pool.config.id == facts.pool), None)
     past = {message: _read_past(of_scene, ident) for message, ident in facts.commits.items()}
     return World({name: _view(pool) for name, pool in pools.items()}, past, entries)
@@ -223,7 +225,14 @@ def _check_hints(store: ObjectStore, prefix: str, entries: list[Entry]) -> int:
     newest = Journal(store, prefix).read()
     assert newest.position == len(entries), f"{prefix}: HEAD leads to {newest.position} of {len(entries)}"
     assert newest.entries == state, f"{prefix}: a snapshot says something else than the entries"
-    return sum(bool(entry.changes.keys() - {"vacuum", "clock"}) for entry in entries)
+    return sum(map(_weight, entries))
+
+
+def _weight(entry: Entry) -> int:
+    """How many changes an entry counts for: one that resolves transactions may do so for several branches."""
+    if "pending" in entry.changes:
+        return sum(key.startswith("branch/") for key in entry.changes)
+    return bool(entry.changes.keys() - {"vacuum", "clock"})
 
 
 def check_columns(store: ObjectStore, pool: Pool) -> None:

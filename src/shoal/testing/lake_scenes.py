@@ -41,9 +41,11 @@ from shoal.lake import (
     lake,
     masks,
     names,
+    pool_transactions,
     rewriting,
     row_masking,
     sessions,
+    settling,
     snapshots,
     vacuum,
 )
@@ -80,6 +82,8 @@ class Facts:
     commits: Mapping[str, Id] = field(default_factory=dict)
     """By their messages."""
     session: Session | None = None
+    parts: tuple[tuple[str, Session], ...] = ()
+    """Of a transaction over several pools: the names of pools, each with what is staged there."""
     planned: PoolConfig = field(default_factory=lambda: small_pool("planned"))
     """A pool that is not there yet."""
 
@@ -149,6 +153,7 @@ def in_miniature(monkeypatch: pytest.MonkeyPatch, patience: Patience | None = No
     monkeypatch.setattr(snapshots, "CHECKPOINT_EVERY", 4)
     monkeypatch.setattr(checkpoints, "PAGE", 2)
     monkeypatch.setattr(committer, "AT_ONCE", 1)
+    monkeypatch.setattr(pool_transactions, "AT_ONCE", 1)
     for module in (
         changes,
         claims,
@@ -162,6 +167,7 @@ def in_miniature(monkeypatch: pytest.MonkeyPatch, patience: Patience | None = No
         memory,
         names,
         sessions,
+        settling,
         vacuum,
     ):
         monkeypatch.setattr(module, "time", stage, raising=False)
@@ -311,6 +317,20 @@ def staged(store: ObjectStore) -> Facts:
     return replace(facts, op=session.id, session=session)
 
 
+def staged_everywhere(store: ObjectStore) -> Facts:
+    """A transaction over two branches of a pool and another pool, which loads into all, and deletes in one."""
+    facts, txn = staged(store), new()
+    assert facts.session is not None
+    parts = [(POOL, facts.session)]
+    opened = lake.open_lake(store)
+    for name, branch, key in ((POOL, "side", 60), (OTHER, "main", 70)):
+        pool = opened.pool(name)
+        writer = pool.writer()
+        writer.write(number(key))
+        parts.append((name, sessions.stage(sessions.begin(pool, branch), patch_of(writer.close()))))
+    return replace(facts, op=txn, parts=tuple((name, replace(session, id=txn)) for name, session in parts))
+
+
 def littered(store: ObjectStore) -> Facts:
     """A lake where something can be vacuumed: the history of a branch that was dropped, and data of no commit.
 
@@ -353,6 +373,8 @@ def vacated(store: ObjectStore) -> Facts:
 # ---- the operations
 
 _NOTE = Note("test", THE_OPERATION)
+_UNTIL = 2.0
+"""Seconds that others wait for the decision of a transaction."""
 
 
 def _init(store: ObjectStore, facts: Facts) -> object:
@@ -585,6 +607,14 @@ def _commit_session(store: ObjectStore, facts: Facts) -> object:
     return sessions.commit(_open(store, facts), facts.session, _NOTE)
 
 
+def _commit_everywhere(store: ObjectStore, facts: Facts) -> object:
+    opened = lake.open_lake(store)
+    parts = ((opened.pool(name), session) for name, session in facts.parts)
+    members = pool_transactions.participants_of(opened, parts, _NOTE)
+    commits_made = pool_transactions.commit(opened.decisions, facts.op, members, _NOTE, _UNTIL)
+    return tuple(sorted(commits_made.values()))
+
+
 # These operations by clients with an operation id, so that they can repeat them blindly.
 
 
@@ -763,4 +793,6 @@ SCENES = (
     Scene("purge of inline data", _purge, inline_pond, after=(StorageFailure,)),
     Scene("session", _commit_session, staged, is_named=True),
     Scene("session, a load being first", _commit_session, staged, rival=_rival_load, is_named=True),
+    Scene("transaction", _commit_everywhere, staged_everywhere, is_named=True),
+    Scene("transaction, a load being first", _commit_everywhere, staged_everywhere, rival=_rival_load, is_named=True),
 )
