@@ -138,6 +138,27 @@ def test_what_cannot_be_done_in_one_pool_is_done_in_none(made: Lake, pool: Pool,
     assert read() == ["{k:3}"]
 
 
+def test_who_fails_half_way_keeps_nobody_waiting(
+    made: Lake, pool: Pool, other: Pool, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = sorted((pool, other), key=lambda each: each.config.id)
+    victim = load_into(made, second, "{k:9}")
+    (doomed,) = second.commits.read(victim).adds
+    part = second, sessions.stage(sessions.begin(second, "main"), patch_of(deletes=[doomed]))
+    changes.delete(second, "main", [doomed.id], ME)
+    txn = new()
+    monkeypatch.setattr(
+        pool_transactions, "_for_each", lambda act, items: None
+    )  # what is wrong is found when it counts
+    with pytest.raises(Conflict):
+        commit(made, writes(first, "{k:1}"), part, txn=txn)
+    decision = made.decisions.find(txn)
+    assert decision is not None
+    assert not decision.is_committed
+    load_into(made, first, "{k:3}")
+    assert read(of=first) == ["{k:3}"]
+
+
 def test_a_transaction_checks_what_it_only_read(made: Lake, pool: Pool, other: Pool) -> None:
     session = sessions.note_read(sessions.begin(other, "main", "serializable"), EVERYTHING)
     part = writes(pool, "{k:1}", isolation="serializable")
