@@ -177,7 +177,7 @@ class _Commit:
             if not decision.is_committed:
                 raise StorageFailure(f"transaction {to_text(self._op)} was not done: {e}") from e
             return decision
-        except BaseException:
+        except (Exception, KeyboardInterrupt):
             decision = self._abort()
             if decision is None or not decision.is_committed:
                 raise
