@@ -240,8 +240,8 @@ def test_log_tells_commits_newest_first_and_which_branches_are_there(shell: Shel
     second = shell.load("{ts:2} {ts:3}", "-message", "two\n\nmore")
     date = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
     expected = (
-        rf"commit {second} \(HEAD -> main\)\nAuthor: me\nDate:   {date}\n\n    two\n\n    more\n\n"
-        rf"commit {first} \(b1\)\nAuthor: ann\nDate:   {date}\n\n"
+        rf"commit {second} \(HEAD -> main\)\nAuthor: me\nDate:   {date}\nRecords: \+2\n\n    two\n\n    more\n\n"
+        rf"commit {first} \(b1\)\nAuthor: ann\nDate:   {date}\nRecords: \+1\n\n"
         rf"    loaded 1 data object\n\n    {ID} 1 record in \d+ data bytes\n\n"
     )
     assert is_like(expected, shell.run("log"))

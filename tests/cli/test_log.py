@@ -59,7 +59,7 @@ def test_a_graph_draws_branches_and_merges(shell: Shell, commits: dict[str, str]
     log = shell.run("log", "-graph", "-all")
     for name, ident in commits.items():
         log = log.replace(ident, name)
-    rows = [re.sub(" *(Author|Date|    ).*", "", line).rstrip() for line in log.splitlines()]
+    rows = [re.sub(" *(Author|Date|Records|    ).*", "", line).rstrip() for line in log.splitlines()]
     assert [row for row in rows if row.replace("|", "").strip()] == [
         "* commit later (dev)",
         "| *   commit merge (HEAD -> main, tag: v1)",
@@ -95,7 +95,7 @@ def test_n_limits_what_is_listed(shell: Shell, commits: dict[str, str]) -> None:
 def test_json_is_commits_only_and_all_have_the_same_fields(shell: Shell, commits: dict[str, str]) -> None:
     lines = [json.loads(line) for line in shell.run("log", "-j").splitlines()]
     assert {tuple(line) for line in lines} == {
-        ("id", "parent", "merged", "author", "date", "message", "meta", "branches", "tags")
+        ("id", "parent", "merged", "author", "date", "message", "meta", "records", "maintenance", "branches", "tags")
     }
     assert [line["id"] for line in lines] == [commits["merge"], commits["hotfix"], commits["first"]]
     assert [line["merged"] for line in lines] == [commits["wednesday"], None, None]

@@ -349,7 +349,8 @@ def test_metadata_has_the_shapes_that_are_documented(lake: Lake, pool: Pool) -> 
         "from logs:tags": [f"{{pool:{config},tag:{{ts,name,commit}}}}"],
         "from logs:objects": ["{id,min,max,count,size}"] * 2,
         "from logs:partitions": ["{min,max,objects}"] * 2,
-        "from logs:log": ["{Name,Commit}"] + ["{id,parent,retries,author,date,message,meta}"] * 2,
+        "from logs:log": ["{Name,Commit}"]
+        + ["{id,parent,retries,author,date,message,meta,records:{added,deleted,updated}}"] * 2,
         "from logs:branchlog": ["{position,ts,op,changes}"] * 4,
         "from logs:shapes": ["{shape,count}"] * 2,
         "from logs:indexes": [],

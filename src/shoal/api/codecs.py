@@ -20,6 +20,7 @@ from shoal.api.infos import (
     ObjectInfo,
     PartitionInfo,
     PoolInfo,
+    RecordCounts,
     RefInfo,
     ScanPlan,
     Vacuumed,
@@ -154,10 +155,14 @@ def read_ref(reader: Reader, value: Value) -> RefInfo:
 
 
 def show_commit(commit: CommitInfo) -> Value:
-    """A commit, as `Commit`; a merge has a field `merged`, and `brought` if its commits are known."""
+    """A commit, as `Commit`. A merge has a field `merged`, and `brought` if its commits are known."""
     merged = [] if commit.merged is None else [("merged", id_of(commit.merged))]
     if commit.brought:
         merged.append(("brought", array(map(show_commit, commit.brought))))
+    if commit.records is not None:
+        merged.append(("records", show_counts(commit.records)))
+    if commit.is_maintenance:
+        merged.append(("maintenance", Value(t.BOOL, True)))
     return named(
         "Commit",
         ("id", id_of(commit.id)),
@@ -183,7 +188,24 @@ def read_commit(reader: Reader, value: Value) -> CommitInfo:
         reader.optional_id(value, "merged"),
         get_or(value, "retries", 0),
         tuple(read_commit(reader, each) for each in reader.elements(value, "brought")),
+        read_counts(reader, value.field("records")),
+        get_or(value, "maintenance", False),
     )
+
+
+_COUNTED = t.record((("added", t.UINT64), ("deleted", t.UINT64), ("updated", t.UINT64)))
+
+
+def show_counts(counts: RecordCounts | None) -> Value:
+    """How many records were added, deleted and updated."""
+    return Value(_COUNTED, None if counts is None else (counts.added, counts.deleted, counts.updated))
+
+
+def read_counts(reader: Reader, value: Value | None) -> RecordCounts | None:
+    """How many records were added, deleted and updated; None if that is not known."""
+    if value is None or value.data is None:
+        return None
+    return RecordCounts(*(reader.data(value, name) for name in ("added", "deleted", "updated")))
 
 
 def show_object(o: ObjectInfo) -> Value:

@@ -45,6 +45,15 @@ class RefInfo:
 
 
 @frozen
+class RecordCounts:
+    """What a commit did in records."""
+
+    added: int
+    deleted: int
+    updated: int
+
+
+@frozen
 class CommitInfo:
     """A commit as the log shows it."""
 
@@ -60,6 +69,10 @@ class CommitInfo:
     retries: int = 0
     brought: tuple[CommitInfo, ...] = ()
     """The commits that a merge brought in, newest first, if the log was asked for them."""
+    records: RecordCounts | None = None
+    """What it did in records; None if that is not known, as of commits of older versions."""
+    is_maintenance: bool = False
+    """Whether it only moved records, as a compaction does."""
 
     @property
     def date(self) -> datetime:

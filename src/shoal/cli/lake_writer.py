@@ -14,7 +14,7 @@ from shoal.formats.streams import Sink, WriteOptions
 from shoal.ids import SIZE, to_text
 from shoal.lazy import lazy
 from shoal.model import types as t
-from shoal.model.fields import NO_ID
+from shoal.model.fields import NO_ID, get_or
 from shoal.model.literals import SECOND, format_time
 from shoal.model.node import frozen
 from shoal.model.text import Formatter, format_value
@@ -152,7 +152,8 @@ class Writer:
         message = wrap_paragraphs(_data(value, "message"), _WIDTH, " " * _INDENT)
         actions = "".join(self._actions.pop(ident, ()))
         blocks = "".join(f"{block}\n" for block in (message and f"{message}\n", actions, _brought(value)) if block)
-        text = f"{header}\nAuthor: {_data(value, 'author')}\nDate:   {date}\n\n{blocks}"
+        author, records = _data(value, "author"), _records(value)
+        text = f"{header}\nAuthor: {author}\nDate:   {date}\n{records}\n{blocks}"
         if self._graph is None:
             return text
         return "".join(f"{line}\n" for line in self._graph.draw(ident, _parents(value), text.split("\n")[:-1]))
@@ -203,6 +204,18 @@ def _brought(merge: Value) -> str:
     return "".join(lines) + (f"{tab}and {more} more (see: shoal log -all)\n" if more else "")
 
 
+def _records(commit: Value) -> str:
+    """A line such as `+120 -3 ~7`: the records that a commit added, deleted and updated. "" if nobody knows."""
+    if get_or(commit, "maintenance", False):
+        return "Records: moved only\n"
+    counts = commit.field("records")
+    if counts is None or counts.data is None:
+        return ""
+    marks = (("+", "added"), ("-", "deleted"), ("~", "updated"))
+    shown = [f"{mark}{_data(counts, name)}" for mark, name in marks if _data(counts, name)]
+    return f"Records: {' '.join(shown)}\n" if shown else ""
+
+
 def _subject(commit: Value) -> str:
     """The first line of a message."""
     return str(_data(commit, "message")).strip().partition("\n")[0]
@@ -251,7 +264,7 @@ def _get(value: Value, name: str) -> Value:
 
 _DATA_TYPES = {
     "name": str, "Name": str, "author": str, "message": str, "order": str, "mark": str,
-    "date": int, "count": int, "size": int, "objects": int,
+    "date": int, "added": int, "deleted": int, "updated": int, "count": int, "size": int, "objects": int,
 }  # fmt: skip
 
 

@@ -7,31 +7,34 @@ removed or rewrote it meanwhile, its records may live on elsewhere, and the chan
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shoal.errors import Conflict, InvalidInput, NotFound
+from shoal.errors import Conflict, InvalidInput, NotFound, ShoalError
 from shoal.ids import Id, to_text
 from shoal.lake import branches
 from shoal.lake.actions import Patch, describe, difference, patch_of
 from shoal.lake.branches import Refs, VacuumMark
-from shoal.lake.commits import Note
+from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
 from shoal.lake.fitting import fit, fit_rest, missing
 from shoal.lake.history import common_ancestors, knows, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
+from shoal.lake.tallies import Count, Tally, of_deletion, of_upsert
 from shoal.lake.workers import HERE, Workers
 from shoal.lazy import lazy
 from shoal.model.fields import NO_ID
 
 if TYPE_CHECKING:
-    from shoal.lake import keyed_changes, row_masking
+    from shoal.lake import keyed_changes, record_changes, row_masking
     from shoal.lake.primary_keys import KeyGroup
 else:
     keyed_changes = lazy("shoal.lake.keyed_changes")
+    record_changes = lazy("shoal.lake.record_changes")
     row_masking = lazy("shoal.lake.row_masking")
 
 _MOST_LISTED = 10
@@ -97,7 +100,7 @@ def upsert(
 ) -> Change:
     """Add objects that were just written to a keyed pool, in place of the records with the same keys."""
     change = load(branch, objects, with_message(note, list_objects("upserted", objects)), op, begun)
-    return replace(change, build=keyed_changes.upserting(pool, base, objects, resolution, by))
+    return replace(change, build=keyed_changes.upserting(pool, base, objects, resolution, by), count=of_upsert)
 
 
 def delete_keys(
@@ -115,7 +118,7 @@ def delete_keys(
     build = keyed_changes.deleting(pool, base, keys, resolution)
     if build(base).is_empty:
         raise NotFound("no record has one of these primary keys")
-    return Change(branch, build, note, op, is_fresh=True)
+    return Change(branch, build, note, op, is_fresh=True, count=of_deletion)
 
 
 def delete(pool: Pool, branch: str, idents: Sequence[Id], note: Note, op: Id | None = None) -> Id:
@@ -125,7 +128,7 @@ def delete(pool: Pool, branch: str, idents: Sequence[Id], note: Note, op: Id | N
     patch = patch_of(deletes=objects)
     note = with_message(note, list_objects("deleted", objects))
     build = partial(fit, pool, patch, base, what="delete")
-    return pool.committer.commit(Change(branch, build, note, op))
+    return pool.committer.commit(Change(branch, build, note, op, count=of_deletion))
 
 
 def find_objects(pool: Pool, tip: Id | None, idents: Sequence[Id]) -> list[DataObject]:
@@ -145,13 +148,16 @@ def rewrite(pool: Pool, branch: str, base: Id | None, patch: Patch, note: Note, 
     """Replace objects by others, as a compaction or a deletion of records does."""
     if patch.is_empty:
         raise InvalidInput("empty transaction")
-    build = partial(fit, pool, patch, base, what=what, is_moved=what == "compact")
-    return pool.committer.commit(Change(branch, build, note, op, is_fresh=True))
+    is_moved = what == "compact"
+    build = partial(fit, pool, patch, base, what=what, is_moved=is_moved)
+    change = Change(branch, build, note, op, is_fresh=True, count=of_deletion, is_maintenance=is_moved)
+    return pool.committer.commit(change)
 
 
 def revert(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = None) -> Id:
     """Take a commit back by a new one that does the opposite."""
-    patch = Patch(pool.names.commit(ident).actions).inverse()
+    commit = pool.names.commit(ident)
+    patch = Patch(commit.actions).inverse()
     if patch.is_empty:
         raise InvalidInput(f"{to_text(ident)}: revert commit is empty (this commit changed no data)")
 
@@ -164,7 +170,9 @@ def revert(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = None)
         return fit(pool, patch, ident, tip, "revert")
 
     note = with_message(note, f"reverted commit {to_text(ident)}")
-    return pool.committer.commit(Change(branch, build, note, op, needs=(ident,)))
+    count = _as_before(pool, patch, None if commit.records is None else commit.records.inverse())
+    change = Change(branch, build, note, op, needs=(ident,), count=count, is_maintenance=commit.is_maintenance)
+    return pool.committer.commit(change)
 
 
 def cherry_pick(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = None) -> Id:
@@ -185,7 +193,15 @@ def cherry_pick(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = 
         raise InvalidInput(f'{name}: its changes are in "{branch}" already')
 
     note = with_message(note, commit.note.message)
-    return pool.committer.commit(Change(branch, build, note, op, needs=(ident,)))
+    count = _as_before(pool, changes, commit.records)
+    change = Change(branch, build, note, op, needs=(ident,), count=count, is_maintenance=commit.is_maintenance)
+    return pool.committer.commit(change)
+
+
+def _as_before(pool: Pool, patch: Patch, records: Tally | None) -> Count:
+    """Counts what a patch does that was counted before, as long as it lands as it was."""
+    by_record = record_changes.ByRecord(pool)
+    return lambda landed: by_record(landed) if records is None or landed != patch else records
 
 
 def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None) -> Id:
@@ -204,7 +220,8 @@ def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None)
         return patch
 
     note = with_message(note, f'merged "{child}" into "{parent}"')
-    return pool.committer.commit(Change(parent, build, note, op, merged=source, needs=(source,)))
+    count = record_changes.ByRecord(pool)
+    return pool.committer.commit(Change(parent, build, note, op, merged=source, needs=(source,), count=count))
 
 
 def _news_of(pool: Pool, patch: Patch, base: Id | None, tip: Id | None, what: str) -> Patch:
@@ -279,8 +296,24 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
         patch = fit_rest(pool, patch, base, target, what, fits_base=False)
         parent = None if target is None else pool.commits.read(target)
         draft = pool.history.draft(parent, patch, commit.note, commit.merged)
-        replayed = replace(draft, date=commit.date, op=commit.op, position=commit.position)
+        replayed = replace(
+            draft,
+            date=commit.date,
+            op=commit.op,
+            position=commit.position,
+            records=_records_of(pool, commit, patch),
+            is_maintenance=commit.is_maintenance,
+        )
         pool.commits.write(replayed)
         pool.history.leave_checkpoint(replayed)
         target = replayed.id
     return target
+
+
+def _records_of(pool: Pool, commit: Commit, patch: Patch) -> Tally | None:
+    """What a commit does in records that is replayed by a patch."""
+    if commit.is_maintenance:
+        return commit.records
+    with suppress(ShoalError):
+        return _as_before(pool, Patch(commit.actions), commit.records)(patch)
+    return None

@@ -27,6 +27,7 @@ from shoal.lake.actions import (
 from shoal.lake.claims import Patience, claim, unknown
 from shoal.lake.objects import DataObject, without_bytes
 from shoal.lake.sealed import seal, unseal
+from shoal.lake.tallies import Tally, parse_tally, show_tally
 from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.fields import (
@@ -94,6 +95,10 @@ class Commit:
     """Where the journal stood when this was made: an entry for it can only come later."""
     since: tuple[Id, ...] = ()
     """The commits after that checkpoint (or after the beginning) up to the parent, oldest first."""
+    records: Tally | None = None
+    """What it did in records; None if that is unknown, as in commits of older versions."""
+    is_maintenance: bool = False
+    """Whether it only moves rows, so that no query sees a difference."""
     txn: Id | None = None
     """The transaction over several pools that it is part of."""
 
@@ -285,6 +290,7 @@ def _named_with_extras(c: Commit) -> Value:
         ("position", uint64(c.position)),
         ("checkpoint", optional_id(c.checkpoint)),
         ("since", id_list(c.since)),
+        *_deeds(c),
     ]
     return named("Commit", *_metadata(c), *extras, *_transaction(c))
 
@@ -294,10 +300,18 @@ def _transaction(c: Commit) -> list[tuple[str, Value]]:
     return [] if c.txn is None else [("transaction", id_value(c.txn))]
 
 
+def _deeds(c: Commit) -> Iterator[tuple[str, Value]]:
+    """What it did in records, as far as that is known, and whether that is nothing on purpose."""
+    if c.records is not None:
+        yield "records", show_tally(c.records)
+    if c.is_maintenance:
+        yield "maintenance", Value(t.BOOL, True)
+
+
 def show_commit(c: Commit) -> Value:
     """A commit as meta-queries show it; a merge says what it merged."""
     merged = [("merged", id_value(c.merged))] if c.merged is not None else []
-    return named("Commit", *_metadata(c), *merged, *_transaction(c))
+    return named("Commit", *_metadata(c), *merged, *_deeds(c), *_transaction(c))
 
 
 def show_actions(c: Commit) -> Iterator[Value]:
@@ -330,5 +344,7 @@ def parse_commit(values: list[Value], where: str) -> Commit:
         op=get_id(head, "op", where),
         position=get_data(head, "position", where),
         since=get_or(head, "since", ()),
+        records=parse_tally(head.field("records"), where),
+        is_maintenance=get_or(head, "maintenance", False),
         txn=get_or(head, "transaction", None),
     )

@@ -27,6 +27,7 @@ from shoal.lake.commits import Commit, Hints, Note
 from shoal.lake.history import History, knows
 from shoal.lake.journal import Entry, Group, Journal, State
 from shoal.lake.names import Names
+from shoal.lake.tallies import NO_RECORDS, Count, Tally, one_sided
 from shoal.lazy import lazy
 from shoal.model.node import frozen
 from shoal.storage.store import ObjectStore
@@ -67,6 +68,19 @@ class Change:
     """A position of the journal that is known to be before the entry of this operation."""
     check: Callable[[], None] | None = None
     """Called before each attempt: raises if something outside of the branch has changed that the commit depends on."""
+    count: Count = one_sided
+    """Counts the records that the patch concerns, as it lands."""
+    is_maintenance: bool = False
+    """Whether it only moves rows."""
+
+    def tally(self, patch: Patch) -> Tally | None:
+        """What a patch does in records. Nothing fails because that cannot be counted."""
+        if self.is_maintenance:
+            return NO_RECORDS
+        try:
+            return self.count(patch)
+        except ShoalError:
+            return None
 
 
 Outcome = Id | ShoalError
@@ -266,7 +280,14 @@ class _Chain:
         member.basis = parent, refs.vacuum
         ident = member.op if member.is_first and not member.written else new()
         commit = self._history.draft(parent, patch, change.note, change.merged, hints, ident)
-        return replace(commit, op=member.op, retries=len(member.written), position=state.position)
+        return replace(
+            commit,
+            op=member.op,
+            retries=len(member.written),
+            position=state.position,
+            records=change.tally(patch),
+            is_maintenance=change.is_maintenance,
+        )
 
     def _store(self, drafts: Sequence[tuple[_Member, Commit]]) -> bool:
         """Write commits; False if a member had to leave."""

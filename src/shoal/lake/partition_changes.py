@@ -20,9 +20,10 @@ from shoal.model.node import frozen
 
 if TYPE_CHECKING:
     from shoal.formats.columns.batches import Rows
-    from shoal.lake import keyed_changes
+    from shoal.lake import keyed_changes, record_changes
 else:
     keyed_changes = lazy("shoal.lake.keyed_changes")
+    record_changes = lazy("shoal.lake.record_changes")
 
 
 @frozen
@@ -89,7 +90,8 @@ def replace_partitions(
         return fitted
 
     note = with_message(note, "\n".join(list_objects(*side) for side in (("rewrote", old), ("added", new)) if side[1]))
-    return pool.committer.commit(Change(branch, build, note, op, is_fresh=True))
+    count = record_changes.ByRecord(pool)
+    return pool.committer.commit(Change(branch, build, note, op, is_fresh=True, count=count))
 
 
 def view_of(pool: Pool, objects: Sequence[DataObject]) -> Id:

@@ -264,7 +264,8 @@ class _Part:
         parent = None if tip is None else history.commits.read(tip)
         ident = new()
         draft = history.draft(parent, patch, self._change.note, ident=ident)
-        commit = replace(draft, op=ident, position=state.position, txn=self._op)
+        records = self._change.tally(patch)
+        commit = replace(draft, op=ident, position=state.position, records=records, txn=self._op)
         history.commits.write(commit)
         self._written = basis, commit
         return ident

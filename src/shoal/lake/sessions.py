@@ -20,6 +20,7 @@ from shoal.lake.cuts import Cut
 from shoal.lake.fitting import fit
 from shoal.lake.keys import KeyRange
 from shoal.lake.pools import Pool
+from shoal.lake.tallies import NO_RECORDS, Count, Tally, exactly, one_sided, total
 from shoal.lazy import lazy
 from shoal.model.node import frozen
 
@@ -82,6 +83,10 @@ class Session:
     others: tuple[BranchRead, ...] = ()
     """What was read from other branches, of this pool or of others."""
     journals: tuple[JournalRead, ...] = ()
+    records: Tally | None = NO_RECORDS
+    """What its steps have done in records; None if that is unknown of one of them."""
+    forked_records: Tally | None = NO_RECORDS
+    """Of a copy: what they had done when it was made."""
 
 
 def begin(
@@ -108,20 +113,23 @@ def check_open(session: Session) -> None:
         raise ReadOnly(f"session {to_text(session.id)} has expired (begin a new one)")
 
 
-def stage(session: Session, patch: Patch) -> Session:
+def stage(session: Session, patch: Patch, count: Count = one_sided) -> Session:
     """The session with more changes."""
     check_open(session)
-    return replace(session, staged=fold([session.staged.actions, patch.actions]))
+    records = total((session.records, count(patch)))
+    return replace(session, staged=fold([session.staged.actions, patch.actions]), records=records)
 
 
 def emptied(session: Session) -> Session:
     """The session without its changes, which are lost."""
-    return replace(session, staged=NOTHING)
+    return replace(session, staged=NOTHING, records=NO_RECORDS)
 
 
 def forked(session: Session) -> Session:
     """A copy for another process, which remembers what was staged before. A copy that comes back stays what it is."""
-    return session if session.is_copy else replace(session, is_copy=True, forked=session.staged)
+    if session.is_copy:
+        return session
+    return replace(session, is_copy=True, forked=session.staged, forked_records=session.records)
 
 
 def take_over(pool: Pool, session: Session, others: Iterable[Session]) -> Session:
@@ -139,6 +147,7 @@ def take_over(pool: Pool, session: Session, others: Iterable[Session]) -> Sessio
         session = replace(
             session,
             staged=fold([session.staged.actions, news.actions]),
+            records=session.records if news.is_empty else total((session.records, _records_since_fork(other))),
             reads=tuple(dict.fromkeys((*session.reads, *other.reads))),
             others=tuple(dict.fromkeys((*session.others, *other.others))),
             journals=tuple(dict.fromkeys((*session.journals, *other.journals))),
@@ -151,6 +160,12 @@ def _since_fork(copy: Session) -> Patch:
     news = fold([copy.forked.inverse().actions, copy.staged.actions])
     gone = {o.id for o in copy.forked.deletes}
     return patch_to(change for change in news.effects() if change.before is not None or change.id not in gone)
+
+
+def _records_since_fork(copy: Session) -> Tally | None:
+    if copy.records is None or copy.forked_records is None:
+        return None
+    return copy.records - copy.forked_records
 
 
 def _brought(pool: Pool, session: Session, forked: Patch, own: Patch, taken: set[Id]) -> Iterator[Effect]:
@@ -248,7 +263,8 @@ def change_of(pool: Pool, session: Session, note: Note, lake: Lake | None = None
             _check_others(lake, session)
 
     position = session.position
-    return Change(session.branch, build, note, session.id, is_fresh=True, begun=position, after=position, check=check)
+    change = Change(session.branch, build, note, session.id, is_fresh=True, begun=position, after=position, check=check)
+    return replace(change, count=exactly(session.records))
 
 
 def _check_reads(pool: Pool, session: Session, tip: Id | None) -> None:

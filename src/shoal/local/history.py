@@ -7,7 +7,7 @@ from heapq import merge
 from typing import TYPE_CHECKING, Any
 
 from shoal.api.branch import FindDone, Log, Objects, Report, Resolve, select_commits
-from shoal.api.infos import CommitInfo, CommitReport, Diff, FieldChange, ObjectInfo, RefInfo
+from shoal.api.infos import CommitInfo, CommitReport, Diff, FieldChange, ObjectInfo, RecordCounts, RefInfo
 from shoal.api.pool import (
     CreateBranch,
     CreateTag,
@@ -279,4 +279,6 @@ def _commit_info(c: Commit, brought: Iterable[Commit] = ()) -> CommitInfo:
         text_of(c.merged),
         c.retries,
         tuple(map(_commit_info, brought)),
+        None if c.records is None else RecordCounts(c.records.added, c.records.deleted, c.records.updated),
+        c.is_maintenance,
     )

@@ -24,6 +24,7 @@ from shoal.lake.actions import Effect, Patch, patch_to
 from shoal.lake.branches import MAIN
 from shoal.lake.pools import Pool
 from shoal.lake.row_masking import hide_rows
+from shoal.lake.tallies import Tally
 from shoal.local.executor import StoreExecutor, operation, stored_note
 from shoal.local.loads import staged_write
 from shoal.local.updates import commit_planned, require_unmerged
@@ -65,6 +66,12 @@ RowCounts = tuple[int | None, int | None, int | None]
 """How many records were inserted, updated and deleted; None where an earlier request did it."""
 UNKNOWN: RowCounts = (None, None, None)
 _NOTHING: RowCounts = (0, 0, 0)
+
+
+def tally_of(counts: RowCounts) -> Tally:
+    """What a statement did, as a tally."""
+    inserted, updated, deleted = (count or 0 for count in counts)
+    return Tally(inserted, deleted, updated)
 
 
 def _note(request: Sql, change: ChangeStatement) -> Note:
@@ -176,7 +183,9 @@ def _change(
     def act() -> Id:
         # Who inserts what nobody has must not meet another who does the same.
         has_inserts = any(clause.action == "insert" for clause in change.clauses)
-        return commit_planned(pool, branch, plan_at, change.verb, op, is_strict=has_inserts)
+        return commit_planned(
+            pool, branch, plan_at, change.verb, op, is_strict=has_inserts, counted=lambda: tally_of(counts)
+        )
 
     try:
         commit = pool.committer.once(op, branch, act)

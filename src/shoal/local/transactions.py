@@ -21,6 +21,7 @@ from shoal.lake.cuts import Cut, read_cut
 from shoal.lake.lake import open_at
 from shoal.lake.pools import Pool
 from shoal.lake.sessions import Session
+from shoal.lake.tallies import Count, exactly, of_deletion, of_upsert, one_sided
 from shoal.lazy import lazy
 from shoal.local.commits import object_ids
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
@@ -32,9 +33,11 @@ from shoal.planner.pool_partitions import with_partitions
 from shoal.planner.predicates import parse_predicate
 
 if TYPE_CHECKING:
+    from shoal.lake import record_changes
     from shoal.local import sql_changes, updates
     from shoal.planner import statement_plans
 else:
+    record_changes = lazy("shoal.lake.record_changes")
     sql_changes = lazy("shoal.local.sql_changes")
     statement_plans = lazy("shoal.planner.statement_plans")
     updates = lazy("shoal.local.updates")
@@ -143,7 +146,8 @@ class LocalTransaction(Transaction):
         sessions.check_open(self.session)
         if isinstance(op, str) and op in self._steps:
             return
-        self._step(op, staged_write(self._pool, self.view(), self.session.branch, mode, data, format_name, options))
+        patch = staged_write(self._pool, self.view(), self.session.branch, mode, data, format_name, options)
+        self._step(op, patch, of_upsert if mode == "upsert" else one_sided)
 
     def update(self, where: str, program: str, *, op: Op = None) -> None:
         sessions.check_open(self.session)
@@ -152,7 +156,8 @@ class LocalTransaction(Transaction):
         predicate = parse_predicate(where)
         keys = predicate.key_range(self._pool.config.key.paths[0])
         self.note(lambda session: sessions.note_read(session, keys))
-        self._step(op, updates.updating(self._pool, self.view(), predicate, updates.parse_update(program)))
+        patch = updates.updating(self._pool, self.view(), predicate, updates.parse_update(program))
+        self._step(op, patch, record_changes.ByKey(self._pool))
 
     def delete(self, ids: Sequence[str] = (), *, where: str | None = None, keys: Any = None, op: Op = None) -> None:
         if keys is not None:
@@ -173,14 +178,14 @@ class LocalTransaction(Transaction):
         predicate = parse_predicate(where)
         keys = predicate.key_range(self._pool.config.key.paths[0])
         self.note(lambda session: sessions.note_read(session, keys))
-        self._step(op, rewriting.without(self._pool, view, predicate))
+        self._step(op, rewriting.without(self._pool, view, predicate), of_deletion)
 
-    def _step(self, op: Op, patch: Patch) -> None:
+    def _step(self, op: Op, patch: Patch, count: Count = one_sided) -> None:
         """Stage changes, unless this operation has staged them already."""
         ident = op() if callable(op) else op
         if ident in self._steps:
             return
-        self._stage(patch)
+        self._stage(patch, count)
         if ident is not None:
             self._steps.add(ident)
 
@@ -204,7 +209,7 @@ class LocalTransaction(Transaction):
         if isinstance(op, str) and op in self._steps:
             return sql_changes.result_of(statement, None, sql_changes.UNKNOWN)
         patch, counts = sql_changes.staged_change(self._lake, pool, branch, self.view(), change, reading)
-        self._step(op, patch)
+        self._step(op, patch, of_upsert if change.replaces else exactly(sql_changes.tally_of(counts)))
         return sql_changes.result_of(statement, None, counts)
 
     def take_over(self, *others: Self) -> None:
@@ -235,10 +240,10 @@ class LocalTransaction(Transaction):
         if self.is_done:
             raise InvalidInput(f"transaction {self.id} has ended (begin a new one)")
 
-    def _stage(self, patch: Patch) -> None:
+    def _stage(self, patch: Patch, count: Count) -> None:
         self._require_active()
         with self._lock:
-            self.session = sessions.stage(self.session, patch)
+            self.session = sessions.stage(self.session, patch, count)
 
     def view(self) -> Id | None:
         """A commit with the state that the transaction sees, cached until the next change."""

@@ -20,8 +20,10 @@ from shoal.lake.fitting import fit
 from shoal.lake.masks import hidden_rows
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
+from shoal.lake.record_changes import ByKey
 from shoal.lake.row_masking import hide_rows, only
 from shoal.lake.scans import read_object
+from shoal.lake.tallies import Tally
 from shoal.lang import plan
 from shoal.lang.compile import compile_program
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
@@ -72,10 +74,12 @@ def commit_planned(
     op: Id | None,
     resolution: keyed_changes.Resolution | None = None,
     is_strict: bool = False,
+    counted: Callable[[], Tally] | None = None,
 ) -> Id:
     """Commit a change of records that is planned at the tip; it is planned again where others were first.
 
     In a keyed pool it follows the records by their keys instead, unless it is strict: then it stands on the very tip.
+    `counted` knows what the plan does in records, if not their keys are to tell.
     """
     is_keyed = bool(pool.config.settings.primary) and not is_strict
     for attempt in count(1):
@@ -89,13 +93,26 @@ def commit_planned(
                 return keyed_changes.fit_by_key(pool, patch, tip, what, resolution)
             return fit(pool, patch, base, tip, what)
 
+        count_records = _Planned(pool, patch, None if counted is None else counted())
+
         try:
-            return pool.committer.commit(Change(branch, build, note, op, is_fresh=True))
+            return pool.committer.commit(Change(branch, build, note, op, is_fresh=True, count=count_records))
         except Conflict:
             rewriting.remove(pool, patch.adds)
             if is_keyed or attempt == _ATTEMPTS or pool.refs().branch(branch).commit == base:
                 raise
     raise AssertionError
+
+
+class _Planned:
+    """Counts what a plan does: what is known of it, if it lands as it was planned."""
+
+    def __init__(self, pool: Pool, patch: Patch, tally: Tally | None) -> None:
+        self._patch, self._tally = patch, tally
+        self._by_key = ByKey(pool)
+
+    def __call__(self, landed: Patch) -> Tally:
+        return self._by_key(landed) if self._tally is None or landed != self._patch else self._tally
 
 
 def parse_update(text: str) -> plan.Program:

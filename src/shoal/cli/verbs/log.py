@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from shoal.api.branch import is_by
-from shoal.api.codecs import id_of, show_commit, texts
+from shoal.api.codecs import id_of, show_commit, show_counts, texts
 from shoal.api.infos import CommitInfo, RefInfo
 from shoal.api.pool import Pool
 from shoal.cli.command import Verb
@@ -15,6 +15,7 @@ from shoal.cli.lake import open_lake
 from shoal.cli.lake_flags import LAKE_FLAGS, USE_FLAGS
 from shoal.cli.output import open_writer, output_flags, output_format
 from shoal.ids import parse
+from shoal.model import types as t
 from shoal.model.fields import KSUID, named, time_value
 from shoal.model.values import Value, string
 
@@ -102,6 +103,8 @@ def _records(
             ("date", time_value(commit.ts)),
             ("message", string(commit.message)),
             ("meta", commit.meta),
+            ("records", show_counts(commit.records)),
+            ("maintenance", Value(t.BOOL, commit.is_maintenance)),
             ("branches", _names(commit, branches)),
             ("tags", _names(commit, tags)),
         )

@@ -1,0 +1,203 @@
+"""Tallies: every commit says what it did in records, and whether it only moved them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shoal
+from shoal.api.branch import Branch
+from shoal.api.lake import Lake
+from shoal.api.pool import Pool
+from shoal.errors import CorruptData
+from shoal.ids import parse
+from shoal.lake.commits import format_commit, parse_commit
+from shoal.lake.tallies import Tally, parse_tally
+from shoal.local.lake import stored
+from shoal.model.values import record, string
+
+Step = Callable[[Branch], Any]
+ROWS = [{"k": i, "v": i % 3} for i in range(10)]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return shoal.create(str(tmp_path / "lake"))
+
+
+def told(branch: Branch, commit: str | None = None) -> tuple[int, int, int]:
+    """What the log says of a commit, or of the last one."""
+    info = next(iter(branch.log(commit)))
+    assert info.records is not None, info
+    assert not info.is_maintenance
+    return info.records.added, info.records.deleted, info.records.updated
+
+
+def is_moved(branch: Branch) -> bool:
+    """Whether the last commit is maintenance, which changes no records."""
+    info = next(iter(branch.log()))
+    assert info.records is not None
+    assert not info.is_maintenance or info.records == type(info.records)(0, 0, 0)
+    return info.is_maintenance
+
+
+def loaded(lake: Lake, **settings: Any) -> Pool:
+    pool = lake.create("things", key="k", **settings)
+    pool.load(ROWS)
+    assert told(pool) == (10, 0, 0)
+    return pool
+
+
+UNKEYED: dict[str, tuple[Step, tuple[int, int, int]]] = {
+    "a load": (lambda b: b.load([{"k": 1}, {"k": 1}]), (2, 0, 0)),
+    "a deletion that hides rows": (lambda b: b.delete(where="k == 1"), (0, 1, 0)),
+    "a deletion that writes an object again": (lambda b: b.delete(where="k > 2"), (0, 7, 0)),
+    "a deletion of a whole object": (lambda b: b.delete(where="k >= 0"), (0, 10, 0)),
+    "a deletion by id": (lambda b: b.delete([o.id for o in b.objects()]), (0, 10, 0)),
+    "an update": (lambda b: b.update("k < 4", "put v := 9"), (0, 0, 4)),
+    "an update that drops some": (lambda b: b.update("k < 4", "where k < 1"), (0, 3, 1)),
+    "SQL that inserts": (lambda b: sql(b, "insert into things values (1, 2)"), (1, 0, 0)),
+    "SQL that updates": (lambda b: sql(b, "update things set v = 7 where k < 3"), (0, 0, 3)),
+    "SQL that deletes": (lambda b: sql(b, "delete from things where k < 3"), (0, 3, 0)),
+}
+
+
+def sql(branch: Branch, statement: str) -> None:
+    branch.lake.sql(statement).to_list()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("step", "expected"), UNKEYED.values(), ids=UNKEYED)
+def test_a_commit_tells_what_it_did(lake: Lake, step: Step, expected: tuple[int, int, int]) -> None:
+    pool = loaded(lake)
+    step(pool)
+    assert told(pool) == expected
+
+
+@pytest.mark.parametrize(("step", "expected"), UNKEYED.values(), ids=UNKEYED)
+def test_a_revert_tells_the_opposite(lake: Lake, step: Step, expected: tuple[int, int, int]) -> None:
+    pool = loaded(lake)
+    pool.revert(step(pool) or pool.resolve() or "")
+    added, deleted, updated = expected
+    assert told(pool) == (deleted, added, updated)
+
+
+KEYED: dict[str, tuple[Step, tuple[int, int, int]]] = {
+    "an upsert": (lambda b: b.upsert([{"k": 3, "v": 9}, {"k": 33, "v": 9}]), (1, 0, 1)),
+    "an update": (lambda b: b.update("k < 4", "put v := 9"), (0, 0, 4)),
+    "an update of keys": (lambda b: b.update("k < 4", "put k := k + 2"), (2, 2, 2)),
+    "a deletion by keys": (lambda b: b.delete(keys=[1, 2, 77]), (0, 2, 0)),
+    "a merge statement": (
+        lambda b: sql(b, "merge into things using (select 1 as k, 5 as v union all select 50, 6) s on things.k = s.k "
+                      "when matched then update set v = s.v when not matched then insert (k, v) values (s.k, s.v)"),
+        (1, 0, 1),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "expected"), KEYED.values(), ids=KEYED)
+def test_a_commit_of_a_keyed_pool_tells_which_records_it_updated(
+    lake: Lake, step: Step, expected: tuple[int, int, int]
+) -> None:
+    pool = loaded(lake, primary="k")
+    if expected[1] and expected[2]:
+        pool.delete(where="k == 4 or k == 5")
+    step(pool)
+    assert told(pool) == expected
+
+
+def test_maintenance_does_nothing_to_records(lake: Lake) -> None:
+    pool = loaded(lake)
+    pool.load(ROWS)
+    compaction = pool.compact([o.id for o in pool.objects()])
+    assert is_moved(pool)
+    pool.revert(compaction)
+    assert is_moved(pool)
+    assert [each.commit is not None for each in pool.compact_all()] == [True]
+    assert is_moved(pool)
+
+
+def test_a_roll_up_of_inline_data_is_maintenance(lake: Lake) -> None:
+    pool = lake.create("things", key="k", inline=1 << 16)
+    for i in range(140):
+        pool.load([{"k": i}])
+    kinds = [(info.is_maintenance, info.records.added if info.records else None) for info in pool.log()]
+    assert kinds.count((True, 0)) >= 1
+    assert kinds.count((False, 1)) == 140
+
+
+@pytest.mark.parametrize("primary", ["", "k"])
+def test_a_merge_tells_what_it_changes_and_not_what_was_moved(lake: Lake, primary: str) -> None:
+    pool = loaded(lake, primary=primary)
+    pool.create_branch("side")
+    side = pool.branch("side")
+    side.load([{"k": 20, "v": 1}, {"k": 5.5, "v": 2}])
+    side.compact([o.id for o in side.objects()])
+    side.update("k == 3", "put v := 8")
+    side.delete(where="k == 7")
+    pool.load([{"k": 100}])
+    pool.merge("side")
+    assert told(pool) == ((2, 1, 1) if primary else (3, 2, 0))
+    merge = pool.resolve()
+    assert merge is not None
+    pool.revert(merge)
+    assert told(pool) == ((1, 2, 1) if primary else (2, 3, 0))
+
+
+def test_cherry_picks_and_rebases_tell_what_they_do(lake: Lake) -> None:
+    pool = loaded(lake)
+    pool.create_branch("side")
+    side = pool.branch("side")
+    update = side.update("k > 2", "put v := 9")
+    pool.load([{"k": 1}])
+    pool.cherry_pick(update)
+    assert told(pool) == (0, 0, 7)
+    side.load([{"k": 1}])
+    pool.load([{"k": 2}, {"k": 3}])
+    pool.create_branch("other")
+    other = pool.branch("other")
+    other.delete(where="k == 2")
+    other.compact([o.id for o in other.objects()])
+    pool.load([{"k": 4}])
+    other.rebase("main")
+    assert is_moved(other)
+    assert [told(other, commit.id) for commit in list(other.log())[1:3]] == [(0, 2, 0), (1, 0, 0)]
+
+
+def test_a_transaction_tells_the_sum_of_its_steps(lake: Lake) -> None:
+    pool = loaded(lake, primary="k")
+    with pool.transaction() as tx:
+        tx.load([{"k": 50}, {"k": 51}])
+        tx.upsert([{"k": 1, "v": 7}, {"k": 60}])
+        tx.update("k == 2", "put v := 8")
+        tx.delete(where="k > 7")
+        tx.sql("update things set v = 9 where k = 0")
+    assert told(pool) == (3, 5, 3)
+
+
+def test_the_rewrite_of_a_partition_tells_which_records_differ(lake: Lake) -> None:
+    pool = loaded(lake, partition="v")
+    pool.rewrite("1", "put w := 1 | where k != 4")
+    assert told(pool) == (2, 3, 0)
+    pool.rewrite("0", "put v := k == 3 ? v : v")
+    assert told(pool) == (0, 0, 0)
+    pool.delete(partition="2")
+    assert told(pool) == (0, 3, 0)
+
+
+def test_commits_of_older_versions_tell_nothing(lake: Lake) -> None:
+    pool = loaded(lake)
+    commit = stored(pool).commits.read(parse(pool.resolve() or ""))
+    assert commit.records == Tally(10, 0, 0)
+    head, *actions = format_commit(replace(commit, records=None))
+    assert head.field("records") is None
+    assert parse_commit([head, *actions], "here").records is None
+    assert parse_commit(list(format_commit(commit)), "here") == commit
+
+
+def test_a_damaged_tally_is_an_error(lake: Lake) -> None:
+    with pytest.raises(CorruptData, match="here: the counts of records"):
+        parse_tally(record([(name, string("x")) for name in ("added", "deleted", "updated")]), "here")
