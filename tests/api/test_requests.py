@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shoal.api import branch, lake, pool, queries, transaction
+from shoal.api import branch, changes, lake, pool, queries, transaction
 from shoal.api.codecs import NOTHING
 from shoal.api.requests import VERBS, Http, Need, Request, body_of, names_of, params_of, require_names
 from shoal.client import remote_lake
@@ -20,7 +20,7 @@ from shoal.service.routes import ROUTES
 
 REQUESTS: list[type[Request[Any]]] = [
     kind
-    for module in (branch, lake, pool, queries, transaction)
+    for module in (branch, changes, lake, pool, queries, transaction)
     for kind in vars(module).values()
     if isinstance(kind, type)
     and issubclass(kind, Request)
@@ -49,7 +49,9 @@ def test_every_field_of_a_verb_travels_in_one_place(kind: type[Request[Any]]) ->
     fields = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     places = [*kind.http.path_names, *params_of(kind), *body_of(kind), *(SENT & fields)]
     assert len(places) == len(set(places))
-    assert set(places) == fields - {"includes"}, "includes are put in front of the program before it travels"
+    assert set(places) == fields - {"includes", "on_warning"}, (
+        "includes are put in front of the program before it travels"
+    )
 
 
 @pytest.mark.parametrize("kind", REQUESTS, ids=lambda kind: kind.__name__)

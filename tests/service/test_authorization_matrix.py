@@ -78,6 +78,7 @@ ROWS: dict[str, Row] = {
     "dropTag": Row(Level.WRITE),
     "resolve": Row(Level.READ),
     "log": Row(Level.READ),
+    "changes": Row(Level.READ),
     "objects": Row(Level.READ),
     "report": Row(Level.READ),
     "diff": Row(Level.READ, params={"old": "main", "new": "main"}),

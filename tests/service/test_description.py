@@ -26,7 +26,7 @@ def as_they_are(context: Any, value: Any) -> Any:
 
 
 schema = schemathesis.openapi.from_dict(document())
-ENDLESS = {"events", "queryStatus"}
+ENDLESS = {"changes", "events", "queryStatus"}
 """Answers that come when something happens."""
 
 

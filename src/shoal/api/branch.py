@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any, Literal, Unpack, overload
 
+from shoal.api.changes import Changes, ChangeStream
 from shoal.api.codecs import (
     ATTACHED,
     COMMIT,
@@ -549,6 +550,28 @@ class Branch:
         - `brought`: give each merge the commits that it brought in, as its attribute `brought`.
         """
         return self.lake.do(Log(self._pool.id, at or self.branch_name, ancestors, all, author, limit, brought))
+
+    def changes(
+        self,
+        since: str | None = None,
+        until: str | None = None,
+        *,
+        follow: bool = False,
+        on_warning: Callable[[str], None] | None = None,
+    ) -> ChangeStream:
+        """What commits changed, record by record: the oldest commit first, and compactions left out.
+
+        - `since`: changes after this commitish, or after the `position` of a change; all, if it is not given.
+        - `until`: changes up to this commitish, and with it; those of this branch, if it is not given.
+        - `follow`: go on with the commits to come, until the stream is closed.
+        - `on_warning`: called with a line for each data object that was purged, whose records are left out.
+
+        >>> for change in pool.changes(since=last):  # doctest: +SKIP
+        ...     print(change.change, change.before, change.after)
+        ...     last = change.position
+        """
+        request = Changes(self._pool.id, self.branch_name, since, until, follow, on_warning)
+        return ChangeStream(self.lake.do(request), since)
 
     def report(self, at: str | None = None) -> CommitReport:
         """What the last commit of this branch, or a commitish, adds: records, bytes, fields that are new or changed."""

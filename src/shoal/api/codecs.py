@@ -429,6 +429,8 @@ def show_ids(ids: Iterable[str]) -> Value:
     return record([("object_ids", array(map(id_of, ids)))])
 
 
+CHANGES: Codec[Any] = Codec(lambda results: iter(results), lambda reader, values: values, is_stream=True)
+"""Records as they are; the service and the client stream them as they do the results of queries."""
 NOTHING: Codec[None] = Codec(lambda result: None, lambda reader, values: None, is_empty=True)
 COMMIT: Codec[str] = _one(commit_response, lambda reader, value: reader.id(value, "commit"))
 OPTIONAL_COMMIT: Codec[str | None] = _one(

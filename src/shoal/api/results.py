@@ -57,6 +57,9 @@ class Results(Protocol):
     def to_arrow(self, *, exact: bool = False) -> pyarrow.Table:
         """An Arrow table; an exact one keeps the exact type of each value."""
 
+    def to_batches(self, rows: int = 10_000) -> Iterator[pyarrow.RecordBatch]:
+        """Arrow record batches of up to `rows` rows, each with the columns of what is in it."""
+
     def to_pandas(self, *, exact: bool = False) -> pandas.DataFrame:
         """A pandas DataFrame with the columns of `to_arrow`."""
 

@@ -218,12 +218,17 @@ def _create(path: Path, name: Path | None = None) -> BinaryIO:
         raise StorageFailure(f"{name or path}: {(e.strerror or str(e)).lower()}") from None
 
 
+def _nothing_to_flush() -> None:
+    """What is written value by value waits for nothing."""
+
+
 class _Counting:
     """A writer that counts the values written to it."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self.close = writer.close
+        self.flush = getattr(writer, "flush", _nothing_to_flush)
         self.count = 0
 
     def write(self, value: Value) -> None:

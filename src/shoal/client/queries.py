@@ -22,9 +22,11 @@ from shoal.planner.files import read_text
 
 if TYPE_CHECKING:
     from shoal.formats.arrow import exact
+    from shoal.formats.columns import batches
     from shoal.formats.columns.batches import Batch, Piece
     from shoal.lang import parser
 else:
+    batches = lazy("shoal.formats.columns.batches")
     exact = lazy("shoal.formats.arrow.exact")
     parser = lazy("shoal.lang.parser")
 
@@ -72,9 +74,22 @@ def ask(
     """The results of a query."""
     choices = {"ctrl": "T", "statistics": "T" if statistics else "F", "warnings": "T", "columns": "T"}
     can_repeat = _MAY_CHANGE not in text.lower() if is_safe is None else is_safe
-    answer = service.send(Call("POST", names, choices, headers, value=body, key=key, is_safe=can_repeat))
+    call = Call("POST", names, choices, headers, value=body, key=key, is_safe=can_repeat)
+    return answered(service, call, text, on_debug, on_warning, on_output)
+
+
+def answered(
+    service: Service,
+    call: Call,
+    text: str,
+    on_debug: Callable[[Value], None] | None = None,
+    on_warning: Callable[[str], None] | None = None,
+    on_output: Callable[[str, Value], None] | None = None,
+    has_beats: bool = False,
+) -> Results:
+    """The results that a call gives, with control messages between them."""
     counted = Statistics()
-    pieces = Stream(answer, counted, on_debug, on_warning, on_output)
+    pieces = Stream(service.send(call), counted, on_debug, on_warning, on_output, has_beats)
     results = Results(text, pieces, counted, in_pieces=True)
     results.on_spark(_refuse)
     return results
@@ -100,8 +115,11 @@ class Stream:
         on_debug: Callable[[Value], None] | None = None,
         on_warning: Callable[[str], None] | None = None,
         on_output: Callable[[str, Value], None] | None = None,
+        has_beats: bool = False,
     ) -> None:
+        """With `has_beats` an empty batch stands where the service says that there is no more for the moment."""
         require_zng(answer)
+        self._has_beats = has_beats
         self._answer = answer
         self._statistics = statistics
         self._on_debug = on_debug
@@ -128,6 +146,8 @@ class Stream:
                     if item.encoding == zng.BINARY_MESSAGE and self._channel == _RESULTS:
                         yield self._columns(item.body)
                     self._take(item)
+                    if self._has_beats:
+                        yield batches.EMPTY
                 elif self._channel == _RESULTS:
                     yield item
                 elif self._channel == _DEBUG:

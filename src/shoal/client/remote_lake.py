@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from shoal.api.branch import Load
+from shoal.api.changes import Changes
 from shoal.api.codecs import SIDES, Reader, read_pool
 from shoal.api.infos import PoolInfo
 from shoal.api.lake import CreatePool, Describe, DropPool, Explain, GetPool, Lake, RenamePool
@@ -20,8 +22,8 @@ from shoal.api.transaction import Begin
 from shoal.client.access import JsonCalls
 from shoal.client.address import service_url
 from shoal.client.credentials import check_token, find_token
-from shoal.client.queries import ask, full_text, question
-from shoal.client.requests import carry_out, note_headers
+from shoal.client.queries import answered, ask, full_text, question
+from shoal.client.requests import call_of, carry_out, note_headers
 from shoal.client.service import Call, Service, decode, make_key
 from shoal.client.transactions import begin, load
 from shoal.client.transport import Access
@@ -167,8 +169,15 @@ def _diff_values(service: Service, request: DiffValues) -> Iterator[tuple[str, V
     return SIDES.decode(Reader(service.url), decode(answer))
 
 
+def _changes(service: Service, request: Changes) -> Results:
+    call = call_of(request)
+    call = replace(call, choices={**call.choices, "ctrl": "T", "warnings": "T"})
+    return answered(service, call, "changes", on_warning=request.on_warning, has_beats=request.follow)
+
+
 _OWN_WAY: dict[type[Request[Any]], Callable[[Service, Any], Any]] = {
     Begin: begin,
+    Changes: _changes,
     CreatePool: _create,
     Describe: _describe,
     DiffValues: _diff_values,

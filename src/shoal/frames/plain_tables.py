@@ -6,7 +6,7 @@ values; `arrow_tables` and `dataframes` do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from shoal.engines.tables.plain import FRAMES
 from shoal.errors import Unsupported
 from shoal.formats.columns.batches import Piece, in_batches
 from shoal.lazy import optional_library
+from shoal.model.values import Value
 
 _DEEPEST = 60
 """Levels that polars can take: it fails at 64."""
@@ -32,6 +33,22 @@ def to_table(pieces: Iterable[Piece]) -> pa.Table:
     if not form.columns:
         return pa.table({})
     return pa.Table.from_batches((batch_in_form(form, run) for run in runs), form.schema)
+
+
+def to_batches(pieces: Iterable[Piece], rows: int) -> Iterator[pa.RecordBatch]:
+    """Record batches of up to `rows` rows. An empty piece says that what there is should not wait for more."""
+    waiting: list[Piece] = []
+    count = 0
+    for piece in pieces:
+        length = 1 if isinstance(piece, Value) else piece.length
+        if waiting and (not length or count + length > rows):
+            yield from to_table(waiting).to_batches(rows)
+            waiting, count = [], 0
+        if length:
+            waiting.append(piece)
+            count += length
+    if waiting:
+        yield from to_table(waiting).to_batches(rows)
 
 
 def to_pandas(pieces: Iterable[Piece]) -> Any:

@@ -138,6 +138,13 @@ class Results:
         """
         return arrow_tables.to_table(list(self)) if exact else plain_tables.to_table(self.pieces())
 
+    def to_batches(self, rows: int = 10_000) -> Iterator[pyarrow.RecordBatch]:
+        """Arrow record batches of up to `rows` rows, as they are computed.
+
+        Each has the columns of `to_arrow` for what is in it, so the columns of two may differ.
+        """
+        return plain_tables.to_batches(self.pieces(), rows)
+
     def to_pandas(self, *, exact: bool = False) -> pandas.DataFrame:
         """A pandas DataFrame with the columns of `to_arrow`.
 

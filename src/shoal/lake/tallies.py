@@ -1,6 +1,6 @@
 """Tallies: what a commit did in records, as it is stored with the commit and shown by the log.
 
-A tally is a statement of whoever makes the commit, not a fact that a reader relies on: None means that nobody knows.
+A tally is a statement of the writer of the commit, not a fact that a reader relies on. None means that nobody knows.
 The functions here count by descriptions alone; `record_changes` compares records where that is needed.
 """
 

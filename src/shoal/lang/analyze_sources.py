@@ -134,6 +134,9 @@ class Sources:
         return plan.Filter(plan.Binary("and", plan.Binary(">=", key, one), plan.Binary("<=", key, other)))
 
     def _pool_meta(self, node: ast.Pool, pool: PoolInfo, commit: str) -> plan.Op:
+        if node.since:
+            ends = (self._catalog.commit(pool, end) for end in (commit, node.since))
+            return plan.MetaScan(node.meta, pool.id, next(ends), node.tap, since=next(ends))
         if node.meta in self._catalog.commit_metas():
             return plan.MetaScan(node.meta, pool.id, self._catalog.commit(pool, commit), node.tap)
         if node.meta in self._catalog.pool_metas():

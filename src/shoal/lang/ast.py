@@ -421,13 +421,17 @@ class Get(Node):
 
 @node()
 class Pool(Node):
-    """`from pool@commit:meta tap` or `from pool range x to y`, or `pool ...` inside `from ( )`."""
+    """`from pool@commit:meta tap` or `from pool range x to y`, or `pool ...` inside `from ( )`.
+
+    The source `changes` may have two commits, `from pool@since..commit:changes`.
+    """
 
     name: Text | Glob | Regexp | None
     commit: str = ""
     meta: str = ""
     tap: bool = False
     range: tuple[Expr, Expr] | None = None
+    since: str | None = None
 
 
 @node()

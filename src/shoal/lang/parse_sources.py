@@ -13,6 +13,9 @@ _META = re.compile(r"(?:[^\W\d]|[$.])[\w$.]*")
 _POOL_IDENTIFIER = re.compile(r"(?:[^\W\d]|[$.])[\w$.]*(?:-[\w$.]+)*")
 _COMMIT_NAME = re.compile(r"[\w$.]+(?:[-/][\w$.]+)*")
 _POOL_ID = re.compile(r"[0-9a-zA-Z]+")
+_END_OF_RANGE = re.compile(r"(?:[\w$]|\.(?!\.))+(?:[-/](?:[\w$]|\.(?!\.))+)*")
+"""A commit in `since..until`: the same without two dots."""
+_CHANGES = "changes"
 _COMMIT_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
 
@@ -116,6 +119,9 @@ class Sources:
         commit = ""
         if scan.at("@"):
             scan.pos += 1
+            ends = self._commit_range()
+            if ends is not None:
+                return ast.Pool(name, ends[1], _CHANGES, since=ends[0], span=(start, scan.pos))
             commit = scan.match(_COMMIT_TIME) or self._commit_name()
             if not commit:
                 return None
@@ -129,6 +135,22 @@ class Sources:
         if not tap:
             scan.pos = end
         return ast.Pool(name, commit, meta, tap, span=(start, scan.pos))
+
+    def _commit_range(self) -> tuple[str, str] | None:
+        """`since..until:changes`; None for anything else, such as the name of a branch with two dots in it."""
+        scan = self.scan
+        start = scan.pos
+        since = self._end_of_range()
+        if scan.mark(".."):
+            until = self._end_of_range()
+            if self._after(":", _META) == _CHANGES:
+                return since, until
+        scan.pos = start
+        return None
+
+    def _end_of_range(self) -> str:
+        scan = self.scan
+        return scan.match(_COMMIT_TIME) or scan.match(_END_OF_RANGE) or scan.quoted() or ""
 
     def _range(self) -> tuple[ast.Expr, ast.Expr] | None:
         """` range x to y`."""

@@ -342,6 +342,8 @@ class MetaScan:
     commit: str = ""
     tap: bool = False
     filter: Expr | None = None
+    since: str = ""
+    """Of the changes up to a commit: the commit after which they begin; "" is the beginning."""
 
 
 class Runnable(Protocol):

@@ -352,7 +352,14 @@ def _pool(pool: ast.Pool) -> str:
         case _:
             assert_never(pool.name)
     span = "" if pool.range is None else " range {} to {}".format(*map(print_expr, pool.range))
-    return f"{name}{_mark('@', pool.commit)}{_mark(':', pool.meta)}{span}{' tap' if pool.tap else ''}"
+    return f"{name}{_commits(pool)}{_mark(':', pool.meta)}{span}{' tap' if pool.tap else ''}"
+
+
+def _commits(pool: ast.Pool) -> str:
+    if pool.since is None:
+        return f"@{quote(pool.commit)}" if ".." in pool.commit and pool.meta == "changes" else _mark("@", pool.commit)
+    ends = (quote(end) if ".." in end or end.endswith(".") else _mark("", end) for end in (pool.since, pool.commit))
+    return "@{}..{}".format(*ends)
 
 
 def _load_options(op: ast.Load) -> str:

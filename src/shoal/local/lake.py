@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from shoal.local import (
         attachments,
+        change_feeds,
         commits,
         history,
         lake_transactions,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from shoal.planner import spark_dataframes
 else:
     attachments = lazy("shoal.local.attachments")
+    change_feeds = lazy("shoal.local.change_feeds")
     commits = lazy("shoal.local.commits")
     history = lazy("shoal.local.history")
     lake_transactions = lazy("shoal.local.lake_transactions")
@@ -59,6 +61,7 @@ IMPLEMENTATIONS: tuple[ModuleType, ...] = (
     updates,
     attachments,
     partitions,
+    change_feeds,
 )
 """The modules that implement verbs, those that most commands need first."""
 _AT_ONCE: dict[type[Request[Any]], ModuleType] = {Load: loads, Query: queries}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from shoal.access.records import shown_pools
 from shoal.access.view import Pools
@@ -18,16 +19,23 @@ from shoal.lake.commits import show_actions, show_commit
 from shoal.lake.cuts import Cut
 from shoal.lake.decisions import show_decision
 from shoal.lake.keys import KeyRange
+from shoal.lake.names import Warn
 from shoal.lake.objects import show_object
 from shoal.lake.pool_config import PoolConfig, show_config
 from shoal.lake.pools import Pool
 from shoal.lake.scans import object_shapes, partitions
 from shoal.lang import plan
 from shoal.lang.catalog import PoolInfo
+from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.fields import NO_ID, id_value, named, time_value, uint64
 from shoal.model.values import Value, array, record, string
 from shoal.planner.read_log import ReadLog
+
+if TYPE_CHECKING:
+    from shoal.lake import change_feed
+else:
+    change_feed = lazy("shoal.lake.change_feed")
 
 Views = Mapping[tuple[Id, str], Id | None]
 """Commits to read instead of the tips of branches, by pool and branch: how a transaction sees what it did."""
@@ -205,6 +213,16 @@ def _shapes(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
         yield named("lake.Shape", ("shape", Value(t.TYPE, typ)), ("count", uint64(count)))
 
 
+def _changes(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
+    """All changes up to a commit; `changes_since` gives those after another one."""
+    return changes_since(pool, None, commit)
+
+
+def changes_since(pool: Pool, since: Id | None, until: Id | None, warn: Warn | None = None) -> Iterator[Value]:
+    """What the commits after one changed, up to another."""
+    return change_feed.shown(change_feed.changes_between(pool, change_feed.Position(since), until, warn))
+
+
 def _nothing(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
     return iter(())
 
@@ -218,6 +236,7 @@ COMMIT_METAS: dict[str, CommitMeta] = {
     "log": _log,
     "rawlog": _raw_log,
     "shapes": _shapes,
+    "changes": _changes,
     "vectors": _nothing,
     "indexes": _nothing,
 }

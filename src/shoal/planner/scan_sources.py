@@ -18,7 +18,7 @@ from shoal.lang import plan
 from shoal.lazy import lazy
 from shoal.model.fields import NO_ID
 from shoal.model.values import Value
-from shoal.planner.catalog import COMMIT_METAS, LAKE_METAS, POOL_METAS
+from shoal.planner.catalog import COMMIT_METAS, LAKE_METAS, POOL_METAS, changes_since
 from shoal.planner.files import scan_opener
 from shoal.planner.prune import key_range
 from shoal.planner.read_log import ReadLog
@@ -52,7 +52,7 @@ def lake_opener(
                     reads.on_values(pool.config.id, commit_of(commit), keys)
                 return _scan(pool, commit_of(commit), keys, warn, watch)
             case plan.MetaScan():
-                return _open_meta(lake, source, reads)
+                return _open_meta(lake, source, reads, warn)
         return open_other(source)
 
     return open_scan
@@ -92,7 +92,7 @@ def commit_of(text: str) -> Id | None:
     return None if ident == NO_ID else ident
 
 
-def _open_meta(lake: Pools, source: plan.MetaScan, reads: ReadLog | None) -> Iterator[Value]:
+def _open_meta(lake: Pools, source: plan.MetaScan, reads: ReadLog | None, warn: Warn | None) -> Iterator[Value]:
     if not source.pool:
         if reads is not None:
             _note_lake(lake, reads)
@@ -100,6 +100,8 @@ def _open_meta(lake: Pools, source: plan.MetaScan, reads: ReadLog | None) -> Ite
     pool = lake.pool(source.pool)
     if reads is not None:
         reads.on_journal(pool.config.id, pool.journal.read().position)
+    if source.meta == "changes":
+        return changes_since(pool, commit_of(source.since) if source.since else None, commit_of(source.commit), warn)
     if source.meta in COMMIT_METAS:
         keys = key_range(source.filter, pool.config.key.paths[0])
         return COMMIT_METAS[source.meta](pool, commit_of(source.commit), keys)

@@ -47,7 +47,7 @@ class ResultWriter(Protocol):
         """Write a value."""
 
     def write_batch(self, batch: Batch) -> None:
-        """Write values that come in columns."""
+        """Write values that come in columns. After an empty batch nothing waits for more."""
 
     def end(self) -> None:
         """Write what is left after the last value."""
@@ -69,13 +69,18 @@ class PlainResults:
             return
         self._writer.write(value)
         if self._chunks.is_due():
-            if self._flush is not None:
-                self._flush()
-            self._chunks.flush()
+            self._send()
 
     def write_batch(self, batch: Batch) -> None:
         for value in batch.values():
             self.write(value)
+        if not batch.length:
+            self._send()
+
+    def _send(self) -> None:
+        if self._flush is not None:
+            self._flush()
+        self._chunks.flush()
 
     def end(self) -> None:
         self._writer.close()
@@ -124,6 +129,8 @@ class ControlledResults:
         if not self._has_columns or not isinstance(messages, _ZngMessages) or batch.length < _FEW:
             for value in batch.values():
                 self.write(value)
+            if not batch.length:
+                self._send()
             return
         for run in exact.slices(batch, _SLICE):
             self._set_channel(MAIN)
@@ -132,11 +139,14 @@ class ControlledResults:
 
     def _send_if_due(self) -> None:
         if self._chunks.is_due():
-            for each in list(self._collected):
-                self._put_collected(each)
-            self._put_warnings()
-            self._messages.statistics(self._statistics, self._start)
-            self._chunks.flush()
+            self._send()
+
+    def _send(self) -> None:
+        for each in list(self._collected):
+            self._put_collected(each)
+        self._put_warnings()
+        self._messages.statistics(self._statistics, self._start)
+        self._chunks.flush()
 
     def end(self) -> None:
         for channel in list(self._collected):

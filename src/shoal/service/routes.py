@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from shoal.api.changes import Changes
 from shoal.api.options import read_params
 from shoal.api.pool import DiffObjects
 from shoal.api.requests import VERBS, Method, Need, Param, Request, body_of, params_of
@@ -58,7 +59,7 @@ class Route:
         return self.method != "GET" and self.need in (Need.WRITE, Need.ADMIN, Need.LAKE)
 
 
-_HANDLERS: dict[type[Request[Any]], Handler] = {DiffObjects: pools.diff}
+_HANDLERS: dict[type[Request[Any]], Handler] = {Changes: queries.changes, DiffObjects: pools.diff}
 """Handlers that do more than to carry a request out."""
 
 

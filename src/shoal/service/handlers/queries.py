@@ -9,6 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from shoal.access.limits import limited
+from shoal.api.changes import Changes
 from shoal.api.infos import MAIN, Channel
 from shoal.api.lake import Describe
 from shoal.api.queries import Sql
@@ -67,6 +68,18 @@ def sql(call: Call) -> Answer:
         raise InvalidInput("the body has to have a statement")
     # The key of a request is looked at only if the statement changes something.
     request = Sql(body["statement"], body.get("engine"), call.warnings.append, call.note(), call.operation)
+
+    def ask(output: Output) -> Results:
+        with stopped_by(output.stop):
+            return call.lake.do(request)
+
+    return stream(call, ask)
+
+
+def changes(call: Call) -> Answer:
+    """Stream the changes of records."""
+    given: Any = call.request(Changes)
+    request: Changes = replace(given, on_warning=call.warnings.append)
 
     def ask(output: Output) -> Results:
         with stopped_by(output.stop):

@@ -1,0 +1,165 @@
+"""The change feed: what the commits of a branch changed, record by record, commit by commit, the oldest first.
+
+It follows the parents of a branch, so a merge is one commit with all that it changed there. Commits that only move
+records give nothing and are not read. A position names a commit and how many changes of it have been seen: the changes
+of a commit come in the same order whenever they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+from shoal.errors import InvalidInput, NotFound
+from shoal.ids import Id, parse, to_text
+from shoal.lake.actions import Patch, touched
+from shoal.lake.commits import Commit, older_than_history
+from shoal.lake.names import Warn
+from shoal.lake.pools import Pool
+from shoal.lake.record_changes import RecordChange, record_changes
+from shoal.model.fields import NO_ID, id_value, time_value
+from shoal.model.node import frozen
+from shoal.model.values import NULL, Value, record, string
+
+
+@frozen
+class Position:
+    """How far a feed was read."""
+
+    commit: Id | None
+    """None: not at all."""
+    seen: int | None = None
+    """How many changes of that commit; None for all of it."""
+
+    def __str__(self) -> str:
+        text = to_text(self.commit or NO_ID)
+        return text if self.seen is None else f"{text}/{self.seen}"
+
+
+BEGINNING = Position(None)
+
+
+def parse_position(pool: Pool, text: str | None, warn: Warn | None = None) -> Position:
+    """The position in a text: a commitish, or `COMMIT/NUMBER` as a feed has given it; nothing is the beginning."""
+    if not text:
+        return BEGINNING
+    commit, slash, number = text.rpartition("/")
+    if slash and number.isdecimal() and pool.refs().named(text) is None:
+        return Position(parse(commit), int(number))
+    return Position(pool.resolve(text, warn))
+
+
+@frozen
+class CommitChanges:
+    """What one commit changed."""
+
+    commit: Commit
+    changes: Iterator[RecordChange]
+    """From its first change on that was not seen."""
+
+
+def changes_between(pool: Pool, since: Position, until: Id | None, warn: Warn | None = None) -> Iterator[CommitChanges]:
+    """What the commits after a position changed, up to a commit and with it. It fails before the first, if it does."""
+    return _changes_of(pool, _chain(pool, since, until), since, warn)
+
+
+def _changes_of(pool: Pool, chain: Sequence[Id], since: Position, warn: Warn | None) -> Iterator[CommitChanges]:
+    for ident in chain:
+        commit = pool.commits.read(ident)
+        if is_moving(commit):
+            continue
+        changes = record_changes(pool, Patch(commit.actions), warn)
+        if commit.id == since.commit and since.seen:
+            _require_all_there(pool, commit)
+            changes = islice(changes, since.seen, None)
+        yield CommitChanges(commit, changes)
+
+
+def following(
+    pool: Pool, branch: str, since: Position, wait: Callable[[], None], warn: Warn | None = None
+) -> Iterator[CommitChanges | None]:
+    """What commits change from a position on, also those to come. None where there is none yet; then it waits."""
+    while True:
+        tip = pool.refs().branch(branch).commit
+        if tip != since.commit or since.seen is not None:
+            yield from changes_between(pool, since, tip, warn)
+            since = Position(tip)
+        yield None
+        wait()
+
+
+def is_moving(commit: Commit) -> bool:
+    """Whether a commit only moves records. Compactions of older versions that applied a merge policy do not say so."""
+    if commit.is_maintenance:
+        return True
+    return commit.merged is None and bool(commit.deletes) and bool(commit.adds) and _is_merged(commit)
+
+
+def _is_merged(commit: Commit) -> bool:
+    return commit.records is None and all(o.merged is not None for o in commit.adds)
+
+
+def _chain(pool: Pool, since: Position, until: Id | None) -> list[Id]:
+    """The commits after a position up to another one, by parents, the oldest first."""
+    first = since.commit if since.seen is None else pool.names.commit(since.commit or NO_ID).parent
+    horizon = pool.refs().horizon
+    chain: list[Id] = []
+    end = until
+    if until == first:
+        return []
+    for commit in pool.commits.walk(until):
+        chain.append(commit.id)
+        end = commit.parent
+        if end == first:
+            break
+        if commit.id == horizon and first is None:
+            raise NotFound(
+                f"{pool.config.name}: the changes before {to_text(horizon)} were cut off from history "
+                f"(ask for those after it: {pool.config.name}@{to_text(horizon)}..:changes)"
+            )
+        if commit.id == horizon:
+            break
+    if end != first:
+        raise _not_in_chain(pool, first, until, horizon)
+    return chain[::-1]
+
+
+def _not_in_chain(pool: Pool, first: Id | None, until: Id | None, horizon: Id | None) -> NotFound:
+    assert first is not None
+    if horizon is not None and pool.commits.lookup(first) is None:
+        return older_than_history(first, horizon)
+    name = "an empty branch" if until is None else to_text(until)
+    return NotFound(
+        f"{pool.config.name}: commit {to_text(first)} is not among the parents of {name} (it is later, or of another "
+        "branch, or the branch was rebased: begin at a commit that shoal log lists without -all)"
+    )
+
+
+def _require_all_there(pool: Pool, commit: Commit) -> None:
+    refs = pool.refs()
+    if any(refs.is_purged(o.id) for o in touched(commit.actions)):
+        raise InvalidInput(
+            f"{pool.config.name}: records of commit {to_text(commit.id)} were purged, so its changes cannot be counted "
+            f"(go on after it: {to_text(commit.id)})"
+        )
+
+
+# ---- as values
+
+
+def show_change(change: RecordChange, commit: Commit) -> Value:
+    """A change as a record: `before` of an insertion and `after` of a deletion are null."""
+    kind = "insert" if change.before is None else "delete" if change.after is None else "update"
+    return record([
+        ("change", string(kind)),
+        ("before", NULL if change.before is None else change.before),
+        ("after", NULL if change.after is None else change.after),
+        ("commit", id_value(commit.id)),
+        ("author", string(commit.note.author)),
+        ("ts", time_value(commit.date)),
+    ])  # fmt: skip
+
+
+def shown(parts: Iterator[CommitChanges]) -> Iterator[Value]:
+    """All changes as records."""
+    return (show_change(change, part.commit) for part in parts for change in part.changes)

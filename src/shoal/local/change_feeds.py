@@ -1,0 +1,62 @@
+"""The change feed of a lake in its store. To follow a branch is to look at its tip, again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+
+from shoal.access.view import VisibleLake
+from shoal.api.changes import Changes
+from shoal.api.options import Statistics
+from shoal.engines.stopping import Stop, current, results_stopped_by
+from shoal.formats.columns.batches import EMPTY, Piece
+from shoal.frames.results import Results
+from shoal.lake.change_feed import (
+    CommitChanges,
+    changes_between,
+    following,
+    parse_position,
+    show_change,
+)
+from shoal.local.executor import StoreExecutor, implements
+
+_SHORTEST, _LONGEST = 0.1, 1.0
+"""Seconds between two looks at a branch."""
+
+
+@implements(Changes)
+def changes(lake: StoreExecutor, request: Changes) -> Results:
+    """The changes of records, as records."""
+    pool, branch, warn, stop = lake.opened(request.pool), request.branch_name, request.on_warning, current()
+    since = parse_position(pool, request.since, warn)
+    parts: Iterator[CommitChanges | None]
+    if request.follow:
+        parts = following(pool, branch, since, _waiting(lake, request, stop), warn)
+    else:
+        parts = changes_between(pool, since, pool.resolve(request.until or branch, warn), warn)
+    return Results("changes", results_stopped_by(stop, _pieces(parts)), Statistics(), in_pieces=True)
+
+
+def _pieces(parts: Iterator[CommitChanges | None]) -> Generator[Piece, None, None]:
+    """Records, and an empty batch where no more have come yet."""
+    for part in parts:
+        if part is None:
+            yield EMPTY
+        else:
+            for change in part.changes:
+                yield show_change(change, part.commit)
+
+
+def _waiting(lake: StoreExecutor, request: Changes, stop: Stop) -> Callable[[], None]:
+    """Waits a while. Who may no longer see the pool is not told any more."""
+    seconds = _SHORTEST
+
+    def wait() -> None:
+        nonlocal seconds
+        stop.check()
+        time.sleep(seconds)
+        seconds = min(2 * seconds, _LONGEST)
+        if isinstance(lake.root, VisibleLake):
+            lake.root.pool(request.pool)
+
+    return wait
