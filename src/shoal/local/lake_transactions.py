@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any, Self
 
 from shoal.access.view import Pools
@@ -21,6 +21,7 @@ from shoal.lake.cuts import Cut, read_cut
 from shoal.lake.pool_transactions import Place
 from shoal.lake.pools import Pool
 from shoal.lake.sessions import Session
+from shoal.lake.tallies import Tally
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
 from shoal.local.transaction_scope import Scope
 from shoal.local.transactions import LocalTransaction, begin_in, resumed
@@ -162,6 +163,7 @@ def _saved(pool: Pool, session: Session) -> dict[str, Any]:
         "position": session.position,
         "expires": session.expires,
         "view": None if view is None else to_text(view),
+        "records": None if session.records is None else astuple(session.records),
     }
 
 
@@ -182,7 +184,8 @@ def resume(lake: StoreExecutor, request: Resume) -> LocalLakeTransaction:
 def _resumed(lake: StoreExecutor, txn: Id, saved: Mapping[str, Any], scope: Scope) -> LocalTransaction:
     pool = lake.find(saved["pool"])
     base = None if saved["base"] is None else parse(saved["base"])
-    session = Session(txn, saved["branch"], base, int(saved["position"]), float(saved["expires"]))
+    records = None if saved["records"] is None else Tally(*map(int, saved["records"]))
+    session = Session(txn, saved["branch"], base, int(saved["position"]), float(saved["expires"]), records=records)
     if saved["view"] is not None:
         session = replace(session, staged=Patch(pool.commits.read(parse(saved["view"])).actions))
     return resumed(lake.root, pool, session, scope)
