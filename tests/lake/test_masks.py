@@ -104,8 +104,8 @@ def test_the_cache_is_bounded(pool: Pool, load: Load, monkeypatch: pytest.Monkey
     for rows in ([1, 2], [3, 4], [5, 6]):
         masked = masks.with_hidden(None, "", o, np.array(rows, np.int64), None)
         assert masks.hidden_rows(pool.store, pool.prefix, masked).tolist() == rows
-    assert masks._cached[0] == 16
-    assert len(masks._cache) == 1
+    assert masks._recent.used == 16
+    assert len(masks._recent) == 1
 
 
 # ---- damage

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import shoal
 from shoal.api.pool import Pool as PoolHandle
 from shoal.formats.columns.batches import Batch
-from shoal.ids import to_text
+from shoal.ids import Id, to_text
 from shoal.lake import object_writer, partitioning
+from shoal.lake.identities import Origins
 from shoal.lake.keys import compare_in
 from shoal.lake.lake import create
 from shoal.lake.objects import DataObject, Form, key_of
@@ -94,7 +95,7 @@ def test_large_runs_are_partitioned_by_the_keys_of_row_groups() -> None:
     work = partitioning.partition_objects(stored(pool), loaded, sum(o.value_size for o in loaded) // 6)
     assert not work.sliced
     assert len(work.partitions) >= 5
-    counts = [sum(batch.length for batch in partitioning.read_partition(partition)) for partition in work.partitions]
+    counts = [sum(batch.length for batch, _ in partitioning.read_partition(each)) for each in work.partitions]
     assert sum(counts) == 16_000
     assert max(counts) < 2 * 16_000 / len(counts)
 
@@ -155,5 +156,10 @@ def test_slices_come_in_the_order_of_their_objects() -> None:
         assert values(from_slices) == values(partitioning.read_partition(by_itself))
 
 
-def values(batches: Iterable[Batch]) -> list[str]:
-    return [format_value(v) for batch in batches for v in batch.values()]
+def values(read: Iterable[tuple[Batch, Origins]]) -> list[tuple[str, tuple[Id, int]]]:
+    """Values, and which rows they are."""
+    return [
+        (format_value(v), origins.known.origin_of(key))
+        for batch, origins in read
+        for v, key in zip(batch.values(), origins.keys.tolist(), strict=True)
+    ]

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, assert_never
 
 from shoal.errors import CorruptData
 from shoal.ids import Id, to_text
-from shoal.lake.objects import DATA, MASKS, DataObject, format_object, parse_object, show_object
+from shoal.lake.objects import DATA, LINEAGE, MASKS, DataObject, format_object, parse_object, show_object
 from shoal.model.fields import get, id_value, name_of, named
 from shoal.model.node import frozen
 from shoal.model.values import Value, int64
@@ -43,7 +43,7 @@ class Mask:
 Action = Add | Delete | Mask
 Entry = DataObject
 """What the state at a commit is made of, as it is at that commit."""
-FOLDERS = (DATA, MASKS)
+FOLDERS = (DATA, MASKS, LINEAGE)
 """Where the objects lie that entries refer to; a vacuum looks through these folders."""
 
 
@@ -113,6 +113,8 @@ def stored(entry: Entry) -> Iterator[Stored]:
         yield Stored(DATA, entry.id, entry.form.value)
     if entry.mask is not None and entry.mask.id is not None:
         yield Stored(MASKS, entry.mask.id, "roaring")
+    if entry.lineage is not None and not entry.lineage.data:
+        yield Stored(LINEAGE, entry.id, "rows")
 
 
 # ---- as values

@@ -17,6 +17,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,9 +27,9 @@ from shoal.formats.columns.batches import Batch
 from shoal.formats.columns.fusion import TableColumns, numbered_schema, to_batch
 from shoal.formats.columns.layouts import Layout, Leaf, layout_of
 from shoal.formats.columns.physical import from_arrow
-from shoal.lake.key_columns import KeyInterval
+from shoal.lake.key_columns import KeyInterval, NumberedBatch
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey
-from shoal.lake.masks import hidden_rows, visible
+from shoal.lake.masks import Rows, hidden_rows, visible
 from shoal.lake.objects import DataObject, Purged, key_of, missing
 from shoal.lake.parquet_choices import with_dictionaries, with_statistics
 from shoal.lake.pool_config import DEFAULT_SEEK_STRIDE
@@ -190,7 +191,9 @@ def read_batches(
             yield to_batch(layout, TableColumns(table))
 
 
-def read_interval(store: ObjectStore, pool: str, key: SortKey, o: DataObject, interval: KeyInterval) -> Iterator[Batch]:
+def read_interval(
+    store: ObjectStore, pool: str, key: SortKey, o: DataObject, interval: KeyInterval
+) -> Iterator[NumberedBatch]:
     """The rows of the row groups that may have a key in an interval, nulls included."""
     name = key_of(pool, o)
     layout = object_layout(o)
@@ -198,8 +201,8 @@ def read_interval(store: ObjectStore, pool: str, key: SortKey, o: DataObject, in
         file = _open(store, name, o)
         ends = enumerate(_group_ends(file, layout, key))
         groups = [group for group, each in ends if each is None or interval.may_hold(key.order, *each)]
-        for table in _visible_tables(store, pool, o, file, groups):
-            yield to_batch(layout, TableColumns(table))
+        for table, rows in _numbered_tables(store, pool, o, file, groups):
+            yield NumberedBatch(to_batch(layout, TableColumns(table)), rows)
 
 
 def read_tables(store: ObjectStore, pool: str, o: DataObject) -> Iterator[pa.Table]:
@@ -220,15 +223,23 @@ def read_columns(store: ObjectStore, pool: str, o: DataObject, columns: Sequence
 def _visible_tables(
     store: ObjectStore, pool: str, o: DataObject, file: Any, groups: Iterable[int]
 ) -> Iterator[pa.Table]:
-    """The rows of some row groups, without those that are hidden; a group without any other is not read."""
+    """The rows of some row groups, without those that are hidden."""
+    return (table for table, _ in _numbered_tables(store, pool, o, file, groups))
+
+
+def _numbered_tables(
+    store: ObjectStore, pool: str, o: DataObject, file: Any, groups: Iterable[int]
+) -> Iterator[tuple[pa.Table, Rows]]:
+    """The rows of some row groups and their numbers, without hidden ones; a group without any other is not read."""
     hidden, metadata = hidden_rows(store, pool, o), file.metadata
     starts = [0, *accumulate(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))]
     for group in groups:
-        kept = visible(hidden, starts[group], starts[group + 1] - starts[group])
+        rows = np.arange(starts[group], starts[group + 1], dtype=np.int64)
+        kept = visible(hidden, starts[group], len(rows))
         if kept is None:
-            yield file.read_row_group(group, use_threads=False)
+            yield file.read_row_group(group, use_threads=False), rows
         elif kept.any():
-            yield file.read_row_group(group, use_threads=False).filter(pa.array(kept))
+            yield file.read_row_group(group, use_threads=False).filter(pa.array(kept)), rows[kept]
 
 
 def sample_keys(

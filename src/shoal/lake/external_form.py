@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from threading import Lock
@@ -32,10 +32,10 @@ from shoal.formats.limits import LimitExceeded
 from shoal.formats.streams import read_exactly
 from shoal.ids import Id
 from shoal.lake.column_form import key_leaf, key_reader
-from shoal.lake.key_columns import SOMEWHERE, find_place
+from shoal.lake.key_columns import SOMEWHERE, NumberedBatch, find_place
 from shoal.lake.key_order import stable_order
 from shoal.lake.keys import SortKey, key_getter, sorted_indices
-from shoal.lake.masks import hidden_rows, visible
+from shoal.lake.masks import hidden_rows, shown_rows, visible
 from shoal.lake.objects import DataObject, External
 from shoal.lake.zones import ORDERED
 from shoal.model import types as t
@@ -80,9 +80,26 @@ def read_batches(store: ObjectStore, pool: str, key: SortKey, o: DataObject) -> 
         yield to_batch(layout, TableColumns(table.slice(start, BATCH_ROWS)))
 
 
-def unsorted_batches(store: ObjectStore, pool: str, key: SortKey, o: DataObject) -> Iterator[Batch]:
+def unsorted_batches(store: ObjectStore, pool: str, key: SortKey, o: DataObject) -> Iterator[NumberedBatch]:
     """The rows of an object for who sorts them: those with equal keys are in its order."""
-    return _file_batches(o) if o.mask is None else read_batches(store, pool, key, o)
+    order = row_order(o, key)
+    if o.mask is not None or order is None:
+        return numbered_batches(store, pool, key, o)
+    numbers = np.empty(o.rows, np.int64)
+    numbers[order] = np.arange(o.rows)
+    return _numbered(_file_batches(o), numbers)
+
+
+def numbered_batches(store: ObjectStore, pool: str, key: SortKey, o: DataObject) -> Iterator[NumberedBatch]:
+    """The rows of an object, in its order."""
+    return _numbered(read_batches(store, pool, key, o), shown_rows(store, pool, o))
+
+
+def _numbered(batches: Iterable[Batch], rows: Rows) -> Iterator[NumberedBatch]:
+    start = 0
+    for batch in batches:
+        yield NumberedBatch(batch, rows[start : start + batch.length])
+        start += batch.length
 
 
 def read_table(store: ObjectStore, pool: str, o: DataObject, key: SortKey, paths: Paths | None = None) -> pa.Table:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from shoal.formats.columns import kernels
-from shoal.formats.columns.batches import Batch, Part, Rows
+from shoal.formats.columns.batches import Batch, Part, Rows, batches
 from shoal.formats.columns.physical import from_arrow, to_arrow
+from shoal.lake import row_form
 from shoal.lake.keys import Order, Path, SortKey, compare_in, getter
+from shoal.lake.masks import shown_rows
+from shoal.lake.objects import DataObject
 from shoal.lake.zones import ORDERED
 from shoal.lazy import lazy
 from shoal.model import types as t
 from shoal.model.values import NULL, Value
+from shoal.storage.store import ObjectStore
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -63,20 +68,32 @@ class KeyInterval(NamedTuple):
 EVERYWHERE = KeyInterval()
 
 
-def rows_between(batch: Batch, key: SortKey, interval: KeyInterval) -> Batch:
+class NumberedBatch(NamedTuple):
+    """Rows of an object, and which of it they are: the number of each, hidden ones being counted."""
+
+    batch: Batch
+    rows: Rows
+
+
+def numbered_rows(store: ObjectStore, pool: str, key: SortKey, o: DataObject) -> Iterator[NumberedBatch]:
+    """The rows of an object in row form, in its order."""
+    rows, start = shown_rows(store, pool, o), 0
+    for batch in batches(row_form.read(store, pool, key, o)):
+        yield NumberedBatch(batch, rows[start : start + batch.length])
+        start += batch.length
+
+
+def rows_between(numbered: NumberedBatch, key: SortKey, interval: KeyInterval) -> NumberedBatch:
     """The rows of a batch whose first keys are in an interval."""
+    batch = numbered.batch
     if interval == EVERYWHERE:
-        return batch
-    return kept_rows(batch, [_is_between(part, key, interval) for part in batch.parts])
-
-
-def kept_rows(batch: Batch, masks: list[Any]) -> Batch:
-    """The rows of a batch that a mask for each part keeps."""
+        return numbered
+    masks = [_is_between(part, key, interval) for part in batch.parts]
     if all(mask.all() for mask in masks):
-        return batch
+        return numbered
     parts = [(p, np.flatnonzero(mask)) for p, mask in zip(batch.parts, masks, strict=True) if mask.any()]
     kept = np.sort(np.concatenate([p.rows[rows] for p, rows in parts])) if parts else np.zeros(0, np.int64)
-    return Batch(tuple(_taken(part, rows, kept) for part, rows in parts), len(kept))
+    return NumberedBatch(Batch(tuple(_taken(part, rows, kept) for part, rows in parts), len(kept)), numbered.rows[kept])
 
 
 def _taken(part: Part, rows: Rows, kept: Rows) -> Part:

@@ -8,8 +8,6 @@ that are left: `count` and `shapes` need no mask.
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +16,7 @@ import numpy.typing as npt
 from shoal.errors import CorruptData, NotFound
 from shoal.ids import Id, new, to_text
 from shoal.lake.objects import MASKS, DataObject, RowMask, without_rows
+from shoal.lake.recent import Recent
 from shoal.lazy import lazy
 from shoal.storage.store import ObjectStore
 
@@ -32,9 +31,7 @@ MOST_INSIDE = 4096
 _CAPACITY = 64 << 20
 """Bytes of masks in the cache."""
 
-_cache: OrderedDict[tuple[int, bytes], tuple[Rows, int]] = OrderedDict()
-_cached = [0]
-_lock = Lock()
+_recent: Recent[Rows] = Recent(_CAPACITY, lambda rows: rows.nbytes)
 
 
 def mask_key(pool: str, ident: Id) -> str:
@@ -48,26 +45,18 @@ def hidden_rows(store: ObjectStore, pool: str, o: DataObject) -> Rows:
     if mask is None:
         return np.zeros(0, np.int64)
     name = (mask.checksum, mask.id or mask.data)
-    with _lock:
-        cached = _cache.get(name)
-        if cached is not None:
-            _cache.move_to_end(name)
-            return cached[0]
-    rows = _parse(_bytes_of(store, pool, mask), pool, o, mask)
-    with _lock:
-        if name not in _cache:
-            _cache[name] = rows, rows.nbytes
-            _cached[0] += rows.nbytes
-        while _cached[0] > _CAPACITY and len(_cache) > 1:
-            _cached[0] -= _cache.popitem(last=False)[1][1]
-    return rows
+    return _recent.get(name, lambda: _parse(_bytes_of(store, pool, mask), pool, o, mask))
+
+
+def shown_rows(store: ObjectStore, pool: str, o: DataObject) -> Rows:
+    """The numbers of the rows of an object that are not hidden, ascending."""
+    rows = np.arange(o.rows, dtype=np.int64)
+    return rows if o.mask is None else np.setdiff1d(rows, hidden_rows(store, pool, o), assume_unique=True)
 
 
 def forget() -> None:
     """Forget all masks that were read."""
-    with _lock:
-        _cache.clear()
-        _cached[0] = 0
+    _recent.clear()
 
 
 def _bytes_of(store: ObjectStore, pool: str, mask: RowMask) -> bytes:

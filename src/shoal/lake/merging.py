@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from shoal.errors import InvalidInput
-from shoal.lake.key_columns import EVERYWHERE, KeyInterval
+from shoal.lake.identities import Identities, Origins, key_lists, listed_origins
+from shoal.lake.key_columns import EVERYWHERE, KeyInterval, NumberedBatch, numbered_rows, rows_between
 from shoal.lake.keys import EVERYTHING, Key, KeyRange, SortKey, comparer, key_getter
 from shoal.lake.names import Warn
 from shoal.lake.objects import DataObject, Form, Purged
@@ -23,11 +24,20 @@ from shoal.lazy import lazy
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
-    from shoal.lake import column_form, key_columns, row_form
+    from shoal.lake import column_form, external_form
 else:
     column_form = lazy("shoal.lake.column_form")
-    key_columns = lazy("shoal.lake.key_columns")
-    row_form = lazy("shoal.lake.row_form")
+    external_form = lazy("shoal.lake.external_form")
+
+_RUN = 20_000
+"""How many merged values are written at a time."""
+
+
+class Group(NamedTuple):
+    """Records that a policy merges, and what becomes of them. A result may be one of the records."""
+
+    members: list[Value]
+    results: list[Value]
 
 
 class Policy(Protocol):
@@ -36,8 +46,18 @@ class Policy(Protocol):
     def merged(self, records: list[Value], /) -> Iterable[Value]:
         """What becomes of records whose pool keys are equal as they sort: there may be several groups among them."""
 
+    def groups(self, records: list[Value], /) -> Iterable[Group]:
+        """The same, group by group: each record is a member of one."""
+
     def verify(self, records: list[Value], result: list[Value], /) -> None:
         """Fail if applying it to a part of the records first would make another result. A compaction asks this."""
+
+
+class _Traced(NamedTuple):
+    """A record, and the identities that it has, its own first."""
+
+    value: Value
+    keys: tuple[int, ...]
 
 
 def is_merged(objects: Sequence[DataObject]) -> bool:
@@ -96,14 +116,20 @@ def merged_values(
 
 def compacted_values(
     pool: Pool, objects: Sequence[DataObject], policy: Policy, interval: KeyInterval
-) -> Iterator[Value]:
-    """Like `merged_values`, for a compaction: it fails if records are missing, or a policy does not keep its word."""
+) -> Iterator[tuple[list[Value], Origins]]:
+    """Like `merged_values`, for a compaction: runs of values, and what each was before.
+
+    It fails if records are missing, or a policy does not keep its word.
+    """
     purged = frozenset(pool.refs().purged())
     if any(o.id in purged for o in objects):
         raise _purged()
+    known = Identities(pool.store, pool.prefix)
     try:
-        streams = [_counted(o, _between(pool, o, interval), interval) for o in objects]
-        yield from _applied(pool, policy, streams, is_verified=True)
+        streams = [_counted(o, _keyed(pool, known, o, interval), interval) for o in objects]
+        merged = _traced(pool, policy, known, streams)
+        while run := list(islice(merged, _RUN)):
+            yield [each.value for each in run], listed_origins(known, [each.keys for each in run])
     except Purged:
         raise _purged() from None
 
@@ -112,27 +138,39 @@ def _purged() -> InvalidInput:
     return InvalidInput("compact: some of these objects were purged (delete them from the branch first)")
 
 
-def _counted(o: DataObject, values: Iterator[Value], interval: KeyInterval) -> Iterator[Value]:
-    """All values of an object; fails if there are more or fewer than its description says."""
+def _counted(o: DataObject, records: Iterator[_Traced], interval: KeyInterval) -> Iterator[_Traced]:
+    """All records of an object; fails if there are more or fewer than its description says."""
     count = 0
-    for value in values:
+    for record in records:
         count += 1
-        yield value
+        yield record
     if interval == EVERYWHERE and count != o.count:
         raise InvalidInput(f"compact: a data object of {o.count} records gave {count} (see: shoal doctor)")
 
 
+def _keyed(pool: Pool, known: Identities, o: DataObject, interval: KeyInterval) -> Iterator[_Traced]:
+    """The values of an object whose keys are in an interval and their identities, in its order."""
+    for batch, rows in _numbered(pool, o, interval):
+        keys = key_lists(known.origins(o, rows))
+        yield from map(_Traced, batch.values(), keys)
+
+
 def _between(pool: Pool, o: DataObject, interval: KeyInterval) -> Iterator[Value]:
     """The values of an object whose keys are in an interval, in its order."""
-    key = pool.config.key
+    for batch, _ in _numbered(pool, o, interval):
+        yield from batch.values()
+
+
+def _numbered(pool: Pool, o: DataObject, interval: KeyInterval) -> Iterator[NumberedBatch]:
+    """The rows of an object whose keys are in an interval, in its order."""
+    store, name, key = pool.store, pool.prefix, pool.config.key
     if o.form is Form.ROWS:
-        first = key_getter(SortKey(key.paths[:1], key.order))
-        for value in row_form.read(pool.store, pool.prefix, key, o):
-            if interval == EVERYWHERE or interval.holds(key.order, first(value)[0]):
-                yield value
-        return
-    for batch in column_form.read_interval(pool.store, pool.prefix, key, o, interval):
-        yield from key_columns.rows_between(batch, key, interval).values()
+        batches = numbered_rows(store, name, key, o)
+    elif o.external is not None:
+        batches = external_form.numbered_batches(store, name, key, o)
+    else:
+        batches = column_form.read_interval(store, name, key, o, interval)
+    return (rows_between(each, key, interval) for each in batches)
 
 
 def _in_order(key: SortKey, streams: Sequence[Iterator[Value]]) -> Iterator[Value]:
@@ -142,37 +180,55 @@ def _in_order(key: SortKey, streams: Sequence[Iterator[Value]]) -> Iterator[Valu
     return merge(*streams, key=lambda value: sortable(keys(value)))
 
 
-def _applied(
-    pool: Pool, policy: Policy, streams: Sequence[Iterator[Value]], is_verified: bool = False
-) -> Iterator[Value]:
+def _applied(pool: Pool, policy: Policy, streams: Sequence[Iterator[Value]]) -> Iterator[Value]:
     """What a policy makes of values that are in the order of the pool, in that order."""
     key = pool.config.key
     sortable, keys = comparer(key.order), key_getter(key)
-    first, sort_first = _first_key(key), comparer(key.order)
-
-    def sorted_by_key(values: Iterable[Value]) -> list[Value]:
-        ordered = list(values)
-        if len(key.paths) > 1 and len(ordered) > 1:
-            ordered.sort(key=lambda value: sortable(keys(value)))
-        return ordered
-
-    for _, group in groupby(_in_order(key, streams), key=_Sameness(first, sort_first)):
-        records = list(group)
-        result = sorted_by_key(policy.merged(records))
-        if is_verified and len(records) > 1:
-            policy.verify(records, result)
+    for _, group in groupby(_in_order(key, streams), key=_Sameness(key)):
+        result = list(policy.merged(list(group)))
+        if len(key.paths) > 1 and len(result) > 1:
+            result.sort(key=lambda value: sortable(keys(value)))
         yield from result
 
 
-def _first_key(key: SortKey) -> Any:
-    return key_getter(SortKey(key.paths[:1], key.order))
+def _traced(pool: Pool, policy: Policy, known: Identities, streams: Sequence[Iterator[_Traced]]) -> Iterator[_Traced]:
+    """Like `_applied`, with what each value was before; the policy has to keep its word."""
+    key = pool.config.key
+    sortable, keys, same = comparer(key.order), key_getter(key), _Sameness(key)
+    records = merge(*streams, key=lambda each: sortable(keys(each.value)))
+    for _, run in groupby(records, key=lambda each: same(each.value)):
+        members = list(run)
+        values = [each.value for each in members]
+        results = _results(known, policy.groups(values), members)
+        if len(key.paths) > 1 and len(results) > 1:
+            results.sort(key=lambda each: sortable(keys(each.value)))
+        if len(values) > 1:
+            policy.verify(values, [each.value for each in results])
+        yield from results
+
+
+def _results(known: Identities, groups: Iterable[Group], records: Sequence[_Traced]) -> list[_Traced]:
+    """What becomes of groups. A result has the identity of the record that it equals, or else of the newest, and it
+    has absorbed those of all others."""
+    identities: dict[int, list[tuple[int, ...]]] = {}
+    for record in records:
+        identities.setdefault(id(record.value), []).append(record.keys)
+    results: list[_Traced] = []
+    for members, values in groups:
+        keys = [identities[id(member)].pop() for member in members]
+        for value in values:
+            equal = (each for member, each in zip(members, keys, strict=True) if member == value)
+            own = next(equal, None) or max(keys, key=lambda each: known.origin_of(each[0]))
+            others = (key for each in keys if each is not own for key in each)
+            results.append(_Traced(value, (*own, *others)))
+    return results
 
 
 class _Sameness:
     """A number for each value, which is that of the value before if their keys compare equal."""
 
-    def __init__(self, first: Any, sortable: Any) -> None:
-        self._first, self._sortable = first, sortable
+    def __init__(self, key: SortKey) -> None:
+        self._first, self._sortable = key_getter(SortKey(key.paths[:1], key.order)), comparer(key.order)
         self._number = 0
         self._last: Key | None = None
 

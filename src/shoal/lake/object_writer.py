@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -25,10 +25,13 @@ from shoal.formats.columns.batches import Batch, Part, Piece, Rows, sift, suits_
 from shoal.formats.columns.physical import from_arrow
 from shoal.ids import new
 from shoal.lake import column_form
+from shoal.lake.actions import stored
 from shoal.lake.column_registry import ColumnRegistry
+from shoal.lake.identities import Origins, joined_origins
 from shoal.lake.key_columns import SOMEWHERE, find_place
 from shoal.lake.keys import SortKey, getter, key_getter
-from shoal.lake.objects import LARGE, LARGEST_RUN, DataObject, Form, data_key, key_of
+from shoal.lake.lineage import with_lineage
+from shoal.lake.objects import LARGE, LARGEST_RUN, DataObject, Form, data_key
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.row_form import Packer, value_size
 from shoal.lake.sorted_runs import EncodedRow, EncodedRows, ShapeColumns, SortedRun
@@ -129,25 +132,34 @@ class ObjectWriter:
         """Take a value."""
         self._values.append(value)
         if self._object_size < LARGEST_RUN:
-            self._size += 2 + len(encode(value.type, value.data) or b"")
+            self._size += _size_of(value)
         if len(self._values) >= _HELD_VALUES or self._size >= self._object_size:
             self._flush()
 
-    def write_batch(self, batch: Batch) -> None:
-        """Take a run of values."""
+    def write_values(self, values: Sequence[Value], origins: Origins) -> None:
+        """Take some values, and what each of them was before."""
+        self._flush()
+        size = sum(map(_size_of, values)) if self._object_size < LARGEST_RUN else 0
+        self._take_values(values, size, origins)
+
+    def write_batch(self, batch: Batch, origins: Origins | None = None) -> None:
+        """Take a run of values, and what each of them was before."""
         self._flush()
         self._skipped += batch.skipped
-        self._take(batch, None)
+        self._take(batch, None, origins)
 
     def _flush(self) -> None:
         if self._values:
             values, size = self._values, self._size
             self._values, self._size = [], 0
-            batch, others = sift(values)
-            self._take_rows(others, (values[row] for row in others))
-            self._take(batch, size or None)
+            self._take_values(values, size, None)
 
-    def _take(self, batch: Batch, size: int | None) -> None:
+    def _take_values(self, values: Sequence[Value], size: int, origins: Origins | None) -> None:
+        batch, others = sift(values)
+        self._take_rows(others, (values[row] for row in others))
+        self._take(batch, size or None, origins)
+
+    def _take(self, batch: Batch, size: int | None, origins: Origins | None) -> None:
         if self._primary:
             primary_keys.require_keys(batch, self._primary, self._taken)
             self._taken += batch.length
@@ -161,7 +173,7 @@ class ObjectWriter:
             else:
                 self._runs[place is not None].add(part)
         for run in self._runs.values():
-            run.end_batch(batch.length, size)
+            run.end_batch(batch.length, size, origins)
 
     def _take_rows(self, rows: Iterable[int], values: Iterable[Value]) -> None:
         """Take values that columns do not suit."""
@@ -226,6 +238,10 @@ class ObjectWriter:
             run.discard()
 
 
+def _size_of(value: Value) -> int:
+    return 2 + len(encode(value.type, value.data) or b"")
+
+
 # ---- runs
 
 
@@ -253,6 +269,9 @@ class _Run:
         self._shapes: dict[t.Type, ShapeColumns] = {}
         self._encoded = EncodedRows()
         self._encoded_types: set[t.Type] = set()
+        self._origins: list[Origins] = []
+        """What all that has arrived was before, since `_begun` arrivals."""
+        self._begun = 0
         self._arrived = self._size = self._before = self._added = self._count = self._overhead = 0
         """`_overhead` is the memory that values take beside their own bytes."""
         self._measured = 0
@@ -284,9 +303,11 @@ class _Run:
         self._count += 1
         self._added += 1
 
-    def end_batch(self, length: int, size: int | None) -> None:
+    def end_batch(self, length: int, size: int | None, origins: Origins | None = None) -> None:
         """All parts of a batch of this length are here; `size` is what its values count for, if that was measured."""
         self._arrived += length
+        if origins is not None:
+            self._origins.append(origins)
         self._measured += self._size - self._before if size is None else -(-size * self._added // max(1, length))
         self._before, self._added = self._size, 0
         is_full = self._measured >= self._config.object_size or self._size >= self._largest
@@ -304,8 +325,8 @@ class _Run:
             self.wait()
         for made in self._made:
             with suppress(ShoalError):
-                if made.inline is None:
-                    self._store.delete(key_of(self._pool, made))
+                for each in stored(made):
+                    self._store.delete(each.key(self._pool))
 
     def wait(self) -> None:
         """Wait for what is being written."""
@@ -323,8 +344,10 @@ class _Run:
         shapes, encoded = self._shapes, self._encoded
         self._shapes, self._encoded, self._encoded_types = {}, EncodedRows(), set()
         self._size = self._before = self._measured = self._count = self._overhead = 0
+        origins, begun = joined_origins(self._origins) if self._origins else None, self._begun
+        self._origins, self._begun = [], self._arrived
         most_shapes = MOST_SHAPES if self._config.seek_stride >= LEAST_STRIDE else 0
-        return SortedRun(self._config.key, self._columns, shapes, encoded, most_shapes, MOST_COLUMNS)
+        return SortedRun(self._config.key, self._columns, shapes, encoded, most_shapes, MOST_COLUMNS, origins, begun)
 
     @property
     def size(self) -> int:
@@ -350,7 +373,7 @@ class _Run:
         if inline and not self._made and not self._waiting:
             o = _inline_object(run, self._config.key, self._has_key, inline)
             if o is not None:
-                self._made.append(o)
+                self._made.append(_traced(self._store, self._pool, o, run, run.sort()))
                 return
         shares = max(1, min(_WRITERS, size // LARGE)) if self._config.object_size >= LARGEST_RUN else 1
         if self._is_one:
@@ -374,6 +397,12 @@ def _inline_object(run: SortedRun, pool_key: SortKey, has_key: bool, most: int) 
         packer.add(key[0], typ, body)
     data, packed = packer.close("", new(), pool_key, has_key)
     return replace(packed, inline=data) if len(data) <= most else None
+
+
+def _traced(store: ObjectStore, pool: str, o: DataObject, run: SortedRun, rows: Rows) -> DataObject:
+    """The description of a new object with these rows, which says where they come from if they are not new."""
+    known = run.lineage(rows)
+    return o if known is None else with_lineage(store, pool, o, known)
 
 
 class _Writer:
@@ -403,10 +432,11 @@ class _Writer:
         shapes = tuple(zip(layout.shapes, counts, strict=True))
         ident = new()
         self._store.put(data_key(self._pool, ident, Form.COLUMNS), packed.data)
-        return DataObject(
+        o = DataObject(
             ident, low, high, len(rows), packed.size, packed.checksum, self._value_size(rows), packed.index_size,
             self._has_key, run.is_ranged(rows), shapes, Form.COLUMNS, packed.index_checksum, packed.zones, layout.given,
         )  # fmt: skip
+        return _traced(self._store, self._pool, o, run, rows)
 
     def _bounds(self, run: SortedRun, rows: Rows) -> tuple[Value, Value]:
         first, last = (key[0] for key in run.keys(rows[[0, -1]]))
@@ -419,4 +449,4 @@ class _Writer:
         ident = new()
         data, packed = packer.close(self._pool, ident, self._config.key, self._has_key)
         self._store.put(data_key(self._pool, ident, Form.ROWS), data)
-        return replace(packed, value_size=self._value_size(rows))
+        return _traced(self._store, self._pool, replace(packed, value_size=self._value_size(rows)), run, rows)

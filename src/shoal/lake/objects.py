@@ -28,10 +28,13 @@ DATA = "data"
 """The folder of a pool that has its data objects."""
 MASKS = "masks"
 """The folder of a pool that has large row masks."""
+LINEAGE = "lineage"
+"""The folder of a pool that has large lineages."""
 _SHAPE = t.record((("shape", t.TYPE), ("count", t.UINT64)))
 _MASK = t.record((
     ("count", t.UINT64), ("data", t.BYTES), ("id", KSUID), ("size", t.UINT64), ("checksum", t.UINT32),
 ))  # fmt: skip
+_LINEAGE = t.record((("data", t.BYTES), ("size", t.UINT64), ("checksum", t.UINT32)))
 _EXTERNAL_FILE = t.record((
     ("uri", t.STRING), ("modified", t.INT64), ("etag", t.STRING), ("constants", t.array(t.BYTES)),
 ))  # fmt: skip
@@ -71,6 +74,17 @@ class RowMask:
     size: int
     checksum: int
     """CRC-32 of the bitmap."""
+
+
+@frozen
+class RowLineage:
+    """Which rows the rows of an object were first, packed as in `lineage`: here, or in an object of the same id."""
+
+    data: bytes
+    """What is packed; empty if it is an object of its own."""
+    size: int
+    checksum: int
+    """CRC-32 of what is packed."""
 
 
 @frozen
@@ -131,6 +145,8 @@ class DataObject:
     """The application of a merge policy that it is a result of: objects with the same have nothing for each other."""
     external: External | None = None
     """The file that has its bytes, if that was attached. Of it the checksum of the footer is known, no other."""
+    lineage: RowLineage | None = None
+    """Where its rows come from, if a compaction has moved them here; without it they are new in this object."""
     partition: Value | None = None
     """The value that the partition expression of the pool has for all values in it; None if that is not known."""
 
@@ -220,7 +236,7 @@ def _object_type(low: t.Type, high: t.Type, extras: tuple[str, ...], partition: 
 
 _EXTRAS = {
     "names": t.array(t.STRING), "skipped": t.UINT64, "mask": _MASK, "inline": t.BYTES, "merged": KSUID,
-    "external": _EXTERNAL_FILE,
+    "external": _EXTERNAL_FILE, "lineage": _LINEAGE,
 }  # fmt: skip
 """Fields that only some descriptions have: where they say nothing, they are left out."""
 
@@ -246,6 +262,8 @@ def format_object(o: DataObject) -> Value:
         extras["merged"] = o.merged
     if o.external is not None:
         extras["external"] = o.external.uri, o.external.modified, o.external.etag, o.external.constants
+    if o.lineage is not None:
+        extras["lineage"] = o.lineage.data, o.lineage.size, o.lineage.checksum
     last = () if o.partition is None else (o.partition.data,)
     data = (
         o.id, o.min.data, o.max.data, o.count, o.size, o.checksum, o.value_size, o.index_size, o.has_key, o.is_ranged,
@@ -320,6 +338,8 @@ def parse_object(value: Value, where: str) -> DataObject:
         by_name["merged"] = get_id(value, "merged", where)
     if "external" in by_name:
         by_name["external"] = _parse_external(Value(typ.fields[typ.index["external"]].type, by_name["external"]), where)
+    if "lineage" in by_name:
+        by_name["lineage"] = _parse_lineage(Value(typ.fields[typ.index["lineage"]].type, by_name["lineage"]), where)
     return DataObject(**by_name)
 
 
@@ -339,6 +359,11 @@ def _parse_mask(value: Value, where: str) -> RowMask:
     ident = get_id(value, "id", where)
     count, data, size, checksum = (get_data(value, name, where) for name in ("count", "data", "size", "checksum"))
     return RowMask(count, data, None if ident == NO_ID else ident, size, checksum)
+
+
+def _parse_lineage(value: Value, where: str) -> RowLineage:
+    data, size, checksum = (get_data(value, name, where) for name in ("data", "size", "checksum"))
+    return RowLineage(data, size, checksum)
 
 
 def _parse_external(value: Value, where: str) -> External:

@@ -6,18 +6,22 @@ when more of it comes: a compaction joins them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+
+import numpy as np
 
 from shoal.api.options import MAX_MEMORY
 from shoal.errors import InvalidInput, ShoalError
 from shoal.formats.columns import kernels
-from shoal.formats.columns.batches import Batch, Part, Piece
+from shoal.formats.columns.batches import Batch, Part, Piece, Rows
 from shoal.formats.columns.parts import rows_by_code
+from shoal.lake.actions import stored
 from shoal.lake.column_registry import ColumnRegistry
+from shoal.lake.identities import Origins
 from shoal.lake.object_writer import ObjectWriter
-from shoal.lake.objects import DataObject, key_of
+from shoal.lake.objects import DataObject
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pool_partitions import Divider, Indivisible
 from shoal.model.values import Value
@@ -86,13 +90,17 @@ class PartitionWriter:
         if self._held_values >= _HELD_VALUES:
             self._settle()
 
-    def write_batch(self, batch: Batch) -> None:
-        """Take a run of values."""
+    def write_batch(self, batch: Batch, origins: Origins | None = None) -> None:
+        """Take a run of values, and what each of them was before."""
         self._settle()
         self._skipped += batch.skipped
         for partition, parts in self._divided(batch).items():
             writer = self._writer(partition)
-            writer.write_batch(Batch(tuple(parts), batch.length))
+            if origins is None:
+                writer.write_batch(Batch(tuple(parts), batch.length))
+            else:
+                rows = np.sort(np.concatenate([part.rows for part in parts]))
+                writer.write_batch(_closed_up(parts, rows), origins.taken(rows))
             if not writer.held:
                 writer.settle()  # what many writers have on its way to the store would take memory beside the rest
             self._sizes[partition] = writer.held
@@ -183,5 +191,10 @@ class PartitionWriter:
         store, pool, *_ = self._parts
         for o in self._done:
             with suppress(ShoalError):
-                if o.inline is None:
-                    store.delete(key_of(pool, o))
+                for each in stored(o):
+                    store.delete(each.key(pool))
+
+
+def _closed_up(parts: Sequence[Part], rows: Rows) -> Batch:
+    """Some rows of a batch as a batch of their own."""
+    return Batch(tuple(Part(p.shape, p.column, np.searchsorted(rows, p.rows)) for p in parts), len(rows))

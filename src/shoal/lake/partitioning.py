@@ -13,17 +13,20 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
-from shoal.formats.columns.batches import Batch, batches
+from shoal.formats.columns.batches import Batch
 from shoal.ids import Id, new
 from shoal.lake import column_form, external_form, row_form
-from shoal.lake.key_columns import EVERYWHERE, KeyInterval, rows_between
+from shoal.lake.identities import Identities, Origins, joined_origins
+from shoal.lake.key_columns import EVERYWHERE, KeyInterval, NumberedBatch, numbered_rows, rows_between
 from shoal.lake.keys import comparer
+from shoal.lake.masks import shown_rows
 from shoal.lake.merging import Policy, compacted_values
+from shoal.lake.object_writer import ObjectWriter
 from shoal.lake.objects import LARGE, LARGEST_RUN, DataObject, Form, Purged, key_of
 from shoal.lake.pool_partitions import shared_partition
 from shoal.lake.pools import Pool
 from shoal.lake.scans import unless_purged
-from shoal.lake.slices import Slice, SliceInput, Slicing, slice_objects
+from shoal.lake.slices import Slice, SliceInput, SlicePart, Slicing, slice_objects
 from shoal.lake.workers import Workers, grouped_by_size
 from shoal.model.node import frozen
 from shoal.model.values import Value
@@ -162,29 +165,35 @@ def _sampled(pool: Pool, o: DataObject, phase: float, size: float) -> _Sampled:
         return _Sampled(o, [_Sample(o.first(key), o.value_size)], 0)
 
 
-def read_partition(partition: KeyPartition, slices: Iterable[Slice] = ()) -> Iterator[Batch]:
-    """The values of a partition in columns, one object after the other."""
+def read_partition(partition: KeyPartition, slices: Iterable[Slice] = ()) -> Iterator[tuple[Batch, Origins]]:
+    """The values of a partition in columns, one object after the other, and what each of them was before."""
     pool = partition.pool
+    known = Identities(pool.store, pool.prefix)
     purged = frozenset(pool.refs().purged())
+    objects = {o.id: o for o in partition.objects}
     slices_of: dict[Id, list[Slice]] = defaultdict(list)
     for rows in slices:
         slices_of[rows.first].append(rows)
     for o in partition.objects:
         if o.id in partition.in_slices:
             for rows in slices_of.pop(o.id, ()):
-                yield rows.batch(o)
+                yield rows.batch(o), joined_origins([_origins_of(known, objects[part.id], part) for part in rows.parts])
             continue
-        for batch in unless_purged(pool, o, object_batches(pool, o, partition.interval), None, purged):
-            within = rows_between(batch, pool.config.key, partition.interval)
-            if within.length:
-                yield within
+        for numbered in unless_purged(pool, o, object_batches(pool, o, partition.interval), None, purged):
+            within = rows_between(numbered, pool.config.key, partition.interval)
+            if within.batch.length:
+                yield within.batch, known.origins(o, within.rows)
 
 
-def object_batches(pool: Pool, o: DataObject, interval: KeyInterval = EVERYWHERE) -> Iterator[Batch]:
+def _origins_of(known: Identities, o: DataObject, part: SlicePart) -> Origins:
+    return known.origins(o, shown_rows(known.store, known.pool, o)[part.start : part.start + part.length])
+
+
+def object_batches(pool: Pool, o: DataObject, interval: KeyInterval = EVERYWHERE) -> Iterator[NumberedBatch]:
     """The values of an object in columns, those with equal keys in its order. Row groups outside of the interval are
     skipped."""
     if o.form is Form.ROWS:
-        return batches(row_form.read(pool.store, pool.prefix, pool.config.key, o))
+        return numbered_rows(pool.store, pool.prefix, pool.config.key, o)
     if o.external is not None:
         return external_form.unsorted_batches(pool.store, pool.prefix, pool.config.key, o)
     return column_form.read_interval(pool.store, pool.prefix, pool.config.key, o, interval)
@@ -206,13 +215,25 @@ def write_partition(partition: KeyPartition, slices: Iterable[Slice] = ()) -> li
     """New objects with the values of a partition, sorted; nobody sees them before a commit adds them."""
     pool = partition.pool
     if partition.policy is not None:
-        values = compacted_values(pool, partition.objects, partition.policy, partition.interval)
-        return [[replace(o, merged=partition.merged) for o in pool.writer(as_one_run=True).write_all(values)]]
+        return [[replace(o, merged=partition.merged) for o in _write_merged(partition, partition.policy)]]
     writer = pool.writer(as_one_run=True, partition=shared_partition(partition.objects))
     try:
-        for batch in read_partition(partition, slices):
-            writer.write_batch(batch)
+        for batch, origins in read_partition(partition, slices):
+            writer.write_batch(batch, origins)
         return [writer.close()]
+    except BaseException:
+        writer.discard()
+        raise
+
+
+def _write_merged(partition: KeyPartition, policy: Policy) -> list[DataObject]:
+    pool = partition.pool
+    writer = pool.writer(as_one_run=True)
+    assert isinstance(writer, ObjectWriter), "a pool with a merge policy has no partitions"
+    try:
+        for values, origins in compacted_values(pool, partition.objects, policy, partition.interval):
+            writer.write_values(values, origins)
+        return writer.close()
     except BaseException:
         writer.discard()
         raise

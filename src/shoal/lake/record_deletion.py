@@ -10,6 +10,7 @@ import numpy as np
 from shoal.formats.columns.batches import Rows
 from shoal.ids import Id
 from shoal.lake.actions import Effect
+from shoal.lake.identities import Identities
 from shoal.lake.masks import hidden_rows
 from shoal.lake.objects import DataObject
 from shoal.lake.partitioning import object_batches
@@ -54,6 +55,7 @@ def _delete_rows(
 ) -> tuple[list[Effect], list[DataObject]]:
     """Delete rows of objects of one partition. The description of a new object has at most `inline` bytes of data."""
     writer = pool.writer(partition=shared_partition(objects))
+    known = Identities(pool.store, pool.prefix)
     effects: list[Effect] = []
     try:
         for o in objects:
@@ -68,8 +70,8 @@ def _delete_rows(
                 continue
             effects.append(Effect(o, None))
             left = np.setdiff1d(np.arange(o.rows), np.union1d(rows, hidden_rows(pool.store, pool.prefix, o)))
-            for batch in object_batches(pool, only(pool, o, left)):
-                writer.write_batch(batch)
+            for batch, numbers in object_batches(pool, only(pool, o, left)):
+                writer.write_batch(batch, known.origins(o, numbers))
         return effects, writer.close(inline)
     except BaseException:
         writer.discard()

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from shoal.errors import Conflict, InvalidInput, ShoalError
 from shoal.ids import Id
 from shoal.lake import changes
-from shoal.lake.actions import Effect, Patch, patch_of, patch_to
+from shoal.lake.actions import Effect, Patch, patch_of, patch_to, stored
 from shoal.lake.changes import find_objects, list_objects, with_message
 from shoal.lake.commits import Note
 from shoal.lake.keys import SortKey
-from shoal.lake.objects import LARGE, DataObject, in_order, key_of
+from shoal.lake.objects import LARGE, DataObject, in_order
 from shoal.lake.pool_partitions import by_partition
 from shoal.lake.pools import Pool
 from shoal.lake.scans import Partition, partitions
@@ -119,7 +119,8 @@ def remove(pool: Pool, objects: Iterable[DataObject]) -> None:
     """Remove objects that no commit has named, as far as that can be done."""
     for o in objects:
         with suppress(ShoalError):
-            pool.store.delete(key_of(pool.prefix, o))
+            for each in stored(o):
+                pool.store.delete(each.key(pool.prefix))
 
 
 # ---- deletion of records

@@ -45,6 +45,14 @@ class Slicing:
     boundaries: tuple[Value, ...]
 
 
+class SlicePart(NamedTuple):
+    """Rows of one object, which follow each other among those of it that are not hidden."""
+
+    id: Id
+    start: int
+    length: int
+
+
 class Slice(NamedTuple):
     """Rows between two boundaries, of an object and of its neighbours after it."""
 
@@ -52,6 +60,8 @@ class Slice(NamedTuple):
     """The object that the first rows are from."""
     data: bytes
     """The rows in its layout, as a stream of Arrow."""
+    parts: tuple[SlicePart, ...]
+    """Which rows they are."""
 
     def batch(self, o: DataObject) -> Batch:
         """The rows, given the object."""
@@ -65,8 +75,10 @@ def slice_objects(work: Slicing) -> Iterator[tuple[int, Slice]]:
     for _, run in groupby(work.objects, lambda each: (each.others, column_form.object_layout(each.object))):
         buffer = _Buffer(len(work.boundaries) + 1)
         for _, o in run:
+            start = 0
             for table in unless_purged(work.pool, o, _tables(work.pool, o), None, purged):
-                buffer.add(o, table, _offsets(o, table, work.pool.config.key, work.boundaries))
+                buffer.add(o, table, start, _offsets(o, table, work.pool.config.key, work.boundaries))
+                start += table.num_rows
                 if buffer.size >= BUFFER_SIZE:
                     yield from buffer.slices()
                     buffer = _Buffer(len(work.boundaries) + 1)
@@ -79,19 +91,19 @@ class _Buffer:
     def __init__(self, count: int) -> None:
         self.size = 0
         self._tables: list[list[pa.Table]] = [[] for _ in range(count)]
-        self._firsts: list[Id | None] = [None] * count
+        self._parts: list[list[SlicePart]] = [[] for _ in range(count)]
 
-    def add(self, o: DataObject, table: pa.Table, offsets: list[int]) -> None:
+    def add(self, o: DataObject, table: pa.Table, first: int, offsets: list[int]) -> None:
         self.size += table.nbytes
         for number, (start, end) in enumerate(zip([0, *offsets], [*offsets, table.num_rows], strict=True)):
             if start < end:
                 self._tables[number].append(table.slice(start, end - start))
-                self._firsts[number] = self._firsts[number] or o.id
+                self._parts[number].append(SlicePart(o.id, first + start, end - start))
 
     def slices(self) -> Iterator[tuple[int, Slice]]:
-        for number, (first, tables) in enumerate(zip(self._firsts, self._tables, strict=True)):
-            if first is not None:
-                yield number, Slice(first, _packed(pa.concat_tables(tables).combine_chunks()))
+        for number, (parts, tables) in enumerate(zip(self._parts, self._tables, strict=True)):
+            if parts:
+                yield number, Slice(parts[0].id, _packed(pa.concat_tables(tables).combine_chunks()), tuple(parts))
 
 
 def _packed(table: pa.Table) -> bytes:

@@ -20,9 +20,11 @@ from shoal.formats.columns.layouts import Layout, choose_shapes, layout_of, name
 from shoal.formats.columns.parts import rows_by_code
 from shoal.formats.columns.physical import arrow_type, from_arrow, to_arrow
 from shoal.lake.column_registry import ColumnRegistry
+from shoal.lake.identities import Origins
 from shoal.lake.key_columns import SOMEWHERE, find_place
 from shoal.lake.key_order import stable_order
 from shoal.lake.keys import Key, SortKey, is_ranged, key_getter, sorted_indices
+from shoal.lake.lineage import Lineage
 from shoal.lake.zones import ORDERED
 from shoal.model import types as t
 from shoal.model.text import format_type
@@ -69,8 +71,13 @@ class SortedRun:
         encoded: EncodedRows,
         most_shapes: int,
         most_columns: int,
+        origins: Origins | None = None,
+        begun: int = 0,
     ) -> None:
-        """Shapes beyond the most that a layout has, by their number or that of columns, go to the row form."""
+        """Shapes beyond the most that a layout has, by their number or that of columns, go to the row form.
+
+        `origins` says what the values were before, in the order of their arrival, which `begun` with this number.
+        """
         # The most frequent shapes are sure to be held by the layout. It has them in the order of their texts, so that
         # objects with the same shapes have the same layout, and can be read by one query.
         counts = {shape: sum(map(len, held.columns)) for shape, held in shapes.items()}
@@ -84,6 +91,7 @@ class SortedRun:
         self.ends = np.cumsum([len(c) for c in self.columns], dtype=np.int64)
         self._in_columns = int(self.ends[-1]) if len(self.ends) else 0
         self._arrivals = np.concatenate([*arrivals, np.array(encoded.arrivals, np.int64)])
+        self._origins = None if origins is None else origins.taken(self._arrivals - begun)
         self._fuser: Fuser | None = None
         self._layout: Layout | None = None
         self._registry = registry
@@ -192,6 +200,10 @@ class SortedRun:
             places = np.flatnonzero(~kernels.valid_rows(kernels.whole(self.columns[i]))) + start
             in_columns &= ~np.isin(rows, places)
         return rows[in_columns], rows[~in_columns]
+
+    def lineage(self, rows: Rows) -> Lineage | None:
+        """Where some rows come from; None if they are new."""
+        return None if self._origins is None else self._origins.taken(rows).lineage()
 
     def table(self, rows: Rows) -> tuple[Layout, pa.Table, list[int]]:
         """Rows in the layout of the shapes that they have, and how many there are of each."""

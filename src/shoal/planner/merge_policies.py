@@ -23,6 +23,7 @@ from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.interp.operators.summarize import exact_key
 from shoal.errors import InvalidInput, ShoalError
 from shoal.lake.keys import Path, SortKey, getter, parse_sort_key
+from shoal.lake.merging import Group
 from shoal.lake.pool_config import PoolConfig
 from shoal.lang import plan
 from shoal.lang.compile import compile_program
@@ -44,8 +45,25 @@ Groups: TypeAlias = dict[Any, tuple[list[Value], list[Value]]]
 """The keys and the records of groups, by what is the same in each."""
 
 
+class _Grouping:
+    """What all policies have in common: what they make of records is what they make of each group of them."""
+
+    __slots__ = ()
+
+    def groups(self, records: list[Value]) -> Iterable[Group]:
+        """The groups of records, and what becomes of each."""
+        raise NotImplementedError
+
+    def merged(self, records: list[Value]) -> Iterable[Value]:
+        """What becomes of all records."""
+        return [value for group in self.groups(records) for value in group.results]
+
+    def verify(self, records: list[Value], result: list[Value]) -> None:
+        """It always keeps its word."""
+
+
 @frozen
-class Dedupe:
+class Dedupe(_Grouping):
     """Equal records are one."""
 
     fields: tuple[Path, ...] = ((),)
@@ -55,41 +73,43 @@ class Dedupe:
         """Each record once."""
         return records if len(records) == 1 else dict.fromkeys(records)
 
-    def verify(self, records: list[Value], result: list[Value]) -> None:
-        """It always keeps its word."""
+    def groups(self, records: list[Value]) -> Iterable[Group]:
+        """Equal records, and one of them."""
+        same: dict[Value, list[Value]] = {}
+        for record in records:
+            same.setdefault(record, []).append(record)
+        return [Group(members, [record]) for record, members in same.items()]
 
 
 @frozen
-class Replace:
+class Replace(_Grouping):
     """Of the records of a key, the newest: the one with the greatest value of a field."""
 
     fields: tuple[Path, ...]
     newest: Path
 
-    def merged(self, records: list[Value]) -> Iterable[Value]:
+    def groups(self, records: list[Value]) -> Iterable[Group]:
         """The newest of each key. Of records that are as new as each other, the one that sorts last."""
         if len(records) == 1:
-            return records
+            return [Group(records, records)]
         groups, others = _grouped(records, self.fields)
         age = getter(self.newest)
 
         def newer(a: Value, b: Value) -> int:
             return _compare_ages(age(a), age(b)) or _compare_exactly(a, b)
 
-        return [*(max(members, key=cmp_to_key(newer)) for _, members in groups.values()), *others]
-
-    def verify(self, records: list[Value], result: list[Value]) -> None:
-        """It always keeps its word."""
+        merged = [Group(members, [max(members, key=cmp_to_key(newer))]) for _, members in groups.values()]
+        return [*merged, *_alone(others)]
 
 
 @frozen
-class Aggregate:
+class Aggregate(_Grouping):
     """One record for each group: its keys, and aggregates of fields, each in the place of the field."""
 
     fields: tuple[Path, ...]
     aggregates: tuple[tuple[str, Path], ...]
 
-    def merged(self, records: list[Value]) -> Iterable[Value]:
+    def groups(self, records: list[Value]) -> Iterable[Group]:
         """A record for each group; those with a value that an aggregate would pass over stay as they are."""
         finders = [(getter(path), _TAKES[name]) for name, path in self.aggregates]
 
@@ -101,7 +121,8 @@ class Aggregate:
             return tuple(v is not None and v.under().type is t.DATE for v in values)
 
         groups, others = _grouped(records, self.fields, taken)
-        return [*(self._record(keys, members) for keys, members in groups.values()), *others]
+        merged = [Group(members, [self._record(keys, members)]) for keys, members in groups.values()]
+        return [*merged, *_alone(others)]
 
     def _record(self, keys: list[Value], members: list[Value]) -> Value:
         fields = list(zip(self.fields, keys, strict=True))
@@ -119,21 +140,18 @@ class Aggregate:
             fields.append((path, result))
         return nested_record(fields)
 
-    def verify(self, records: list[Value], result: list[Value]) -> None:
-        """It always keeps its word."""
-
 
 @frozen
-class Apply:
+class Apply(_Grouping):
     """What a program makes of the records of a key."""
 
     fields: tuple[Path, ...]
     program: plan.Program
 
-    def merged(self, records: list[Value]) -> Iterable[Value]:
+    def groups(self, records: list[Value]) -> Iterable[Group]:
         """What the program gives for each key. It gets the records in an order that depends on nothing but them."""
         groups, others = _grouped(records, self.fields)
-        return [*(value for _, members in groups.values() for value in self._applied(members)), *others]
+        return [*(Group(members, self._applied(members)) for _, members in groups.values()), *_alone(others)]
 
     def _applied(self, members: list[Value]) -> list[Value]:
         members = sorted(members, key=cmp_to_key(_compare_exactly))
@@ -329,6 +347,11 @@ def _grouped(
         name = (*map(exact_key, present), place)
         groups.setdefault(name, (present, []))[1].append(record)
     return groups, others
+
+
+def _alone(records: Iterable[Value]) -> Iterable[Group]:
+    """Records that are in no group, each as it is."""
+    return (Group([record], [record]) for record in records)
 
 
 def _is_record(value: Value) -> bool:
