@@ -124,6 +124,30 @@ def test_a_transaction_stages_and_commits_once(lake: Lake, pool: Pool, proxy: Cu
     assert len(list(pool.log())) == 2
 
 
+def test_a_transaction_over_several_pools_stages_and_commits_once(lake: Lake, pool: Pool, proxy: CuttingProxy) -> None:
+    other = lake.create("other", key="ts")
+    proxy.cut("answer", 2)
+    with lake.transaction(["logs", "other"]) as t:
+        for place in ("logs", "other"):
+            proxy.cut("answer", 2)
+            t.load(place, [{"ts": 1}, {"ts": 2}])
+        proxy.cut("answer", 2)
+        t.delete("other", where="ts == 1")
+        proxy.cut("answer", 2)
+        t.sql("insert into logs (ts) values (3)")
+        proxy.cut("answer", 2)
+    assert proxy.cuts == 12
+    assert sorted(numbers(lake)) == [1, 2, 3]
+    assert numbers(lake, "from other") == [2]
+    assert [len(list(each.log())) for each in (pool, other)] == [1, 1]
+    t = lake.begin(["logs", "other"])
+    saved = t.save()
+    proxy.cut("answer", 2)
+    t.abandon()
+    with pytest.raises(NotFound, match="transaction not found"):
+        lake.resume(saved).query("from logs")
+
+
 def test_every_other_change_happens_once(lake: Lake, pool: Pool, proxy: CuttingProxy) -> None:
     first, second = pool.load([{"ts": 1}, {"ts": 2}]), pool.load([{"ts": 3}])
     steps: list[tuple[str, Callable[[], object]]] = [

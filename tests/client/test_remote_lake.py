@@ -96,6 +96,26 @@ def test_handles_are_what_the_protocol_says(lake: Lake) -> None:
         assert isinstance(tx, Transaction)
 
 
+def test_a_service_keeps_what_copies_of_a_transaction_over_several_pools_stage(lake: Lake, pool: Pool) -> None:
+    other = lake.create("other", key="ts")
+    t = lake.begin(["logs", "other@main"], isolation="serializable")
+    copies = [pickle.loads(pickle.dumps(t)) for _ in range(2)]
+    for number, copy in enumerate(copies):
+        copy.load("logs", [{"ts": number}])
+    part = pickle.loads(pickle.dumps(t.part("other")))
+    part.load([{"ts": 5}])
+    assert part.query("yield ts").to_list() == [5], "without a source it reads the branch"
+    t.take_over(*copies)
+    with pytest.raises(InvalidInput, match="is not a copy"):
+        t.take_over(lake.begin(["logs", "other"]))
+    resumed = lake.resume(t.save())
+    assert (resumed.places, resumed.expires) == (t.places, t.expires)
+    lake.rename("other", "others")
+    assert resumed.commit(message="both") == {"logs@main": pool.resolve(), "other@main": other.resolve()}
+    assert next(iter(other.log())).message == "both"
+    assert t.commit() == {"logs@main": pool.resolve(), "other@main": other.resolve()}, "it finds that it was committed"
+
+
 def test_a_token_that_cannot_be_one_is_refused_here(empty_service: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInput, match="this is not a token"):
         shoal.open(empty_service.url, token="a\nb")

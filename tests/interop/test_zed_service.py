@@ -120,6 +120,10 @@ def test_what_a_zed_service_lacks_is_named(zed_url: str) -> None:
             act()
         assert str(e.value).startswith(f"the service at {zed_url} is Zed ")
         assert str(e.value).endswith(f" and has no {words}")
+    with pytest.raises(Unsupported, match="and has no transactions"):
+        lake.begin(["lacking"])
+    with pytest.raises(Unsupported, match="and has no transactions"):
+        lake.resume("{}")
     assert pool.tags() == []
 
 

@@ -107,6 +107,17 @@ ROWS: dict[str, Row] = {
     "sqlStaged": Row(Level.WRITE, {"statement": "select 1 as one"}),
     "commit": Row(Level.WRITE),
     "abandon": Row(Level.WRITE),
+    "beginOver": Row(Level.WRITE, {"pools": ["logs", "logs@branch"]}),
+    "listTransactions": Row(Level.KNOWN),
+    # Those of others are not there: what callers may do with their own is tested below.
+    "showTransaction": Row(Level.KNOWN),
+    "stageLoadOver": Row(Level.KNOWN, {"ts": 3}, {"place": "logs"}),
+    "stageDeleteOver": Row(Level.KNOWN, {"where": "ts == 99"}, {"place": "logs"}),
+    "stageUpdateOver": Row(Level.KNOWN, {"where": "ts == 99", "program": "put a := 1"}, {"place": "logs"}),
+    "queryStagedOver": Row(Level.KNOWN, {"query": "from logs"}),
+    "sqlStagedOver": Row(Level.KNOWN, {"statement": "select 1 as one"}),
+    "commitOver": Row(Level.KNOWN, {"places": []}),
+    "abandonOver": Row(Level.KNOWN),
     "vacuumLake": Row(Level.LAKE, params={"dryrun": "T"}),
     "vacuumPool": Row(Level.ADMIN, params={"dryrun": "T"}),
     "vacuum": Row(Level.ADMIN, params={"dryrun": "T"}),
@@ -466,6 +477,85 @@ def test_a_transaction_is_of_who_began_it(world: World) -> None:
     for program in ("from secret", "from logs | join (from secret) on ts=ts", "from '.access'"):
         assert b"pool not found" in world.as_known("writer", "POST", f"{place}/query", {"query": program}).body
     assert world.as_known("writer", "DELETE", place).status == 204
+
+
+OVER = (
+    ("POST", "/load?place=logs", {"ts": 8}), ("POST", "/delete?place=logs", {"where": "ts==7"}),
+    ("POST", "/update?place=logs", {"where": "ts==7", "program": "put a := 1"}),
+    ("POST", "/query", {"query": "from logs"}), ("POST", "/sql", {"statement": "select 1 as one"}),
+    ("POST", "/commit", None), ("GET", "", None),
+    ("DELETE", "", None),
+)  # fmt: skip
+"""Everything that can be asked of a transaction over several pools."""
+
+
+def test_a_transaction_over_several_pools_needs_all_of_them(world: World) -> None:
+    for who, pools, status, error in (
+        ("writer", ["logs", "secret"], 404, "secret: pool not found"),
+        ("other", ["secret", "logs"], 404, "logs: pool not found"),
+        ("reader", ["logs"], 403, "reader has no write here"),
+        ("root", ["logs", ".access"], 403, "changed by shoal grant"),
+        ("writer", ["logs", "nosuch"], 404, "nosuch: pool not found"),
+    ):
+        answer = world.as_known(who, "POST", "/transaction", {"pools": pools})
+        assert (answer.status, error in answer.error) == (status, True), (who, answer)
+    assert said(world.as_known("reader", "GET", "/transaction")) == []
+
+
+def test_a_transaction_over_several_pools_is_of_who_began_it(world: World) -> None:
+    begun = said(world.as_known("writer", "POST", "/transaction", {"pools": ["logs", "logs@branch"]}))["id"]
+    for method, end, body in OVER:
+        for who in ("owner", "root", "other"):
+            assert world.as_known(who, method, f"/transaction/{begun}{end}", body).status == 404, (who, end)
+    for path in (f"/pool/logs/branch/main/transaction/{begun}", f"/pool/logs/branch/branch/transaction/{begun}"):
+        assert world.as_known("writer", "POST", f"{path}/commit").status == 404, "it is not one of a branch"
+    assert begun not in [each["id"] for each in said(world.as_known("root", "GET", "/transaction"))]
+    assert begun in [each["id"] for each in said(world.as_known("writer", "GET", "/transaction"))]
+    hidden = world.as_known("writer", "POST", f"/transaction/{begun}/query", {"query": "from secret"})
+    assert b"pool not found" in hidden.body
+    assert world.as_known("writer", "DELETE", f"/transaction/{begun}").status == 204
+
+
+def test_each_request_to_a_transaction_over_several_pools_needs_all_of_them(world: World) -> None:
+    grant = {"subject": "writer", "pool": "two", "verb": "write"}
+    assert world.as_known("root", "POST", "/pool", {"name": "two"}).status == 200
+    assert world.as_known("root", "POST", "/auth/grants", grant).status == 200
+    begun = said(world.as_known("writer", "POST", "/transaction", {"pools": ["logs", "two"]}))["id"]
+    assert world.as_known("root", "DELETE", "/auth/grants", grant).status == 204
+    before = world.state()
+    for method, end, body in OVER:
+        answer = world.as_known("writer", method, f"/transaction/{begun}{end}", body)
+        assert (answer.status, answer.error) == (404, "two@main: pool not found"), end
+    assert begun not in [each["id"] for each in said(world.as_known("writer", "GET", "/transaction"))]
+    reads = {**grant, "verb": "read"}
+    assert world.as_known("root", "POST", "/auth/grants", reads).status == 200
+    for method, end, body in OVER:
+        assert world.as_known("writer", method, f"/transaction/{begun}{end}", body).status == 403, end
+    assert world.state()[0] == before[0]  # type: ignore[index]
+    assert world.as_known("root", "POST", "/auth/grants", grant).status == 200
+    assert world.as_known("writer", "DELETE", f"/transaction/{begun}").status == 204
+    assert world.as_known("root", "DELETE", "/pool/two").status == 204
+
+
+def test_decided_transactions_are_shown_as_far_as_their_pools_may_be_seen(world: World) -> None:
+    grant = {"subject": "owner", "pool": "secret", "verb": "write"}
+    assert world.as_known("root", "POST", "/auth/grants", grant).status == 200
+    begun = said(world.as_known("owner", "POST", "/transaction", {"pools": ["logs@branch", "secret"]}))["id"]
+    path = f"/transaction/{begun}"
+    for place in ("logs@branch", "secret"):
+        assert world.as_known("owner", "POST", f"{path}/load?place={place}", {"ts": 50}).status == 204
+    done = said(world.as_known("owner", "POST", f"{path}/commit"))
+    assert [each["place"] for each in done["commits"]] == ["logs@branch", "secret@main"]
+    assert world.as_known("root", "DELETE", "/auth/grants", grant).status == 204
+    for who, seen in (("owner", ["logs"]), ("reader", ["logs"]), ("other", ["secret"]), ("root", ["logs", "secret"])):
+        listed = said(world.ask(who, "from :transactions | state=='committed'"))
+        assert sorted(part["name"] for each in listed for part in each["parts"]) == seen, who
+        shown = said(world.as_known(who, "GET", path))
+        assert (shown["state"], [each["place"].split("@")[0] for each in shown["commits"]]) == ("committed", seen), who
+    stranger = said(world.as_known("root", "POST", "/auth/tokens", {"name": "stranger"}))["token"]
+    assert world.call(stranger, "GET", path).status == 404
+    assert said(world.call(stranger, "POST", "/query", {"query": "from :transactions | state=='committed'"})) == []
+    assert world.as_known("owner", "POST", f"{path}/commit").status == 404, "it may write to all pools no more"
 
 
 def test_how_a_query_ended_is_told_to_who_asked(world: World) -> None:

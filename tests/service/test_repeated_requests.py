@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 from tests.service.conftest import Api
+
+from shoal.testing.services import serving
 
 ROWS = b'{"id":1}\n{"id":2}\n'
 
@@ -95,3 +99,57 @@ def test_a_step_of_a_transaction_that_comes_again_is_one_step(api: Api, pool: st
     assert json.loads(api.call("POST", f"{place}/query", {"query": "count()"}).data) == [2]
     api.post(f"{place}/commit")
     assert api.query(f"from {pool} | count()") == [2]
+
+
+def test_what_is_repeated_in_a_transaction_over_several_pools_happens_once(api: Api, pool: str) -> None:
+    api.post("/pool", {"name": f"{pool}-2", "layout": {"order": "asc", "keys": [["id"]]}})
+    body = {"pools": [pool, f"{pool}-2"]}
+    begun = [api.post("/transaction", body, **keyed(f"{pool}-t"))["id"] for _ in range(2)]
+    assert begun[0] == begun[1]
+    path = f"/transaction/{begun[0]}"
+    for place in (pool, f"{pool}-2"):
+        for _ in range(2):  # the same key on the other branch is another step
+            answer = api.call("POST", f"{path}/load", ROWS, params={"place": place}, **keyed(f"{pool}-l"))
+            assert answer.status == 204
+    statement = {"statement": f"insert into {pool} (id) values (3)"}
+    for _ in range(2):
+        api.post(f"{path}/sql", statement, **keyed(f"{pool}-s"))
+    with ThreadPoolExecutor(4) as threads:
+        done = list(threads.map(lambda _: api.post(f"{path}/commit", **keyed(f"{pool}-c")), range(8)))
+    assert len({tuple(sorted(each["commit"] for each in answer["commits"])) for answer in done}) == 1
+    assert api.query(f"from {pool} | count()") == [3]
+    assert api.query(f"from {pool}-2 | count()") == [2]
+    assert len(api.get(f"/pool/{pool}/revision/main/log")) == 1
+
+
+def test_a_commit_that_comes_again_after_a_restart_is_found(tmp_path: Path) -> None:
+    http = urllib3.PoolManager()
+    with serving(tmp_path / "lake", tmp_path, ["-log.level", "warn"]) as served:
+        api = Api(served, http)
+        for name in ("a", "b"):
+            api.post("/pool", {"name": name, "layout": {"order": "asc", "keys": [["id"]]}})
+        told = []
+        for places in (["a", "b"], ["a"]):
+            begun = api.post("/transaction", {"pools": ["a", "b"]})
+            for place in places:
+                api.call("POST", f"/transaction/{begun['id']}/load", ROWS, params={"place": place})
+            told.append((begun, api.post(f"/transaction/{begun['id']}/commit")))
+        lost = api.post("/transaction", {"pools": ["a", "b"]})
+        api.call("POST", f"/transaction/{lost['id']}/load", ROWS, params={"place": "a"})
+    with serving(tmp_path / "lake", tmp_path, ["-log.level", "warn"]) as served:
+        api = Api(served, http)
+        for begun, done in told:
+            # What has changed one branch has no decision, and is looked for there.
+            body = {"places": begun["places"]}
+            again = api.post(f"/transaction/{begun['id']}/commit", body)
+            assert again["id"] == done["id"]
+            assert by_place(again) == by_place(done)
+        forgotten = api.call("POST", f"/transaction/{lost['id']}/commit", {"places": lost["places"]})
+        assert (forgotten.status, forgotten.headers["Shoal-Error"]) == (404, "not_found")
+        assert api.query("from a | count()") == [4]
+        assert api.query("from b | count()") == [2]
+    http.clear()
+
+
+def by_place(answer: Any) -> dict[str, str]:
+    return {each["place"]: each["commit"] for each in answer["commits"]}

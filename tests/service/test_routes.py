@@ -9,7 +9,8 @@ import json
 import lzma
 import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import lz4.frame
@@ -18,6 +19,7 @@ import zstandard
 from tests.service.conftest import Api
 
 from shoal.formats.registry import by_name, formats
+from shoal.ids import parse, to_text
 from shoal.testing.files import FILES
 from shoal.testing.services import Served
 
@@ -221,6 +223,73 @@ def test_a_transaction_is_seen_when_it_is_committed(api: Api, pool: str) -> None
     assert api.call("POST", f"/pool/{pool}/branch/main/transaction/{again}/commit").status == 404
 
 
+@pytest.fixture
+def two(api: Api, pool: str) -> tuple[str, str]:
+    """A pool, and a pool with a primary key and a branch called dev."""
+    keyed = f"{pool}-keyed"
+    api.post("/pool", {"name": keyed, "layout": {"order": "asc", "keys": [["ts"]]}, "settings": {"primary": [["ts"]]}})
+    api.post(f"/pool/{keyed}/branch/main", {"ts": 1, "n": 1})
+    api.post(f"/pool/{keyed}", {"name": "dev", "commit": "main"})
+    return pool, keyed
+
+
+def test_a_transaction_over_several_pools_is_seen_in_all_of_them_when_it_is_committed(
+    api: Api, two: tuple[str, str]
+) -> None:
+    pool, keyed = two
+    begun = api.post("/transaction", {"pools": [pool, f"{keyed}@dev"], "expires": 60})
+    assert [each["place"] for each in begun["places"]] == [f"{pool}@main", f"{keyed}@dev"]
+    path, dev = f"/transaction/{begun['id']}", {"place": f"{keyed}@dev"}
+    assert api.call("POST", f"{path}/load", b'{"ts":7}', params={"place": pool}).status == 204
+    assert api.call("POST", f"{path}/load", b'{"ts":1,"n":2}', params={**dev, "mode": "upsert"}).status == 204
+    assert api.call("POST", f"{path}/load", b'{"ts":3,"n":3}', params=dev).status == 204
+    update = {"where": "ts == 1", "program": "put n := n + 10"}
+    assert api.call("POST", f"{path}/update", update, params=dev).status == 204
+    assert api.call("POST", f"{path}/delete", {"where": "ts == 3"}, params=dev).status == 204
+    assert (
+        api.post(f"{path}/sql", {"statement": f'insert into "{keyed}@dev" (ts, n) values (4, 4)'})[0]["inserted"] == 1
+    )
+    assert api.post(f"{path}/query", {"query": f"from {keyed}@dev | sort ts | yield n"}) == [12, 4]
+    assert api.post(f"{path}/query", {"query": "count()"}, params=dev) == [2]
+    assert api.query(f"from {keyed}@dev | yield n") == [1]
+    assert api.get(path)["state"] == "open"
+    assert begun["id"] in [each["id"] for each in api.get("/transaction")]
+    note = {"Zed-Commit": json.dumps({"author": "ada", "body": "sold"})}
+    done = api.post(f"{path}/commit", headers=note)
+    assert {each["place"]: each["commit"] for each in done["commits"]} == {
+        f"{pool}@main": api.get(f"/pool/{pool}/branch/main")["commit"],
+        f"{keyed}@dev": api.get(f"/pool/{keyed}/branch/dev")["commit"],
+    }
+    shown = api.get(path)
+    assert (shown["state"], shown["author"], shown["message"]) == ("committed", "ada", "sold")
+    assert sorted(each["place"] for each in shown["commits"]) == sorted(each["place"] for each in done["commits"])
+    assert begun["id"] not in [each["id"] for each in api.get("/transaction")]
+    assert api.query(f"from {keyed} | yield n") == [1]
+
+
+def test_what_makes_no_sense_in_a_transaction_over_several_pools_is_refused(api: Api, two: tuple[str, str]) -> None:
+    pool, keyed = two
+
+    def refused(method: str, path: str, body: Any = None, **how: Any) -> tuple[int, str]:
+        answer = api.call(method, path, body, **how)
+        return answer.status, json.loads(answer.data)["error"]
+
+    assert refused("POST", "/transaction", {})[0] == 400
+    assert refused("POST", "/transaction", {"pools": [1]}) == (400, "pools: 1 is not a text")
+    assert refused("POST", "/transaction", {"pools": [pool, "nosuch"]}) == (404, "nosuch: pool not found")
+    path = f"/transaction/{api.post('/transaction', {'pools': [pool, keyed]})['id']}"
+    status, error = refused("POST", f"{path}/load", b'{"ts":1}')
+    assert (status, error) == (400, f"the parameter place has to say which branch: {pool}@main, {keyed}@main")
+    status, error = refused("POST", f"{path}/load", b'{"ts":1}', params={"place": f"{keyed}@dev"})
+    assert (status, "not part of this transaction" in error) == (404, True)
+    assert refused("POST", f"{path}/commit")[0] == 400, "nothing is staged"
+    assert api.call("POST", f"{path}/commit", params={"optional": "T"}).status == 204
+    assert refused("POST", f"{path}/commit")[0] == 404
+    other = f"/transaction/{api.post('/transaction', {'pools': [pool, keyed]})['id']}"
+    assert api.call("DELETE", other).status == 204
+    assert refused("GET", other)[0] == 404
+
+
 def test_queries_are_explained_described_and_asked_in_sql(api: Api, pool: str) -> None:
     load(api, pool)
     (plan,) = api.post("/query/explain", {"query": f"from {pool} | count()", "engine": "duckdb"})
@@ -255,7 +324,9 @@ def test_the_end_of_a_query_can_be_asked_for(api: Api, pool: str) -> None:
     assert api.call("GET", "/query/status/nobody").status == 404
 
 
-def test_events_are_told_as_they_happen(api: Api, pool: str, served: Served) -> None:
+@contextmanager
+def listening(api: Api, served: Served, last: bytes) -> Iterator[list[bytes]]:
+    """What `/events` says, up to something that happens before the end of the block."""
     stream = api.http.request("GET", served.url + "/events", preload_content=False)
     said: list[bytes] = []
     enough = threading.Event()
@@ -263,15 +334,32 @@ def test_events_are_told_as_they_happen(api: Api, pool: str, served: Served) -> 
     def listen() -> None:
         for chunk in stream.stream(16):
             said.append(chunk)
-            if b"pool-delete" in b"".join(said):
+            if last in b"".join(said):
                 enough.set()
                 return
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
-    load(api, pool)
-    api.call("DELETE", f"/pool/{pool}")
+    yield said
     assert enough.wait(20)
+
+
+def test_a_transaction_is_told_on_each_of_its_branches(api: Api, two: tuple[str, str], served: Served) -> None:
+    path = f"/transaction/{api.post('/transaction', {'pools': two})['id']}"
+    for number, place in enumerate(two):
+        api.call("POST", f"{path}/load", {"ts": 10 + number}, params={"place": place})
+    with listening(api, served, b"pool-delete") as said:
+        commits = api.post(f"{path}/commit")["commits"]
+        api.call("DELETE", f"/pool/{two[0]}")
+    told = [json.loads(line[6:]) for line in b"".join(said).decode().splitlines() if line.startswith("data: ")]
+    ids = {(to_text(parse(each["pool"])), to_text(parse(each["commit"]))) for each in commits}
+    assert {(each["pool_id"], each["commit_id"]) for each in told[:2]} == ids
+
+
+def test_events_are_told_as_they_happen(api: Api, pool: str, served: Served) -> None:
+    with listening(api, served, b"pool-delete") as said:
+        load(api, pool)
+        api.call("DELETE", f"/pool/{pool}")
     names = [line for line in b"".join(said).decode().splitlines() if line.startswith("event: ")]
     assert names[:2] == ["event: branch-commit", "event: pool-delete"]
     data = json.loads(b"".join(said).decode().splitlines()[1].removeprefix("data: "))

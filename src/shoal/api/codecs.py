@@ -19,6 +19,7 @@ from shoal.api.infos import (
     LakeStatus,
     ObjectInfo,
     PartitionInfo,
+    PlaceInfo,
     PoolInfo,
     RecordCounts,
     RefInfo,
@@ -152,6 +153,25 @@ def show_ref(ref: RefInfo) -> Value:
 def read_ref(reader: Reader, value: Value) -> RefInfo:
     """The branch or tag in a `branches.Config`."""
     return RefInfo(reader.data(value, "name"), reader.optional_id(value, "commit"), get_or(value, "ts", 0))
+
+
+def show_place(place: PlaceInfo) -> Value:
+    """A branch of a transaction over several pools."""
+    return record(
+        [
+            ("place", string(place.place)),
+            ("pool", id_of(place.pool)),
+            ("branch", string(place.branch)),
+            ("base", id_of(place.base)),
+            ("position", int64(place.position)),
+        ]
+    )
+
+
+def read_place(reader: Reader, value: Value) -> PlaceInfo:
+    """A branch of a transaction over several pools."""
+    place, branch, position = (reader.data(value, name) for name in ("place", "branch", "position"))
+    return PlaceInfo(place, reader.id(value, "pool"), branch, reader.optional_id(value, "base"), position)
 
 
 def show_commit(commit: CommitInfo) -> Value:

@@ -13,6 +13,21 @@ MAIN = "main"
 
 
 @frozen
+class PlaceInfo:
+    """A branch of a transaction over several pools, as it was when the transaction began."""
+
+    place: str
+    """Its name, as `pool@branch`."""
+    pool: str
+    """The id of the pool."""
+    branch: str
+    base: str | None
+    """The commit that it was at."""
+    position: int
+    """Where the journal of the pool stood."""
+
+
+@frozen
 class PoolInfo:
     """A pool: its name and its fixed settings."""
 

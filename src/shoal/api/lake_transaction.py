@@ -12,6 +12,7 @@ from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.api.requests import NO_NOTE, Note, NoteArgs, Op, Request
 from shoal.api.results import Results
 from shoal.api.transaction import Isolation, Transaction
+from shoal.errors import InvalidInput
 from shoal.model.node import frozen
 
 
@@ -42,6 +43,11 @@ class LakeTransaction(ABC):
     @abstractmethod
     def places(self) -> tuple[str, ...]:
         """Its branches, as `pool@branch`."""
+
+    @property
+    @abstractmethod
+    def expires(self) -> float:
+        """From then on it cannot be committed, in seconds since 1970."""
 
     @abstractmethod
     def part(self, place: str) -> Transaction:
@@ -118,6 +124,12 @@ class LakeTransaction(ABC):
 
         A serializable transaction cannot be saved: what it has read is known to this process alone.
         """
+
+
+def require_whole(whole: str | None) -> None:
+    """InvalidInput if what is to end is a part of a transaction over several pools, by the id of that."""
+    if whole is not None:
+        raise InvalidInput(f"this is one branch of transaction {whole}, which ends as a whole (end that)")
 
 
 @frozen

@@ -45,6 +45,7 @@ class Need(Enum):
     ADMIN = "administer the pool"
     LAKE = "administer the lake"
     GRANT = "administer the pool that the body names"
+    PLACES = "write to every pool of the transaction"
 
 
 @frozen

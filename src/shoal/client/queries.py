@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -70,11 +71,12 @@ def ask(
     is_safe: bool | None = None,
     key: str | None = None,
     headers: Mapping[str, str] = {},
+    choices: Mapping[str, str] = {},
 ) -> Results:
     """The results of a query."""
-    choices = {"ctrl": "T", "statistics": "T" if statistics else "F", "warnings": "T", "columns": "T"}
+    wanted = {"ctrl": "T", "statistics": "T" if statistics else "F", "warnings": "T", "columns": "T", **choices}
     can_repeat = _MAY_CHANGE not in text.lower() if is_safe is None else is_safe
-    call = Call("POST", names, choices, headers, value=body, key=key, is_safe=can_repeat)
+    call = Call("POST", names, wanted, headers, value=body, key=key, is_safe=can_repeat)
     return answered(service, call, text, on_debug, on_warning, on_output)
 
 
@@ -93,6 +95,14 @@ def answered(
     results = Results(text, pieces, counted, in_pieces=True)
     results.on_spark(_refuse)
     return results
+
+
+_CHANGE = re.compile(r"\s*(?:insert|update|delete|merge|create)\b", re.IGNORECASE)
+
+
+def told(results: Results, statement: str) -> Results:
+    """The results of a statement in SQL. Those of a change are one record, and are taken at once: few ask for them."""
+    return results if _CHANGE.match(statement) is None else results.hold()
 
 
 def _refuse(times: str) -> Any:

@@ -13,6 +13,7 @@ from shoal.api.changes import Changes
 from shoal.api.codecs import SIDES, Reader, read_pool
 from shoal.api.infos import PoolInfo
 from shoal.api.lake import CreatePool, Describe, DropPool, Explain, GetPool, Lake, RenamePool
+from shoal.api.lake_transaction import BeginOver, Resume
 from shoal.api.pool import DiffValues
 from shoal.api.pool_settings import settings_record
 from shoal.api.queries import Query, Sql
@@ -22,7 +23,8 @@ from shoal.api.transaction import Begin
 from shoal.client.access import JsonCalls
 from shoal.client.address import service_url
 from shoal.client.credentials import check_token, find_token
-from shoal.client.queries import answered, ask, full_text, question
+from shoal.client.lake_transactions import begin_over, resume
+from shoal.client.queries import answered, ask, full_text, question, told
 from shoal.client.requests import call_of, carry_out, note_headers
 from shoal.client.service import Call, Service, decode, make_key
 from shoal.client.transactions import begin, load
@@ -150,7 +152,7 @@ def _sql(service: Service, request: Sql) -> Results:
     if _CHANGING.search(text) is None:
         return ask(service, ("query", "sql"), body, text, on_warning=warn, is_safe=True)
     key, headers = make_key(request.op), note_headers(request.note)
-    return ask(service, ("query", "sql"), body, text, on_warning=warn, headers=headers, key=key)
+    return told(ask(service, ("query", "sql"), body, text, on_warning=warn, headers=headers, key=key), text)
 
 
 def _explain(service: Service, request: Explain) -> Any:
@@ -177,6 +179,7 @@ def _changes(service: Service, request: Changes) -> Results:
 
 _OWN_WAY: dict[type[Request[Any]], Callable[[Service, Any], Any]] = {
     Begin: begin,
+    BeginOver: begin_over,
     Changes: _changes,
     CreatePool: _create,
     Describe: _describe,
@@ -186,5 +189,6 @@ _OWN_WAY: dict[type[Request[Any]], Callable[[Service, Any], Any]] = {
     Load: load,
     Query: _query,
     RenamePool: _rename,
+    Resume: resume,
     Sql: _sql,
 }

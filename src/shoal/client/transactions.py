@@ -6,7 +6,7 @@ a load of several is a transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
@@ -15,8 +15,8 @@ from shoal.api.codecs import COMMIT, Reader
 from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.api.requests import NO_NOTE, Note, Op
 from shoal.api.results import Results
-from shoal.api.transaction import Begin, Transaction
-from shoal.client.queries import ask, question
+from shoal.api.transaction import Begin, Isolation, Transaction
+from shoal.client.queries import ask, question, told
 from shoal.client.requests import carry_out, commit_if_done, note_headers, value_of
 from shoal.client.service import Call, Service, make_key
 from shoal.client.transport import Access
@@ -29,21 +29,19 @@ Staged = tuple[Upload, dict[str, str | None]]
 """A body, and how it is to be read."""
 
 
-class RemoteTransaction(Transaction):
-    """A transaction that a service keeps."""
+class Staging(Transaction):
+    """What is staged on one branch: each change is a request, below the path of a transaction."""
 
-    def __init__(self, service: Service, pool: str, branch: str, ident: str, base: str | None, position: int) -> None:
+    def __init__(
+        self, service: Service, path: tuple[str, ...], ident: str, base: str | None, place: str | None = None
+    ) -> None:
         self._service = service
-        self._pool = pool
-        self._branch = branch
+        self._path = path
         self._id = ident
         self._base = base
-        self._position = position
-        """Where the service looks for the commit, if it has restarted and lost the transaction."""
+        self._choices = {} if place is None else {"place": place}
+        """Which branch it is, if the transaction has several."""
         self.is_done = False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._service.access, self._pool, self._branch, self._id, self._base, self._position)
 
     @property
     def id(self) -> str:
@@ -63,9 +61,9 @@ class RemoteTransaction(Transaction):
     ) -> None:
         self._write("load", data, format, options)
 
-    def stage(self, upload: Upload, choices: dict[str, str | None]) -> None:
+    def stage(self, upload: Upload, choices: Mapping[str, str | None]) -> None:
         """Stage one body."""
-        self._service.change(self._call("load", upload=upload, choices=choices))
+        self._service.change(self._call("load", choices=choices, upload=upload))
 
     def upsert(
         self,
@@ -101,17 +99,39 @@ class RemoteTransaction(Transaction):
         self._service.change(self._call("delete", op, value=record(body)))
 
     def query(self, program: str) -> Results:
-        return ask(self._service, self._names("query"), question(program, None, None), program)
+        body = question(program, None, None)
+        return ask(self._service, (*self._path, "query"), body, program, choices=self._choices)
 
     def sql(self, statement: str, *, op: Op = None) -> Results:
         self._require_undone()
-        body = record([("statement", string(statement))])
-        return ask(self._service, self._names("sql"), body, statement, key=make_key(op))
+        body, names = record([("statement", string(statement))]), (*self._path, "sql")
+        return told(ask(self._service, names, body, statement, key=make_key(op), choices=self._choices), statement)
 
     def take_over(self, *others: Self) -> None:
         for other in others:
             if other.id != self.id:
                 raise InvalidInput(f"{other.id} is not a copy of session {self.id}")
+
+    def _require_undone(self) -> None:
+        if self.is_done:
+            raise InvalidInput(f"transaction {self.id} has ended (begin a new one)")
+
+    def _call(self, verb: str, op: Op = None, *, choices: Mapping[str, str | None] = {}, **how: Any) -> Call:
+        return Call("POST", (*self._path, verb), {**choices, **self._choices}, key=make_key(op), **how)
+
+
+class RemoteTransaction(Staging):
+    """A transaction on one branch that a service keeps."""
+
+    def __init__(self, service: Service, pool: str, branch: str, ident: str, base: str | None, position: int) -> None:
+        super().__init__(service, ("pool", pool, "branch", branch, "transaction", ident), ident, base)
+        self._pool = pool
+        self._branch = branch
+        self._position = position
+        """Where the service looks for the commit, if it has restarted and lost the transaction."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._service.access, self._pool, self._branch, self._id, self._base, self._position)
 
     def end(self, note: Note = NO_NOTE, *, if_changed: bool = False) -> str | None:
         self._require_undone()
@@ -130,36 +150,35 @@ class RemoteTransaction(Transaction):
     def abandon(self) -> None:
         self._require_undone()
         self.is_done = True
-        with suppress(NotFound):  # the answer to a first try may have been lost
-            self._service.change(Call("DELETE", self._names(), key=make_key()))
+        abandon(self._service, self._path)
 
     def give_up(self) -> None:
         """Abandon it because of an error, which is what the caller sees; the service forgets expired ones."""
         with suppress(ShoalError):
             super().give_up()
 
-    def _require_undone(self) -> None:
-        if self.is_done:
-            raise InvalidInput(f"transaction {self.id} has ended (begin a new one)")
 
-    def _names(self, *names: str) -> tuple[str, ...]:
-        return ("pool", self._pool, "branch", self._branch, "transaction", self.id, *names)
-
-    def _call(self, verb: str, op: Op = None, **how: Any) -> Call:
-        return Call("POST", self._names(verb), key=make_key(op), **how)
+def abandon(service: Service, path: tuple[str, ...]) -> None:
+    """Let a service drop a transaction."""
+    with suppress(NotFound):  # the answer to a first try may have been lost
+        service.change(Call("DELETE", path, key=make_key()))
 
 
 def begin(service: Service, request: Begin) -> RemoteTransaction:
     """A new transaction on the tip of a branch."""
-    fields = [("isolation", string(request.isolation))]
-    if request.expires is not None:
-        fields.append(("expires", Value(t.FLOAT64, float(request.expires))))
     names = ("pool", request.pool, "branch", request.branch, "transaction")
-    answer = service.change(Call("POST", names, value=record(fields), key=make_key(request.op)))
+    body = record(terms(request.isolation, request.expires))
+    answer = service.change(Call("POST", names, value=body, key=make_key(request.op)))
     assert answer is not None
     reader = Reader(service.url)
     ident, base = reader.id(answer, "id"), reader.optional_id(answer, "base")
     return RemoteTransaction(service, request.pool, request.branch, ident, base, reader.data(answer, "position"))
+
+
+def terms(isolation: Isolation, expires: float | None) -> list[tuple[str, Value]]:
+    """How a transaction is begun, as fields of a body."""
+    fields = [("isolation", string(isolation))]
+    return fields if expires is None else [*fields, ("expires", Value(t.FLOAT64, float(expires)))]
 
 
 def _restore(access: Access, pool: str, branch: str, ident: str, base: str | None, position: int) -> RemoteTransaction:

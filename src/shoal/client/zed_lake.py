@@ -29,6 +29,7 @@ from shoal.api.branch import (
 from shoal.api.codecs import COMMIT, IDS, Reader, read_commit, read_object, read_pool, read_ref
 from shoal.api.infos import CommitInfo, Compaction, Diff, ObjectInfo, PoolInfo, RefInfo, Vacuumed
 from shoal.api.lake import CreatePool, DropPool, Explain, GetPool, GetStatus, Lake, ListPools, RenamePool, VacuumLake
+from shoal.api.lake_transaction import BeginOver, Resume
 from shoal.api.options import for_load
 from shoal.api.pool import (
     CreateBranch,
@@ -296,6 +297,7 @@ _WAYS: dict[type[Request[Any]], Callable[[Service, Any], Any]] = {
 }
 _LACKS: dict[type[Request[Any]], str] = {
     Begin: "transactions",
+    BeginOver: "transactions",
     CherryPick: "cherry-pick",
     CreateTag: "tags",
     DiffValues: "diff of values",
@@ -305,6 +307,7 @@ _LACKS: dict[type[Request[Any]], str] = {
     GetStatus: "status of its lake",
     Purge: "purge",
     Rebase: "rebase",
+    Resume: "transactions",
     Sql: "SQL",
     Vacate: "vacate over HTTP",
 }

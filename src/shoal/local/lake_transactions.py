@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from shoal.access.view import Pools
 from shoal.api.commitish import parse_head
+from shoal.api.infos import PlaceInfo
 from shoal.api.lake_transaction import BeginOver, LakeTransaction, Resume
 from shoal.api.requests import NO_NOTE, Note, Op
 from shoal.api.results import Results
@@ -52,6 +53,8 @@ class LocalLakeTransaction(LakeTransaction):
         self._txn = txn
         self._scope = scope
         self.parts = tuple(parts)
+        for part in self.parts:
+            part.whole = self.id
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._txn, *self.parts)
@@ -65,9 +68,13 @@ class LocalLakeTransaction(LakeTransaction):
         return tuple(map(_name, self.parts))
 
     @property
-    def pools(self) -> tuple[str, ...]:
-        """The ids of its pools."""
-        return tuple(to_text(part.pool.config.id) for part in self.parts)
+    def expires(self) -> float:
+        return min(part.expires for part in self.parts)
+
+    @property
+    def infos(self) -> tuple[PlaceInfo, ...]:
+        """Its branches, as they were when it began."""
+        return tuple(map(_info, self.parts))
 
     def part(self, place: str) -> LocalTransaction:
         name, branch = parse_head(place)
@@ -120,7 +127,7 @@ class LocalLakeTransaction(LakeTransaction):
     def abandon(self) -> None:
         self._require_active()
         for part in self.parts:
-            part.abandon()
+            part.discard()
         self.is_done = True
 
     def _finish(self) -> None:
@@ -143,6 +150,11 @@ class LocalLakeTransaction(LakeTransaction):
 
 def _name(part: LocalTransaction) -> str:
     return f"{part.pool.config.name}@{part.session.branch}"
+
+
+def _info(part: LocalTransaction) -> PlaceInfo:
+    session = part.session
+    return PlaceInfo(_name(part), to_text(part.pool.config.id), session.branch, part.base, session.position)
 
 
 def _restored(txn: Id, *parts: LocalTransaction) -> LocalLakeTransaction:

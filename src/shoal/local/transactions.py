@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from shoal.access.view import Pools
 from shoal.api.branch import WriteMode, key_values
 from shoal.api.commitish import parse_head
+from shoal.api.lake_transaction import require_whole
 from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.api.requests import NO_NOTE, Note, Op
 from shoal.api.results import Results
@@ -82,6 +83,8 @@ class LocalTransaction(Transaction):
         self._pool = pool
         self.session = session
         self.is_done = False
+        self.whole: str | None = None
+        """The transaction over several pools that it is a part of."""
         self._view_cache: tuple[Patch, Id | None] | None = None
         self._lock = Lock()
         """Guards the session: a query in progress records the ranges it reads while changes are staged."""
@@ -120,6 +123,11 @@ class LocalTransaction(Transaction):
     @property
     def base(self) -> str | None:
         return None if self.session.base is None else to_text(self.session.base)
+
+    @property
+    def expires(self) -> float:
+        """From then on it cannot be committed, in seconds since 1970."""
+        return self.session.expires
 
     def load(
         self,
@@ -218,6 +226,7 @@ class LocalTransaction(Transaction):
 
     def end(self, note: Note = NO_NOTE, *, if_changed: bool = False) -> str | None:
         self._require_active()
+        require_whole(self.whole)
         if if_changed and self.is_empty:
             self.abandon()
             return None
@@ -228,6 +237,11 @@ class LocalTransaction(Transaction):
 
     def abandon(self) -> None:
         self._require_active()
+        require_whole(self.whole)
+        self.discard()
+
+    def discard(self) -> None:
+        """Drop what is staged."""
         self.is_done = True
         self.session = sessions.emptied(self.session)
 

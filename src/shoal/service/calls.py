@@ -211,7 +211,7 @@ class Call:
         given = {name: record[spec.name] for name, spec in specs.items() if spec.name in record}
         for name, spec in specs.items():
             if name in given and spec.schema == "array":
-                read = _texts if spec.has_texts else id_texts
+                read = texts if spec.has_texts else id_texts
                 given[name] = tuple(read(given[name], spec.name))
             elif name in given and spec.name == "head":
                 given[name] = head_text(given[name])
@@ -290,7 +290,7 @@ def id_texts(given: Sequence[Any], what: str = "object_ids") -> list[str]:
     return [_id_text(each, what) for each in given]
 
 
-def _texts(given: Sequence[Any], what: str) -> list[str]:
+def texts(given: Sequence[Any], what: str) -> list[str]:
     """Texts in a body."""
     for each in given:
         if not isinstance(each, str):

@@ -15,7 +15,7 @@ from shoal.api.pool import DiffObjects
 from shoal.api.requests import VERBS, Method, Need, Param, Request, body_of, params_of
 from shoal.service.answers import Answer
 from shoal.service.calls import Call
-from shoal.service.handlers import about, access, pools, queries, transactions
+from shoal.service.handlers import about, access, lake_transactions, pools, queries, transactions
 from shoal.service.handlers.verbs import carry_out, load
 
 Handler = Callable[[Call], Answer]
@@ -56,7 +56,7 @@ class Route:
     @property
     def mutates(self) -> bool:
         """Whether it changes the lake: it may be given an idempotency key."""
-        return self.method != "GET" and self.need in (Need.WRITE, Need.ADMIN, Need.LAKE)
+        return self.method != "GET" and self.need in (Need.WRITE, Need.PLACES, Need.ADMIN, Need.LAKE)
 
 
 _HANDLERS: dict[type[Request[Any]], Handler] = {Changes: queries.changes, DiffObjects: pools.diff}
@@ -85,6 +85,9 @@ _POOL = "/pool/{pool}"
 _BRANCH = _POOL + "/branch/{branch}"
 _REVISION = _POOL + "/revision/{revision}"
 _TRANSACTION = _BRANCH + "/transaction/{id}"
+_OVER = "/transaction/{id}"
+_PLACE = Param("place", "the branch of the transaction, such as orders or items@dev")
+_OPTIONAL = Param("optional", "T to end a transaction that changed nothing, without a commit and an answer", "boolean")
 _IDS = (("object_ids", "array"),)
 _DELETION = (*_IDS, ("where", "string"))
 _QUESTION = (("query", "string"), ("head", "object"), ("engine", "string"))
@@ -141,8 +144,25 @@ _OWN: tuple[Route, ...] = (
           (("statement", "string"),), (_CTRL, _COLUMNS)),
     Route("POST", _TRANSACTION + "/commit", "commit", Need.WRITE, transactions.commit, params=(
         Param("position", "as `begin` gave it: where to look for the commit if the service restarted", "number"),
-        Param("optional", "T to end a transaction that changed nothing, without a commit and an answer", "boolean"))),
+        _OPTIONAL)),
     Route("DELETE", _TRANSACTION, "abandon", Need.WRITE, transactions.abandon, is_empty=True),
+    Route("POST", "/transaction", "beginOver", Need.PLACES, lake_transactions.begin, "record",
+          (("pools", "array"), ("isolation", "string"), ("expires", "number"))),
+    Route("GET", "/transaction", "listTransactions", Need.IDENTITY, lake_transactions.show_all),
+    Route("GET", _OVER, "showTransaction", Need.IDENTITY, lake_transactions.show),
+    Route("POST", _OVER + "/load", "stageLoadOver", Need.PLACES, transactions.load, "data",
+          params=(*_DATA, _KEYED[0], _PLACE), is_empty=True),
+    Route("POST", _OVER + "/delete", "stageDeleteOver", Need.PLACES, transactions.delete, "record", _DELETION,
+          (_PLACE,), is_empty=True),
+    Route("POST", _OVER + "/update", "stageUpdateOver", Need.PLACES, transactions.update, "record",
+          (("where", "string"), ("program", "string")), (_PLACE,), is_empty=True),
+    Route("POST", _OVER + "/query", "queryStagedOver", Need.PLACES, transactions.query, "record",
+          (("query", "string"),), (_CTRL, _PLACE)),
+    Route("POST", _OVER + "/sql", "sqlStagedOver", Need.PLACES, transactions.sql, "record",
+          (("statement", "string"),), (_CTRL, _COLUMNS, _PLACE)),
+    Route("POST", _OVER + "/commit", "commitOver", Need.PLACES, lake_transactions.commit, "record",
+          (("places", "array"),), (_OPTIONAL,), may_be_empty=True),
+    Route("DELETE", _OVER, "abandonOver", Need.PLACES, transactions.abandon, is_empty=True),
     Route("POST", _REVISION + "/vacuum", "vacuum", Need.ADMIN, pools.vacuum_revision, params=_VACUUM),
     Route("POST", _REVISION + "/vector", "addVectors", Need.WRITE, pools.vectors, "record", _IDS),
     Route("DELETE", _REVISION + "/vector", "deleteVectors", Need.WRITE, pools.vectors, "record", _IDS),

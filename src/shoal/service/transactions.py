@@ -7,74 +7,95 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import TypeAlias
 
 from shoal.engines.stopping import current
 from shoal.errors import NotFound, TooMany
 from shoal.ids import to_text
 from shoal.lake.branches import as_id
+from shoal.local.lake_transactions import LocalLakeTransaction
 from shoal.local.transactions import LocalTransaction
 
 _MOST = 10_000
 _TURN_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
 """How often a request that waits for its turn looks whether it was stopped."""
+Open: TypeAlias = LocalTransaction | LocalLakeTransaction
+"""A transaction on one branch, or over several pools."""
+Scene: TypeAlias = tuple[str, str] | None
+"""Where a transaction was begun: the id of a pool and a branch, or None if it is over several pools.
+
+Who may not write to the pool any more is not let in through another one.
+"""
 
 
 @dataclass(slots=True)
-class _Open:
-    transaction: LocalTransaction
+class _Entry:
+    transaction: Open
     subject: str
     """Who began it: it is nobody else's."""
-    pool: str
-    """The id of the pool that it was begun on: who may write there no more is not let in elsewhere."""
+    scene: Scene
     turn: Lock = field(default_factory=Lock)
     """A transaction does one thing at a time."""
 
-    def is_of(self, subject: str, pool: str, branch: str) -> bool:
+    def is_of(self, subject: str, scene: Scene) -> bool:
         """Whether it was begun by this caller, there."""
-        return (self.subject, self.pool, self.transaction.session.branch) == (subject, pool, branch)
+        return (self.subject, self.scene) == (subject, scene)
 
 
 class Transactions:
     """What is open."""
 
     def __init__(self) -> None:
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _Entry] = {}
         self._lock = Lock()
 
-    def add(self, transaction: LocalTransaction, subject: str, pool: str) -> None:
+    def add(self, transaction: Open, subject: str, scene: Scene) -> None:
         """Keep a transaction that was begun."""
         with self._lock:
             self._forget_expired()
             if len(self._open) >= _MOST:
                 raise TooMany(f"{_MOST} transactions are open (end some, or try again later)")
-            self._open[transaction.id] = _Open(transaction, subject, pool)
+            self._open[transaction.id] = _Entry(transaction, subject, scene)
 
-    def find(self, ident: str | None, subject: str, pool: str, branch: str) -> LocalTransaction | None:
-        """A transaction that a request has begun already."""
-        entry = None if ident is None else self._open.get(ident)
-        return entry.transaction if entry is not None and entry.is_of(subject, pool, branch) else None
+    def find(self, ident: str | None, subject: str, scene: Scene) -> Open | None:
+        """A transaction of this caller that is open there."""
+        key = None if ident is None else as_id(ident)
+        entry = None if key is None else self._open.get(to_text(key))
+        return entry.transaction if entry is not None and entry.is_of(subject, scene) else None
+
+    def all_of(self, subject: str, scene: Scene) -> list[Open]:
+        """The transactions of this caller that are open there, oldest first."""
+        with self._lock:
+            self._forget_expired()
+            return [entry.transaction for entry in self._open.values() if entry.is_of(subject, scene)]
 
     @contextmanager
-    def of(self, ident: str, subject: str, pool: str, branch: str) -> Iterator[LocalTransaction]:
+    def of(self, ident: str, subject: str, scene: Scene) -> Iterator[Open]:
         """One of them, for as long as it is worked with."""
         key = as_id(ident)
         entry = None if key is None else self._open.get(to_text(key))
-        if entry is None or not entry.is_of(subject, pool, branch):
-            raise NotFound(f"{ident}: transaction not found (it has ended, has expired, or the service was restarted)")
+        if entry is None or not entry.is_of(subject, scene):
+            raise _unknown(ident)
         if not _acquire(entry.turn):
             raise TooMany(f"{ident}: this transaction is busy with another request (try again later)")
         try:
+            if entry.transaction.is_done:  # by the request that had the turn before
+                raise _unknown(ident)
             yield entry.transaction
         finally:
+            if entry.transaction.is_done:
+                self._open.pop(entry.transaction.id, None)
             entry.turn.release()
-        if entry.transaction.is_done:
-            self._open.pop(entry.transaction.id, None)
 
     def _forget_expired(self) -> None:
         now = time.time()
-        for ident in [i for i, each in self._open.items() if each.transaction.session.expires < now]:
+        for ident in [i for i, each in self._open.items() if each.transaction.expires < now]:
             del self._open[ident]
+
+
+def _unknown(ident: str) -> NotFound:
+    return NotFound(f"{ident}: transaction not found (it has ended, has expired, or the service was restarted)")
 
 
 def _acquire(turn: Lock) -> bool:

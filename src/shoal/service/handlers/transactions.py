@@ -1,8 +1,13 @@
-"""Transactions: begun, staged into, asked, and committed or dropped, by requests of one caller."""
+"""Transactions: begun, staged into, asked, and committed or dropped, by requests of one caller.
+
+Those on one branch are below the path of the branch, where the service checks who may write. One over several pools has
+a path of its own: what it needs is checked here, at each request.
+"""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from shoal.api.branch import FindDone
@@ -12,6 +17,7 @@ from shoal.api.transaction import Begin
 from shoal.engines.stopping import stopped_by
 from shoal.errors import InvalidInput, NotFound
 from shoal.lake.branches import as_id
+from shoal.local.lake_transactions import LocalLakeTransaction
 from shoal.local.transactions import LocalTransaction
 from shoal.model.fields import time_value
 from shoal.model.values import int64, record
@@ -19,6 +25,7 @@ from shoal.service.answers import Answer
 from shoal.service.calls import Call, id_texts
 from shoal.service.handlers.queries import Output, stream
 from shoal.service.handlers.verbs import announce_commit, pieces
+from shoal.service.transactions import Open, Scene
 
 
 def begin(call: Call) -> Answer:
@@ -26,27 +33,28 @@ def begin(call: Call) -> Answer:
     asked = call.record({"isolation": str, "expires": (int, float)})
     seconds = asked.get("expires")
     op, pool = call.operation(), call.pool()
-    transaction = call.service.transactions.find(op, call.subject, pool.id, call.path["branch"])
+    transaction = call.service.transactions.find(op, call.subject, scene_of(call))
     if transaction is None:
         expires = None if seconds is None else float(seconds)
         begun = call.lake.do(Begin(pool.id, call.path["branch"], asked.get("isolation", "snapshot"), expires, op))
         assert isinstance(begun, LocalTransaction)  # a service stages in this process
         transaction = begun
-        call.service.transactions.add(transaction, call.subject, pool.id)
+        call.service.transactions.add(transaction, call.subject, scene_of(call))
+    assert isinstance(transaction, LocalTransaction)
     return record([
         ("id", id_of(transaction.id)),
         ("base", id_of(transaction.base)),
-        ("expires", time_value(int(transaction.session.expires * 1e9))),
+        ("expires", time_value(int(transaction.expires * 1e9))),
         ("position", int64(transaction.session.position)),
     ])  # fmt: skip
 
 
 def load(call: Call) -> None:
     """Stage the body."""
-    with _transaction(call) as transaction:
+    with opened(call) as transaction:
         op = call.step() if call.body.is_whole else call.step
         mode: Any = call.params.get("mode", "load")
-        transaction.write(mode, pieces(call), "auto", call.read_options(), op)
+        _part(call, transaction).write(mode, pieces(call), "auto", call.read_options(), op)
     call.service.metrics.loaded.inc(call.body.size)
 
 
@@ -55,8 +63,8 @@ def update(call: Call) -> None:
     body = call.record({"where": str, "program": str})
     if not body.get("where") or not body.get("program"):
         raise InvalidInput("an update has where (a condition) and program (what changes)")
-    with _transaction(call) as transaction:
-        transaction.update(body["where"], body["program"], op=call.step())
+    with opened(call) as transaction:
+        _part(call, transaction).update(body["where"], body["program"], op=call.step())
 
 
 def delete(call: Call) -> None:
@@ -65,8 +73,8 @@ def delete(call: Call) -> None:
     where, ids = body.get("where") or None, id_texts(body.get("object_ids", []))
     if where is not None and ids:
         raise InvalidInput("delete by object_ids or by where, not both")
-    with _transaction(call) as transaction:
-        transaction.delete(ids, where=where, op=call.step())
+    with opened(call) as transaction:
+        _part(call, transaction).delete(ids, where=where, op=call.step())
 
 
 def query(call: Call) -> Answer:
@@ -74,8 +82,8 @@ def query(call: Call) -> Answer:
     program = call.record({"query": str}).get("query", "")
 
     def ask(output: Output) -> Results:
-        with stopped_by(output.stop), _transaction(call) as transaction:
-            return transaction.query(program)
+        with stopped_by(output.stop), opened(call) as transaction:
+            return _asked(call, transaction).query(program)
 
     return stream(call, ask)
 
@@ -88,8 +96,8 @@ def sql(call: Call) -> Answer:
     op = call.step()
 
     def ask(output: Output) -> Results:
-        with stopped_by(output.stop), _transaction(call) as transaction:
-            return transaction.sql(body["statement"], op=op)
+        with stopped_by(output.stop), opened(call) as transaction:
+            return _asked(call, transaction).sql(body["statement"], op=op)
 
     return stream(call, ask)
 
@@ -98,7 +106,8 @@ def commit(call: Call) -> Answer:
     """Put it all onto the branch; again, if the answer to the first time was lost."""
     branch = call.path["branch"]
     try:
-        with _transaction(call) as transaction:
+        with opened(call) as transaction:
+            assert isinstance(transaction, LocalTransaction)
             done = transaction.end(call.note(), if_changed=call.is_set("optional"))
     except NotFound:
         # The service may have restarted after the commit, and before its answer.
@@ -113,7 +122,7 @@ def commit(call: Call) -> Answer:
 
 def abandon(call: Call) -> None:
     """Drop what was staged."""
-    with _transaction(call) as transaction:
+    with opened(call) as transaction:
         transaction.abandon()
 
 
@@ -128,9 +137,39 @@ def _committed_before(call: Call) -> str | None:
     return call.lake.do(request)
 
 
-def _transaction(call: Call) -> AbstractContextManager[LocalTransaction]:
-    return call.service.transactions.of(*_place(call))
+# ---- the transaction of a request
 
 
-def _place(call: Call) -> tuple[str, str, str, str]:
-    return call.path["id"], call.subject, call.pool().id, call.path["branch"]
+@contextmanager
+def opened(call: Call) -> Iterator[Open]:
+    """The transaction that the path names, while nobody else works with it, if the caller may still change it."""
+    with call.service.transactions.of(call.path["id"], call.subject, scene_of(call)) as transaction:
+        if isinstance(transaction, LocalLakeTransaction):
+            require_write(call, transaction)
+        yield transaction
+
+
+def scene_of(call: Call) -> Scene:
+    """Where the path looks for transactions."""
+    return (call.pool().id, call.path["branch"]) if "branch" in call.path else None
+
+
+def require_write(call: Call, transaction: LocalLakeTransaction) -> None:
+    """NotFound or Forbidden unless the caller may write to all pools of a transaction now."""
+    for info in transaction.infos:
+        call.service.access.require(call.identity, info.pool, "write", info.place)
+
+
+def _part(call: Call, transaction: Open) -> LocalTransaction:
+    """What a step changes: the branch of the path, or that of the parameter `place`."""
+    if isinstance(transaction, LocalTransaction):
+        return transaction
+    place = call.params.get("place")
+    if place is None:
+        raise InvalidInput(f"the parameter place has to say which branch: {', '.join(transaction.places)}")
+    return transaction.part(place)
+
+
+def _asked(call: Call, transaction: Open) -> Open:
+    """What a query is asked of: with `place` it may leave out the pool."""
+    return _part(call, transaction) if "place" in call.params else transaction

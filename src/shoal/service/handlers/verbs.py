@@ -12,6 +12,7 @@ from shoal.api.branch import Load
 from shoal.api.codecs import id_of, texts
 from shoal.api.infos import Compaction
 from shoal.api.options import for_load
+from shoal.api.pool import Pool
 from shoal.api.requests import Request
 from shoal.errors import InvalidInput
 from shoal.frames.inputs import Reading, read_named
@@ -53,9 +54,9 @@ def announce(call: Call, event: str, request: Any, result: Any) -> None:
             call.service.publish(event, request.pool)
 
 
-def announce_commit(call: Call, branch: str, commit: str) -> None:
-    """Tell listeners that a branch has a new commit."""
-    pool = call.pool()
+def announce_commit(call: Call, branch: str, commit: str, pool: Pool | None = None) -> None:
+    """Tell listeners that a branch has a new commit; the pool is that of the path, if no other is given."""
+    pool = pool or call.pool()
     (parent,) = (each.parent for each in islice(pool.log(commit), 1))
     call.service.publish("branch-commit", pool.id, branch=branch, commit_id=commit, parent=parent or "")
 
