@@ -86,17 +86,23 @@ def test_handles_complete_to_their_interface() -> None:
         "pool": dir(pool),
         "branch": dir(pool.branch("main")),
         "transaction": dir(pool.begin()),
+        "lake transaction": dir(lake.begin(["logs"])),
         "results": dir(pool.query()),
     }
     internals = {"do", "find", "keep", "opened", "root", "writable", "session", "end", "give_up", "through", "on_spark"}
     for handle, names in shown.items():
         assert [name for name in names if name.startswith("_") or name in internals] == [], handle
     assert shown["lake"] == [
-        "create", "drop", "explain", "pool", "pools", "query", "register", "rename", "sql", "status", "uri", "vacuum",
+        "begin", "create", "drop", "explain", "pool", "pools", "query", "register", "rename", "resume", "sql", "status",
+        "transaction", "uri", "vacuum",
     ]  # fmt: skip
     assert {"load", "query", "schema", "log", "branch_name", "lake"} <= set(shown["branch"]) < set(shown["pool"])
     assert shown["transaction"] == [
         "abandon", "base", "commit", "delete", "id", "is_done", "load", "query", "sql", "take_over", "update", "upsert",
+    ]  # fmt: skip
+    assert shown["lake transaction"] == [
+        "abandon", "commit", "delete", "expires", "id", "is_done", "load", "part", "places", "query", "save", "sql",
+        "take_over", "update", "upsert",
     ]  # fmt: skip
     assert {"hold", "one", "statistics", "to_arrow", "to_list"} <= set(shown["results"])
 

@@ -351,9 +351,10 @@ def test_a_transaction_is_told_on_each_of_its_branches(api: Api, two: tuple[str,
     with listening(api, served, b"pool-delete") as said:
         commits = api.post(f"{path}/commit")["commits"]
         api.call("DELETE", f"/pool/{two[0]}")
-    told = [json.loads(line[6:]) for line in b"".join(said).decode().splitlines() if line.startswith("data: ")]
+    lines = [line for line in b"".join(said).decode().splitlines() if line.startswith("data: ")][:2]
+    told = [json.loads(line.removeprefix("data: ")) for line in lines]
     ids = {(to_text(parse(each["pool"])), to_text(parse(each["commit"]))) for each in commits}
-    assert {(each["pool_id"], each["commit_id"]) for each in told[:2]} == ids
+    assert {(each["pool_id"], each["commit_id"]) for each in told} == ids
 
 
 def test_events_are_told_as_they_happen(api: Api, pool: str, served: Served) -> None:
