@@ -17,6 +17,7 @@ TWICE = (
     "test_load_options",
     "test_reports",
     "test_sql",
+    "test_transaction",
 )
 """The tests that have to pass on either way to a lake, unless they are marked as direct."""
 

@@ -103,5 +103,10 @@ def _lake(args: Parsed) -> str:
     return opening.canonical_uri(lake_location(args))
 
 
+def head_directory() -> Path:
+    """Where commands keep what they tell each other."""
+    return Path(variable("HEAD_DIR") or Path.home())
+
+
 def _path() -> Path:
-    return Path(variable("HEAD_DIR") or Path.home()) / _FILE
+    return head_directory() / _FILE

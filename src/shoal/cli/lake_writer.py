@@ -164,6 +164,23 @@ class Writer:
         rows = [] if self._graph is None else self._graph.skip(_id(commit, "id"), _parents(commit))
         return "".join(f"{row}\n" for row in rows)
 
+    def transaction(self, value: Value) -> str:
+        """Id, state, author, date, message and commits of a transaction over several pools."""
+        header = self._painted(f"transaction {_id(value, 'id')} ({_data(value, 'state')})")
+        date = f"Date:   {format_time(_data(value, 'ts') // SECOND * SECOND)}\n"
+        author = f"Author: {_data(value, 'author')}\n" if _data(value, "author") else ""
+        message = wrap_paragraphs(_data(value, "message"), _WIDTH, " " * _INDENT)
+        commits = "".join(map(_part, _elements(_get(value, "parts"))))
+        blocks = "".join(f"{block}\n" for block in (message and f"{message}\n", commits) if block)
+        return f"{header}\n{author}{date}\n{blocks}"
+
+    def open_transaction(self, value: Value) -> str:
+        """Id, expiry and branches of a transaction that is open."""
+        header = self._painted(f"transaction {_id(value, 'id')} ({_data(value, 'state')})")
+        expires = format_time(_data(value, "expires") // SECOND * SECOND)
+        places = "".join(f"{' ' * _INDENT}{printable(str(each.data))}\n" for each in _elements(_get(value, "places")))
+        return f"{header}\nExpires: {expires}\n\n{places}\n"
+
     def _names(self, ident: str) -> str:
         """The branches that point at a commit, with HEAD marked, and its tags."""
         names = [f"HEAD -> {name}" if name == self._head else name for name in self._tips.get(ident, ())]
@@ -187,6 +204,8 @@ KINDS: dict[str, Callable[[Writer, Value], str]] = {
     "meta.Partition": Writer.partition,
     "lake.Partition": Writer.pool_partition,
     "lake.HiddenCommit": Writer.hidden_commit,
+    "lake.OpenTransaction": Writer.open_transaction,
+    "lake.Transaction": Writer.transaction,
     "Commit": Writer.commit,
     "Add": Writer.add,
     "Delete": Writer.delete,
@@ -227,6 +246,11 @@ def _parents(commit: Value) -> list[str]:
     return [ident for ident in idents if ident != _NONE]
 
 
+def _part(part: Value) -> str:
+    """What a transaction did on one branch."""
+    return f"{' ' * _INDENT}{_data(part, 'name')}@{_data(part, 'branch')} commit {_id(part, 'commit')}\n"
+
+
 def _object(o: Value, indent: int = 0) -> str:
     tab = " " * indent
     return f"{tab}{_id(o, 'id')} {_size(o)}\n{tab}   {_bounds(o)}\n"
@@ -265,6 +289,7 @@ def _get(value: Value, name: str) -> Value:
 _DATA_TYPES = {
     "name": str, "Name": str, "author": str, "message": str, "order": str, "mark": str,
     "date": int, "added": int, "deleted": int, "updated": int, "count": int, "size": int, "objects": int,
+    "state": str, "branch": str, "ts": int, "expires": int,
 }  # fmt: skip
 
 
