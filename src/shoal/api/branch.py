@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, Unpack, overload
 
@@ -237,6 +238,9 @@ class Log(Request[Iterator[CommitInfo]]):
     author: str | None = in_query("author", "part of the names of authors; * stands for any text")
     limit: float | None = in_query("limit", "how many commits to list", "number")
     brought: bool = in_query("brought", "T to add to each merge the commits that it brought in", "boolean")
+    since: str | None = in_query("since", "a time, a date, a duration such as 7d, or a commitish: commits after it")
+    path: str | None = in_query("path", "a field: commits that changed it, or records that have it")
+    graph: bool = in_query("graph", "T to list also the commits that a graph of these leads past, as hidden", "boolean")
 
     def __post_init__(self) -> None:
         if self.limit is not None and not self.limit >= 0:
@@ -247,8 +251,30 @@ def select_commits(commits: Iterator[CommitInfo], request: Log) -> Iterator[Comm
     """As many commits by the author as a request asks for. A merge counts for those that it brought in."""
     author = request.author
     if author is not None:
-        commits = (c for c in commits if any(is_by(author, each) for each in (c, *c.brought)))
-    return commits if request.limit is None else islice(commits, int(request.limit))
+        commits = (c if _is_among(author, c) else replace(c, is_listed=False) for c in commits)
+    limit = None if request.limit is None else int(request.limit)
+    if request.graph:
+        return _with_hidden(commits, limit)
+    return islice((c for c in commits if c.is_listed), limit)
+
+
+def _is_among(author: str, commit: CommitInfo) -> bool:
+    return any(is_by(author, each) for each in (commit, *commit.brought))
+
+
+def _with_hidden(commits: Iterator[CommitInfo], limit: int | None) -> Iterator[CommitInfo]:
+    """Commits up to the last one that is listed, with those between them."""
+    hidden: list[CommitInfo] = []
+    count = 0
+    for commit in commits if limit != 0 else ():
+        if not commit.is_listed:
+            hidden.append(commit)
+            continue
+        yield from hidden
+        yield commit
+        hidden, count = [], count + 1
+        if count == limit:
+            return
 
 
 def is_by(author: str, commit: CommitInfo) -> bool:
@@ -539,6 +565,9 @@ class Branch:
         author: str | None = None,
         limit: int | None = None,
         brought: bool = False,
+        since: str | None = None,
+        path: str | None = None,
+        graph: bool = False,
     ) -> Iterator[CommitInfo]:
         """The commits of this branch, newest first.
 
@@ -548,8 +577,13 @@ class Branch:
         - `author`: a part of the author's name, in which `*` stands for any text.
         - `limit`: how many commits to list.
         - `brought`: give each merge the commits that it brought in, as its attribute `brought`.
+        - `since`: list commits after a time, a date or a duration before now, such as `7d`; or those that a commitish
+          does not know.
+        - `path`: list commits that added or deleted records with this field, such as `a.b`, or updated its value.
+        - `graph`: list also what lies between these commits, with `is_listed` False.
         """
-        return self.lake.do(Log(self._pool.id, at or self.branch_name, ancestors, all, author, limit, brought))
+        choices = ancestors, all, author, limit, brought, since, path, graph
+        return self.lake.do(Log(self._pool.id, at or self.branch_name, *choices))
 
     def changes(
         self,

@@ -127,6 +127,8 @@ def _list_branches(service: Service, request: ListBranches) -> list[RefInfo]:
 
 def _log(service: Service, request: Log) -> Iterator[CommitInfo]:
     """Commits of one branch or of all. A merge of Zed does not refer to the commits that it merged."""
+    if request.since is not None or request.path is not None:
+        raise Unsupported(f"{service.url}: the log of a Zed service has no since and no path")
     commits = _commits(service, request.pool, request.revision)
     if request.all:
         branches = [ref.name for ref in _list_branches(service, ListBranches(request.pool)) if ref.commit is not None]

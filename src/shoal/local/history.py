@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +38,11 @@ from shoal.model.text import format_type
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
-    from shoal.lake import keyed_changes, merging, row_masking
+    from shoal.lake import keyed_changes, log_filters, merging, row_masking
     from shoal.planner import merge_policies
 else:
     keyed_changes = lazy("shoal.lake.keyed_changes")
+    log_filters = lazy("shoal.lake.log_filters")
     merging = lazy("shoal.lake.merging")
     merge_policies = lazy("shoal.planner.merge_policies")
     row_masking = lazy("shoal.lake.row_masking")
@@ -138,8 +140,22 @@ def log(lake: StoreExecutor, request: Log) -> Iterator[CommitInfo]:
     pool = lake.opened(request.pool)
     tip = pool.resolve(request.revision)
     commits = pool.graph(tip, request.all) if request.all or request.ancestors else pool.log(tip)
-    infos = (_commit_info(c, brought_in(pool.commits, c) if request.brought else ()) for c in commits)
+    is_listed = _selection(pool, request)
+    infos = (
+        replace(_commit_info(c, brought_in(pool.commits, c) if request.brought else ()), is_listed=is_listed(c))
+        for c in commits
+    )
     return select_commits(infos, request)
+
+
+def _selection(pool: Pool, request: Log) -> log_filters.Keep:
+    """Which commits are asked for by what they are and did."""
+    keeps: list[log_filters.Keep] = []
+    if request.since is not None:
+        keeps.append(log_filters.after(pool, request.since))
+    if request.path is not None:
+        keeps.append(log_filters.changing(pool, log_filters.parse_path(request.path)))
+    return lambda commit: all(keep(commit) for keep in keeps)
 
 
 @implements(Report)

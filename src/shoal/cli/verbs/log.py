@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from shoal.api.branch import is_by
 from shoal.api.codecs import id_of, show_commit, show_counts, texts
 from shoal.api.infos import CommitInfo, RefInfo
 from shoal.api.pool import Pool
@@ -26,6 +25,8 @@ VERB = Verb(
         Flag("all", bool, False, "list the commits of all branches and tags"),
         Flag("graph", bool, False, "draw branches and merges beside the commits"),
         Flag("author", str, None, "list commits by authors whose name contains this; * is any text", "PATTERN"),
+        Flag("since", str, None, "list commits after this time, date, duration before now, or commit", "WHEN"),
+        Flag("path", str, None, "list commits that changed this field, or records that have it", "FIELD"),
         Flag("n", "count", 0, "list at most this many commits"),
         *output_flags("lake"),
         *USE_FLAGS,
@@ -33,7 +34,7 @@ VERB = Verb(
     ),
     "A merge is followed by the commits that it brought in. With -all and -graph these are listed by themselves, as\n"
     "any other commit. Formats other than lake list a record for each commit.",
-    ("shoal log", "shoal log -graph -all", "shoal log -author ada -n 5 -j"),
+    ("shoal log", "shoal log -graph -all", "shoal log -author ada -n 5 -j", "shoal log -since 7d -path user.id"),
 )
 
 
@@ -55,22 +56,19 @@ def run(args: Parsed) -> None:
 
 def _commits(args: Parsed, pool: Pool, commitish: str, is_for_people: bool) -> Iterator[tuple[CommitInfo, bool]]:
     """The commits, each with whether it is listed: a graph leads past those that are not."""
-    author, limit = args["author"], args["n"] or None
-    if not args["graph"]:
-        brought = is_for_people and not args["all"]
-        log = pool.log(commitish, all=args["all"], author=author, limit=limit, brought=brought)
-        return ((commit, True) for commit in log)
-    return _limited(pool.log(commitish, ancestors=True, all=args["all"]), author, limit)
-
-
-def _limited(commits: Iterable[CommitInfo], author: str | None, limit: int | None) -> Iterator[tuple[CommitInfo, bool]]:
-    count = 0
-    for commit in commits:
-        is_listed = author is None or is_by(author, commit)
-        yield commit, is_listed
-        count += is_listed
-        if count == limit:
-            return
+    is_graph, is_all = args["graph"], args["all"]
+    log = pool.log(
+        commitish,
+        ancestors=is_graph,
+        all=is_all,
+        author=args["author"],
+        limit=args["n"] or None,
+        brought=is_for_people and not is_all and not is_graph,
+        since=args["since"],
+        path=args["path"],
+        graph=is_graph,
+    )
+    return ((commit, commit.is_listed) for commit in log)
 
 
 # ---- as values
