@@ -195,3 +195,59 @@ def test_the_feed_makes_every_state_of_a_branch(lake: Lake, kind: str, seed: int
     for name in history.names:
         check(pool, name, history.is_keyed)
         check_positions(pool.branch(name), random)
+
+
+POLICIES = ("dedupe", "replace by v", "aggregate sum(v) by k", "program sort v | tail 1")
+
+
+class PolicyHistory(History):
+    """Random changes of a pool with a merge policy: records are not updated, and deleted by groups."""
+
+    def row(self) -> dict[str, Any]:
+        row = {"k": self.random.randrange(5), "v": self.random.choice([1, 2, 3, self.serial])}
+        return row if self.random.random() < 0.9 else {"k": row["k"], "w": 1}
+
+    def steps(self) -> Iterator[Callable[[], Any]]:
+        branch, low = self.branch, self.random.randrange(5)
+        yield from [lambda: branch.load(self.rows())] * 4
+        yield lambda: branch.delete(where=f"k == {low}")
+        yield lambda: branch.delete(where=f"k >= {low}")
+        yield lambda: branch.delete([self.random.choice([o.id for o in branch.objects()])])
+        yield from [lambda: branch.compact([o.id for o in branch.objects() if self.random.random() < 0.8])] * 3
+        yield lambda: list(branch.compact_all())
+        yield from [lambda: branch.revert(self.commit(branch))] * 2
+        yield lambda: branch.cherry_pick(self.commit(self.branch))
+        yield self.fork
+        yield lambda: self.pool.merge(branch.branch_name)
+        yield lambda: branch.merge(self.branch.branch_name)
+        yield lambda: branch.rebase("main")
+
+
+def merged(lake: Lake, policy: str, state: Counter[str]) -> Counter[str]:
+    """What a pool with a policy has if these records are loaded into it."""
+    pool = lake.create("other", key="k", policy=policy)
+    try:
+        if state:
+            pool.load("\n".join(state.elements()).encode(), format="zson")
+        return Counter(map(format_value, pool.query()))
+    finally:
+        lake.drop("other")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("seed", range(WALKS))
+def test_the_feed_of_a_pool_with_a_merge_policy_makes_its_states_in_such_a_pool(
+    lake: Lake, policy: str, seed: int
+) -> None:
+    pool = lake.create("things", key="k", policy=policy)
+    history = PolicyHistory(pool, Random(seed), is_keyed=False)
+    for _ in range(STEPS):
+        history.step()
+    for name in history.names:
+        feed = by_commit(pool.branch(name))
+        state: Counter[str] = Counter()
+        for info in list(pool.branch(name).log())[::-1]:
+            for change in feed.get(info.id, []):
+                state = applied(state, change)
+            if feed.get(info.id):
+                assert merged(lake, policy, state) == state_at(pool, info.id), info

@@ -14,9 +14,10 @@ from shoal.errors import InvalidInput, NotFound
 from shoal.ids import Id, parse, to_text
 from shoal.lake.actions import Patch, touched
 from shoal.lake.commits import Commit, older_than_history
+from shoal.lake.loaded_records import GroupKey, LoadedRecords
 from shoal.lake.names import Warn
 from shoal.lake.pools import Pool
-from shoal.lake.record_changes import RecordChange, record_changes
+from shoal.lake.record_changes import RecordChange, loaded_changes, record_changes
 from shoal.model.fields import NO_ID, id_value, time_value
 from shoal.model.node import frozen
 from shoal.model.values import NULL, Value, record, string
@@ -58,17 +59,26 @@ class CommitChanges:
     """From its first change on that was not seen."""
 
 
-def changes_between(pool: Pool, since: Position, until: Id | None, warn: Warn | None = None) -> Iterator[CommitChanges]:
-    """What the commits after a position changed, up to a commit and with it. It fails before the first, if it does."""
-    return _changes_of(pool, _chain(pool, since, until), since, warn)
+def changes_between(
+    pool: Pool, since: Position, until: Id | None, warn: Warn | None = None, group: GroupKey | None = None
+) -> Iterator[CommitChanges]:
+    """What the commits after a position changed, up to a commit and with it. It fails before the first, if it does.
+
+    In a pool with a merge policy, `group` tells records apart that the policy makes one of.
+    """
+    loaded = None if group is None else LoadedRecords(pool, until, group, warn)
+    return _changes_of(pool, _chain(pool, since, until), since, loaded, warn)
 
 
-def _changes_of(pool: Pool, chain: Sequence[Id], since: Position, warn: Warn | None) -> Iterator[CommitChanges]:
+def _changes_of(
+    pool: Pool, chain: Sequence[Id], since: Position, loaded: LoadedRecords | None, warn: Warn | None
+) -> Iterator[CommitChanges]:
     for ident in chain:
         commit = pool.commits.read(ident)
         if is_moving(commit):
             continue
-        changes = record_changes(pool, Patch(commit.actions), warn)
+        patch = Patch(commit.actions)
+        changes = record_changes(pool, patch, warn) if loaded is None else loaded_changes(pool, patch, loaded, warn)
         if commit.id == since.commit and since.seen:
             _require_all_there(pool, commit)
             changes = islice(changes, since.seen, None)
@@ -76,13 +86,18 @@ def _changes_of(pool: Pool, chain: Sequence[Id], since: Position, warn: Warn | N
 
 
 def following(
-    pool: Pool, branch: str, since: Position, wait: Callable[[], None], warn: Warn | None = None
+    pool: Pool,
+    branch: str,
+    since: Position,
+    wait: Callable[[], None],
+    warn: Warn | None = None,
+    group: GroupKey | None = None,
 ) -> Iterator[CommitChanges | None]:
     """What commits change from a position on, also those to come. None where there is none yet; then it waits."""
     while True:
         tip = pool.refs().branch(branch).commit
         if tip != since.commit or since.seen is not None:
-            yield from changes_between(pool, since, tip, warn)
+            yield from changes_between(pool, since, tip, warn, group)
             since = Position(tip)
         yield None
         wait()

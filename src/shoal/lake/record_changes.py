@@ -6,6 +6,7 @@ In a keyed pool two different records with one primary key are one record that w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from shoal.ids import to_text
 from shoal.lake import merging
 from shoal.lake.actions import Patch
 from shoal.lake.key_index import KeyIndex
+from shoal.lake.loaded_records import LoadedRecords
 from shoal.lake.names import Warn
 from shoal.lake.objects import DataObject, in_order
 from shoal.lake.pools import Pool
@@ -30,6 +32,7 @@ from shoal.lake.tallies import Tally, of_update, one_sided, rows_of
 from shoal.model import types as t
 from shoal.model.node import frozen
 from shoal.model.values import Value
+from shoal.model.zcode import encode
 
 
 @frozen
@@ -56,6 +59,30 @@ class Sides(NamedTuple):
 
     gone: list[Run]
     come: list[Run]
+
+
+def loaded_changes(pool: Pool, patch: Patch, loaded: LoadedRecords, warn: Warn | None = None) -> Iterator[RecordChange]:
+    """The changes of records as they were loaded, where a merge policy may have made others of them."""
+    sides = changed_parts(pool, patch)
+    if all(o.merged is None for side in sides for o in side):
+        yield from record_changes(pool, patch, warn)
+        return
+    gone, come = ([value for o in side for value in loaded.behind(o)] for side in sides)
+    bodies = [Counter((value.type, encode(value.type, value.data)) for value in side) for side in (gone, come)]
+    for side, left, make in ((gone, bodies[0] - bodies[1], _deletion), (come, bodies[1] - bodies[0], _insertion)):
+        for value in side:
+            body = value.type, encode(value.type, value.data)
+            if left[body]:
+                left[body] -= 1
+                yield make(value)
+
+
+def _deletion(value: Value) -> RecordChange:
+    return RecordChange(value, None)
+
+
+def _insertion(value: Value) -> RecordChange:
+    return RecordChange(None, value)
 
 
 def record_changes(pool: Pool, patch: Patch, warn: Warn | None = None) -> Iterator[RecordChange]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING
 
 from shoal.access.view import VisibleLake
 from shoal.api.changes import Changes
@@ -18,7 +19,13 @@ from shoal.lake.change_feed import (
     parse_position,
     show_change,
 )
+from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements
+
+if TYPE_CHECKING:
+    from shoal.planner import merge_policies
+else:
+    merge_policies = lazy("shoal.planner.merge_policies")
 
 _SHORTEST, _LONGEST = 0.1, 1.0
 """Seconds between two looks at a branch."""
@@ -29,11 +36,12 @@ def changes(lake: StoreExecutor, request: Changes) -> Results:
     """The changes of records, as records."""
     pool, branch, warn, stop = lake.opened(request.pool), request.branch_name, request.on_warning, current()
     since = parse_position(pool, request.since, warn)
+    group = merge_policies.group_of(pool.config) if pool.config.settings.policy else None
     parts: Iterator[CommitChanges | None]
     if request.follow:
-        parts = following(pool, branch, since, _waiting(lake, request, stop), warn)
+        parts = following(pool, branch, since, _waiting(lake, request, stop), warn, group)
     else:
-        parts = changes_between(pool, since, pool.resolve(request.until or branch, warn), warn)
+        parts = changes_between(pool, since, pool.resolve(request.until or branch, warn), warn, group)
     return Results("changes", results_stopped_by(stop, _pieces(parts)), Statistics(), in_pieces=True)
 
 

@@ -34,7 +34,9 @@ from shoal.planner.read_log import ReadLog
 
 if TYPE_CHECKING:
     from shoal.lake import change_feed
+    from shoal.planner import merge_policies
 else:
+    merge_policies = lazy("shoal.planner.merge_policies")
     change_feed = lazy("shoal.lake.change_feed")
 
 Views = Mapping[tuple[Id, str], Id | None]
@@ -220,7 +222,8 @@ def _changes(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
 
 def changes_since(pool: Pool, since: Id | None, until: Id | None, warn: Warn | None = None) -> Iterator[Value]:
     """What the commits after one changed, up to another."""
-    return change_feed.shown(change_feed.changes_between(pool, change_feed.Position(since), until, warn))
+    group = merge_policies.group_of(pool.config) if pool.config.settings.policy else None
+    return change_feed.shown(change_feed.changes_between(pool, change_feed.Position(since), until, warn, group))
 
 
 def _nothing(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:

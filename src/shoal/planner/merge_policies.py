@@ -11,7 +11,7 @@ values it cannot take, stay as they are: nothing is lost that the policy does no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import cmp_to_key, lru_cache
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from shoal.engines.interp.operators.records import nested_record
 from shoal.engines.interp.operators.summarize import exact_key
 from shoal.errors import InvalidInput, ShoalError
 from shoal.lake.keys import Path, SortKey, getter, parse_sort_key
+from shoal.lake.loaded_records import GroupKey
 from shoal.lake.merging import Group
 from shoal.lake.pool_config import PoolConfig
 from shoal.lang import plan
@@ -111,18 +112,21 @@ class Aggregate(_Grouping):
 
     def groups(self, records: list[Value]) -> Iterable[Group]:
         """A record for each group; those with a value that an aggregate would pass over stay as they are."""
+        groups, others = _grouped(records, self.fields, self.taken())
+        merged = [Group(members, [self._record(keys, members)]) for keys, members in groups.values()]
+        return [*merged, *_alone(others)]
+
+    def taken(self) -> Callable[[Value], tuple[bool, ...] | None]:
+        """Which of the values are dates, which do not mix with numbers; None if one is not taken at all."""
         finders = [(getter(path), _TAKES[name]) for name, path in self.aggregates]
 
         def taken(record: Value) -> tuple[bool, ...] | None:
-            """Which of the values are dates, which do not mix with numbers; None if one is not taken at all."""
             values = [find(record) for find, _ in finders]
             if any(v is not None and not takes(v) for v, (_, takes) in zip(values, finders, strict=True)):
                 return None
             return tuple(v is not None and v.under().type is t.DATE for v in values)
 
-        groups, others = _grouped(records, self.fields, taken)
-        merged = [Group(members, [self._record(keys, members)]) for keys, members in groups.values()]
-        return [*merged, *_alone(others)]
+        return taken
 
     def _record(self, keys: list[Value], members: list[Value]) -> Value:
         fields = list(zip(self.fields, keys, strict=True))
@@ -185,6 +189,20 @@ _LIMITS = Limits()
 def policy_of(config: PoolConfig) -> MergePolicy | None:
     """The merge policy of a pool; None if it has none."""
     return parse_policy(config.settings.policy, config.key) if config.settings.policy else None
+
+
+def group_of(config: PoolConfig) -> GroupKey | None:
+    """What is the same for all records of which the policy of a pool makes one; None if it has no policy."""
+    policy = policy_of(config)
+    if policy is None:
+        return None
+
+    def group(record: Value) -> Hashable:
+        taken = policy.taken() if isinstance(policy, Aggregate) else lambda record: ()
+        groups = {} if isinstance(policy, Dedupe) else _grouped([record], policy.fields, taken)[0]
+        return next(iter(groups), (record.type, encode(record.type, record.data)))
+
+    return group
 
 
 def check_policy(config: PoolConfig) -> PoolConfig:
