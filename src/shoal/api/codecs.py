@@ -183,6 +183,8 @@ def show_commit(commit: CommitInfo) -> Value:
         merged.append(("records", show_counts(commit.records)))
     if commit.is_maintenance:
         merged.append(("maintenance", Value(t.BOOL, True)))
+    if commit.transaction is not None:
+        merged.append(("transaction", id_of(commit.transaction)))
     if not commit.is_listed:
         merged.append(("hidden", Value(t.BOOL, True)))
     return named(
@@ -212,6 +214,7 @@ def read_commit(reader: Reader, value: Value) -> CommitInfo:
         tuple(read_commit(reader, each) for each in reader.elements(value, "brought")),
         read_counts(reader, value.field("records")),
         get_or(value, "maintenance", False),
+        reader.optional_id(value, "transaction"),
         not get_or(value, "hidden", False),
     )
 

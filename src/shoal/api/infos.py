@@ -88,6 +88,8 @@ class CommitInfo:
     """What it did in records; None if that is not known, as of commits of older versions."""
     is_maintenance: bool = False
     """Whether it only moved records, as a compaction does."""
+    transaction: str | None = None
+    """The transaction over several pools that it is part of."""
     is_listed: bool = True
     """False: it was not asked for, and is there because a graph leads past it."""
 

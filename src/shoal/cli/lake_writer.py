@@ -152,7 +152,7 @@ class Writer:
         message = wrap_paragraphs(_data(value, "message"), _WIDTH, " " * _INDENT)
         actions = "".join(self._actions.pop(ident, ()))
         blocks = "".join(f"{block}\n" for block in (message and f"{message}\n", actions, _brought(value)) if block)
-        author, records = _data(value, "author"), _records(value)
+        author, records = _data(value, "author"), _records(value) + _transaction(value)
         text = f"{header}\nAuthor: {author}\nDate:   {date}\n{records}\n{blocks}"
         if self._graph is None:
             return text
@@ -233,6 +233,11 @@ def _records(commit: Value) -> str:
     marks = (("+", "added"), ("-", "deleted"), ("~", "updated"))
     shown = [f"{mark}{_data(counts, name)}" for mark, name in marks if _data(counts, name)]
     return f"Records: {' '.join(shown)}\n" if shown else ""
+
+
+def _transaction(commit: Value) -> str:
+    """A line that names the transaction over several pools that a commit is part of; "" if it is part of none."""
+    return "" if commit.field("transaction") is None else f"Transaction: {_id(commit, 'transaction')}\n"
 
 
 def _subject(commit: Value) -> str:

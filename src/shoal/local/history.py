@@ -297,4 +297,5 @@ def _commit_info(c: Commit, brought: Iterable[Commit] = ()) -> CommitInfo:
         tuple(map(_commit_info, brought)),
         None if c.records is None else RecordCounts(c.records.added, c.records.deleted, c.records.updated),
         c.is_maintenance,
+        text_of(c.txn),
     )

@@ -103,6 +103,7 @@ def _records(
             ("meta", commit.meta),
             ("records", show_counts(commit.records)),
             ("maintenance", Value(t.BOOL, commit.is_maintenance)),
+            ("transaction", _optional_id(commit.transaction)),
             ("branches", _names(commit, branches)),
             ("tags", _names(commit, tags)),
         )
