@@ -6,7 +6,6 @@ one was committed, also after a restart. One that changed a single branch is an 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from shoal.api.branch import FindDone
@@ -36,6 +35,11 @@ class _Done:
     pool: Pool
     branch: str
     commit: str
+
+    @property
+    def place(self) -> str:
+        """The branch, with its pool."""
+        return f"{self.pool.name}@{self.branch}"
 
 
 def begin(call: Call) -> Answer:
@@ -103,7 +107,7 @@ def _committed_before(call: Call) -> list[_Done]:
         return _committed_alone(call)
     access = call.service.access
     may_commit = all(access.may(call.identity, to_text(part.pool), "write") for part in decision.parts)
-    return list(_commits(call, op, decision)) if may_commit else []
+    return _commits(call, op, decision) if may_commit else []
 
 
 def _committed_alone(call: Call) -> list[_Done]:
@@ -168,7 +172,7 @@ def _shown(transaction: LocalLakeTransaction) -> list[tuple[str, Value]]:
 
 def _shown_decision(call: Call, op: Id, decision: Decision) -> Value:
     """What was committed, as far as its pools may be seen."""
-    done = list(_commits(call, op, decision))
+    done = _commits(call, op, decision)
     if not done:
         raise NotFound(f"{to_text(op)}: transaction not found")
     return record([
@@ -184,19 +188,21 @@ def _shown_decision(call: Call, op: Id, decision: Decision) -> Value:
 
 def _shown_commit(done: _Done) -> Value:
     return record([
-        ("place", string(f"{done.pool.name}@{done.branch}")),
+        ("place", string(done.place)),
         ("pool", id_of(done.pool.id)),
         ("branch", string(done.branch)),
         ("commit", id_of(done.commit)),
     ])  # fmt: skip
 
 
-def _commits(call: Call, op: Id, decision: Decision) -> Iterator[_Done]:
+def _commits(call: Call, op: Id, decision: Decision) -> list[_Done]:
     """The commits of a transaction in the pools that the caller sees. What it has only read has no commit of it."""
+    done = []
     for part in decision.parts:
         pool = _visible(call, part.pool)
         if pool is not None and part.commit is not None and _is_of(pool, part.commit, op):
-            yield _Done(pool, part.branch, to_text(part.commit))
+            done.append(_Done(pool, part.branch, to_text(part.commit)))
+    return sorted(done, key=lambda each: each.place)
 
 
 def _is_of(pool: Pool, commit: Id, op: Id) -> bool:
