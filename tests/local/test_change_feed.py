@@ -166,8 +166,9 @@ class History:
 
     def fork(self) -> None:
         if len(self.names) < 3:
-            self.names.append(f"b{len(self.names)}")
-            self.pool.create_branch(self.names[-1], self.commit(self.pool))
+            name = f"b{len(self.names)}"
+            self.pool.create_branch(name, self.commit(self.pool))
+            self.names.append(name)
 
     def transact(self, branch: Branch) -> None:
         with branch.transaction(message=STEPWISE) as tx:

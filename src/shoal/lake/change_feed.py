@@ -67,18 +67,17 @@ def changes_between(
     In a pool with a merge policy, `group` tells records apart that the policy makes one of.
     """
     loaded = None if group is None else LoadedRecords(pool, until, group, warn)
-    return _changes_of(pool, _chain(pool, since, until), since, loaded, warn)
+    return _changes_in(pool, chain_of(pool, since, until), since, loaded, warn)
 
 
-def _changes_of(
+def _changes_in(
     pool: Pool, chain: Sequence[Id], since: Position, loaded: LoadedRecords | None, warn: Warn | None
 ) -> Iterator[CommitChanges]:
     for ident in chain:
         commit = pool.commits.read(ident)
         if is_moving(commit):
             continue
-        patch = Patch(commit.actions)
-        changes = record_changes(pool, patch, warn) if loaded is None else loaded_changes(pool, patch, loaded, warn)
+        changes = changes_of(pool, commit, loaded, warn)
         if commit.id == since.commit and since.seen:
             _require_all_there(pool, commit)
             changes = islice(changes, since.seen, None)
@@ -103,6 +102,14 @@ def following(
         wait()
 
 
+def changes_of(
+    pool: Pool, commit: Commit, loaded: LoadedRecords | None, warn: Warn | None = None
+) -> Iterator[RecordChange]:
+    """What one commit changed; in a pool with a merge policy, of records as they were loaded."""
+    patch = Patch(commit.actions)
+    return record_changes(pool, patch, warn) if loaded is None else loaded_changes(pool, patch, loaded, warn)
+
+
 def is_moving(commit: Commit) -> bool:
     """Whether a commit only moves records. Compactions of older versions that applied a merge policy do not say so."""
     if commit.is_maintenance:
@@ -114,7 +121,7 @@ def _is_merged(commit: Commit) -> bool:
     return commit.records is None and all(o.merged is not None for o in commit.adds)
 
 
-def _chain(pool: Pool, since: Position, until: Id | None) -> list[Id]:
+def chain_of(pool: Pool, since: Position, until: Id | None) -> list[Id]:
     """The commits after a position up to another one, by parents, the oldest first."""
     first = since.commit if since.seen is None else pool.names.commit(since.commit or NO_ID).parent
     horizon = pool.refs().horizon
@@ -135,11 +142,11 @@ def _chain(pool: Pool, since: Position, until: Id | None) -> list[Id]:
         if commit.id == horizon:
             break
     if end != first:
-        raise _not_in_chain(pool, first, until, horizon)
+        raise _not_inchain_of(pool, first, until, horizon)
     return chain[::-1]
 
 
-def _not_in_chain(pool: Pool, first: Id | None, until: Id | None, horizon: Id | None) -> NotFound:
+def _not_inchain_of(pool: Pool, first: Id | None, until: Id | None, horizon: Id | None) -> NotFound:
     assert first is not None
     if horizon is not None and pool.commits.lookup(first) is None:
         return older_than_history(first, horizon)

@@ -8,6 +8,7 @@
     tasks      how many there are at most
     prune      `true`: filters of Spark leave out data objects
     plan       all of this, made by the driver beforehand
+    changes    `true`: a stream has the changes of a branch (`spark_changes`)
 
 Spark asks for the columns, then for the tasks, each in a process of its own. The first one finds out which commit is
 read, and all that follows reads that one. Streams are in `spark_streams` and `spark_stream_writer`.
@@ -44,11 +45,12 @@ from shoal.api.commitish import parse_head
 from shoal.engines.spark.jobs import TASKS_PER_CORE
 from shoal.engines.tables.statements import Condition, Constant
 from shoal.errors import InvalidInput
-from shoal.lake.lake import open_at
+from shoal.lake.lake import Lake, open_at
 from shoal.planner.catalog import LakeCatalog
 from shoal.planner.execute import Question, compile_question
 from shoal.planner.scan_sources import commit_of
 from shoal.planner.scan_units import PoolTable
+from shoal.planner.spark_changes import ShoalChangeReader, change_schema
 from shoal.planner.spark_plan import SparkPlan, plan_pool, plan_program, style_of
 from shoal.planner.spark_stream_writer import ShoalStreamWriter
 from shoal.planner.spark_streams import ShoalStreamReader
@@ -79,13 +81,24 @@ class ShoalSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> StructType:
         """The columns."""
+        if self.tells_changes():
+            return from_arrow_schema(change_schema(self._table()))
         plan = self.plan()
         if "query" in self.options:
             self.query_plan = plan.to_text()
         return from_arrow_schema(plan.form.schema)
 
+    def tells_changes(self) -> bool:
+        """Whether a stream has the changes of a branch, and not what is added to it."""
+        told: str = self.options.get("changes", "false").lower()
+        if told not in ("true", "false"):
+            raise InvalidInput(f"changes: {told!r} is not one of true, false")
+        return told == "true"
+
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns that are asked for."""
+        if self.tells_changes():
+            raise InvalidInput("changes: only a stream has them (spark.readStream; or query: from POOL:changes)")
         return (_PruningReader if self.options.get("prune", "").lower() == "true" else _Reader)(self, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -95,6 +108,8 @@ class ShoalSource(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name for it
         """A reader of what is added to a branch. Spark asks for the columns first, unless the user gave a schema."""
         pinned = None if self.pinned is None else commit_of(self.pinned)
+        if self.tells_changes():
+            return ShoalChangeReader(dict(self.options), schema, self.pinned is None)
         return ShoalStreamReader(dict(self.options), schema, pinned, self.pinned is None)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
@@ -106,20 +121,29 @@ class ShoalSource(DataSource):  # type: ignore[misc]
         text = self.options.get("plan") or self.query_plan
         if text is not None:
             return SparkPlan.from_text(text)
-        lake = open_at(self._required("lake"))
-        pool_name, commitish = parse_head(self._required("path"))
-        pool = lake.pool(pool_name)
-        style = style_of(self.options.get("times", "microseconds"))
         count = int(self.options.get("tasks", TASKS_PER_CORE * (os.cpu_count() or 1)))
-        commitish = self.options.get("at") or self.options.get("commit") or commitish
         query = self.options.get("query")
         if query is not None:
-            question = Question(query, (pool_name, commitish))
+            lake, head = self._place()
+            question = Question(query, head)
+            style = style_of(self.options.get("times", "microseconds"))
             return plan_program(lake, question, compile_question(lake, question), style, count)
+        return plan_pool(self._table(), conditions, names, count)
+
+    def _place(self) -> tuple[Lake, tuple[str, str]]:
+        """The lake, and the pool and commitish in it."""
+        lake = open_at(self._required("lake"))
+        pool, commitish = parse_head(self._required("path"))
+        return lake, (pool, self.options.get("at") or self.options.get("commit") or commitish)
+
+    def _table(self) -> PoolTable:
+        """The pool at the commit that is read."""
+        lake, (name, commitish) = self._place()
         if self.pinned is None:
             catalog = LakeCatalog(lake)
-            self.pinned = catalog.commit(catalog.pool(pool_name), commitish)
-        return plan_pool(PoolTable(pool, commit_of(self.pinned), style), conditions, names, count)
+            self.pinned = catalog.commit(catalog.pool(name), commitish)
+        style = style_of(self.options.get("times", "microseconds"))
+        return PoolTable(lake.pool(name), commit_of(self.pinned), style)
 
     def _required(self, name: str) -> str:
         option: str | None = self.options.get(name)

@@ -15,6 +15,7 @@ from shoal.errors import InvalidInput, NotFound, Unsupported
 from shoal.ids import Id, parse, to_text
 from shoal.lake import row_masking
 from shoal.lake.actions import Patch
+from shoal.lake.change_feed import is_moving
 from shoal.lake.commits import Commit
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
@@ -118,13 +119,13 @@ class BranchChanges:
 
     def _added_by(self, commit: Commit, known: frozenset[Id]) -> Added:
         """What a commit brings; InvalidInput if it takes records away and that is not to be passed over."""
+        if is_moving(commit):
+            return Added(commit.id, ())
         gone, come = self._parts(commit)
         fresh = tuple(o for o in come if o.id not in known)
         back = tuple(o for o in come if o.id in known)
         if not gone and not back:
             return Added(commit.id, fresh)
-        if gone and come and commit.merged is None and all(o.merged is not None for o in come):
-            return Added(commit.id, ())  # a compaction that applied the merge policy: it brings nothing new
         if not self._skips_deletes and _count(come) < _count(gone):
             raise deletion_error(commit.id)
         self._require_readable(commit)

@@ -244,3 +244,40 @@ def test_a_crash_loses_and_doubles_nothing(moment: str, bench: Bench, tmp_path: 
     data = tmp_path / "data" / "lake" / target.id / "data"
     objects = {o.id for o in target.objects()}
     assert (len(objects), len({path.stem for path in data.iterdir()} - objects)) == (4, 1 if moment == "before" else 0)
+
+
+def test_changes_are_told_once_over_restarts(shared_session: SharedSession, tmp_path: Path) -> None:
+    shared_session.run(check_changes, tmp_path)
+
+
+def check_changes(root: Path) -> None:
+    lake, (target,) = make(root, "target")
+    source = lake.create("source", key="n", primary="n")
+    load(source, 1, 2, 3)
+    source.upsert([{"n": 2, "s": "b"}, {"n": 4}], message="upserted", author="ada")
+    drain(lake, "source", "target", changes="true")
+    assert told(target) == ["+1", "+2", "+3", "+4", "2>2b"]
+    list(source.compact_all())
+    source.delete(where="n == 1")
+    child = source.create_branch("child")
+    child.update("n >= 3", "put s := 'c'")
+    list(child.compact_all())
+    load(source, 9)
+    source.merge("child")
+    drain(lake, "source", "target", changes="true", limit="1")
+    assert told(target) == ["+1", "+2", "+3", "+4", "+9", "-1", "2>2b", "3>3c", "4>4c"]
+    rows = [row for row in target.query().to_list() if row["author"] == "ada"]
+    assert {row["commit"] for row in rows} == {info.id for info in source.log() if info.message == "upserted"}
+    before = len(list(target.log()))
+    drain(lake, "source", "target", changes="true")
+    assert len(list(target.log())) == before
+
+
+def told(pool: Pool) -> list[str]:
+    """Changes in short: `+1`, `-1`, `1>1b`."""
+
+    def short(row: Any) -> str:
+        before, after = (side and f"{side['n']}{side.get('s') or ''}" for side in (row["before"], row["after"]))
+        return {"insert": f"+{after}", "delete": f"-{before}", "update": f"{before}>{after}"}[row["change"]]
+
+    return sorted(map(short, pool.query().to_list()))
