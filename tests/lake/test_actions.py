@@ -94,7 +94,6 @@ def test_a_change_of_an_object_conflicts_with_another_mask_of_it() -> None:
     assert Patch((Mask(ONE, MASKED),)).lost_in(Present(MASKED_MORE)) == [ONE]
     assert patch_of(deletes=[ONE]).lost_in(Present(MASKED)) == [ONE]
     assert patch_of([ONE]).present_in(Present(MASKED)) == [ONE]
-    assert Patch((Mask(ONE, MASKED),)).missing_from(Present(MASKED)).is_empty
 
 
 def test_a_mask_of_its_own_is_reached_and_referred_to() -> None:
@@ -130,7 +129,6 @@ def test_a_patch_conflicts_with_a_state_that_has_lost_what_it_removes_or_has_wha
     assert patch.lost_in(Present(TWO)) == []
     assert patch.lost_in(Present(THREE)) == [TWO]
     assert patch.present_in(Present(ONE, TWO)) == [ONE]
-    assert patch.missing_from(Present(ONE, TWO)) == patch_of(deletes=[TWO])
     assert [patch_of([ONE]).needs_state, patch.needs_state] == [False, True]
 
 

@@ -82,13 +82,19 @@ def test_revert_takes_back_a_load_and_a_revert(pool: Pool, load: Load, read: Rea
     assert read() == ["{k:1}", "{k:2}"]
 
 
-def test_revert_of_what_was_compacted_away_conflicts(pool: Pool, load: Load, read: Read) -> None:
+def test_revert_of_what_was_compacted_takes_its_rows_out_of_the_new_object(pool: Pool, load: Load, read: Read) -> None:
     a = load("{k:1}")
     load("{k:2}")
-    compacted = rewriting.compact(pool, "main", ids(pool), ME)
-    with pytest.raises(Conflict, match=to_text(compacted)):
-        changes.revert(pool, "main", a, ME)
-    assert read() == ["{k:1}", "{k:2}"]
+    rewriting.compact(pool, "main", ids(pool), ME)
+    back = changes.revert(pool, "main", a, ME)
+    assert read() == ["{k:2}"]
+    rewriting.compact(pool, "main", [*ids(pool), *pool_adds(pool, load("{k:3}"))], ME)
+    changes.revert(pool, "main", back, ME)
+    assert read() == ["{k:1}", "{k:2}", "{k:3}"]
+
+
+def pool_adds(pool: Pool, commit: Id) -> list[Id]:
+    return [o.id for o in pool.commits.read(commit).adds]
 
 
 def test_revert_of_an_unknown_commit_is_not_found(pool: Pool) -> None:
@@ -121,15 +127,20 @@ def test_merging_a_deletion_deletes(pool: Pool, load: Load, read: Read) -> None:
     assert read() == ["{k:1}"]
 
 
-def test_merging_what_both_sides_rewrote_conflicts(pool: Pool, load: Load, read: Read) -> None:
-    load("{k:0}")
+def test_what_both_sides_have_compacted_is_no_conflict(pool: Pool, load: Load, read: Read) -> None:
+    first = load("{k:0}")
     load("{k:1}")
     pool.names.create_branch("child", pool.resolve())
     rewriting.compact(pool, "child", ids(pool), ME)
-    winner = rewriting.compact(pool, "main", ids(pool), ME)
-    with pytest.raises(Conflict, match=to_text(winner)):
+    rewriting.compact(pool, "main", ids(pool), ME)
+    with pytest.raises(InvalidInput, match="nothing to merge"):
         changes.merge(pool, "child", "main", ME)
-    assert read() == ["{k:0}", "{k:1}"]
+    changes.revert(pool, "child", first, ME)
+    load("{k:2}", "child")
+    changes.merge(pool, "child", "main", ME)
+    assert read() == ["{k:1}", "{k:2}"]
+    with pytest.raises(InvalidInput, match="nothing to merge"):
+        changes.merge(pool, "child", "main", ME)
 
 
 def merged_both_ways(pool: Pool, load: Load) -> None:
@@ -227,7 +238,9 @@ def test_rebase_of_a_branch_without_own_commits_moves_it_forward(pool: Pool, loa
     assert pool.resolve("child") == pool.resolve("main")
 
 
-def test_cherry_pick_of_a_deletion_conflicts_where_its_object_is_gone(pool: Pool, load: Load, read: Read) -> None:
+def test_cherry_pick_of_a_deletion_finds_its_rows_and_is_refused_where_they_are_gone(
+    pool: Pool, load: Load, read: Read
+) -> None:
     first = load("{k:1}")
     load("{k:2}")
     pool.names.create_branch("child", pool.resolve("main"))
@@ -235,13 +248,13 @@ def test_cherry_pick_of_a_deletion_conflicts_where_its_object_is_gone(pool: Pool
     deletion = changes.delete(pool, "child", [o.id], ME)
     assert pool.commits.read(changes.cherry_pick(pool, "main", deletion, ME)).deletes == (o,)
     assert read() == ["{k:2}"]
-    with pytest.raises(Conflict, match="has deleted or rewritten"):
+    with pytest.raises(InvalidInput, match="already"):
         changes.cherry_pick(pool, "main", deletion, ME)
     load("{k:3}")
     pool.names.create_branch("other", pool.commits.read(deletion).parent)
     rewriting.compact(pool, "other", [each.id for each in pool.snapshot(pool.resolve("other")).objects()], ME)
-    with pytest.raises(Conflict, match="has deleted or rewritten"):
-        changes.cherry_pick(pool, "other", deletion, ME)
+    changes.cherry_pick(pool, "other", deletion, ME)
+    assert read("other") == ["{k:2}"]
 
 
 def test_names_are_checked_and_taken_once(pool: Pool, load: Load) -> None:

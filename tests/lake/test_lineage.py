@@ -270,6 +270,16 @@ def test_damage_is_told_by_its_key(pool: Pool, load: Load, store: MemoryStore, d
         lineage.read(store, pool.prefix, o)
 
 
+def test_a_lineage_that_was_exchanged_for_another_is_named(pool: Pool, load: Load) -> None:
+    o = compacted(pool, load)
+    known = unpack(kept(o).data)
+    other = pack(known._replace(rows=known.rows[::-1].copy()))
+    broken = replace(o, lineage=RowLineage(other, len(other), kept(o).checksum))
+    lineage.forget()
+    with pytest.raises(CorruptData, match=to_text(o.id)):
+        lineage.read(pool.store, pool.prefix, broken)
+
+
 def test_bytes_with_the_right_checksum_that_are_no_lineage_are_damage(pool: Pool, load: Load) -> None:
     o = compacted(pool, load)
     data = kept(o).data

@@ -7,7 +7,7 @@ of all kinds. Hypothesis prints the steps of a walk that fails; `--hypothesis-se
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
@@ -26,12 +26,11 @@ from hypothesis.stateful import (
 
 from shoal.api.pool import Pool as PoolHandle
 from shoal.api.transaction import Transaction as OpenTransaction
-from shoal.errors import Conflict, CorruptData, NotFound, ShoalError
+from shoal.errors import Conflict, CorruptData, InvalidInput, NotFound, ShoalError
 from shoal.ids import Id, new, parse, to_text
 from shoal.lake import lake
-from shoal.lake.actions import Action, Patch
+from shoal.lake.actions import Action, added, effect
 from shoal.lake.lake import is_immutable
-from shoal.lake.masks import hidden_rows
 from shoal.lake.objects import DataObject
 from shoal.lake.scans import read_object, scan
 from shoal.local.lake import LocalLake, stored
@@ -43,7 +42,8 @@ from shoal.planner.file_query import query
 from shoal.storage.cache import CachedStore
 from shoal.storage.memory import MemoryStore
 from shoal.testing import lake_model
-from shoal.testing.lake_model import Change, Pool
+from shoal.testing.lake_model import Change, Layout, Pool
+from shoal.testing.lineage_checks import layout_after, visible_rows
 from shoal.testing.tiers import IS_LONG
 
 WALKS, STEPS = (2_000, 300) if IS_LONG else (200, 50)
@@ -171,7 +171,7 @@ class Walk(RuleBasedStateMachine):
 
     def some_objects(self, at: Place, pick: int) -> list[str]:
         """Up to four objects, mostly of the branch; or a commit, for those that it added."""
-        state = sorted(at.model.state(at.model.branches.get(at.branch)))
+        state = sorted(at.model.layout(at.model.branches.get(at.branch)))
         kind, pick = pick % 10, pick // 10
         if kind == 0:
             return [self.some_commit(at, pick)]
@@ -194,36 +194,46 @@ class Walk(RuleBasedStateMachine):
         return predicted, act()
 
     def change(self, at: Place, predict: Callable[[], Change], act: Callable[[str], str]) -> None:
-        """A verb that makes one commit."""
+        """A verb that makes one commit. If it would only move rows, it may be refused."""
         message = self.message()
-        done = self.expect(predict, lambda: act(message))
-        if done is not None:
+        done = self.expect(predict, lambda: self.acted(predict, act, message))
+        if done is not None and done[1] is not None:
             self.land(at, done[0], done[1], message)
+
+    def acted(self, predict: Callable[[], Change], act: Callable[[str], str], message: str) -> str | None:
+        try:
+            return act(message)
+        except (Conflict, InvalidInput):
+            try:
+                planned = predict()
+            except ShoalError:
+                raise
+            if planned.may_be_refused and planned.is_empty:
+                return None
+            raise
 
     def land(self, at: Place, change: Change, commit: str, message: str) -> None:
         """A commit is on the branch: it has to come to the change that the model made."""
         landed = stored(at.pool).commits.read(parse(commit))
-        assert idents(landed.deletes) == change.deletes
-        assert self.masks(at, landed.actions) == change.masks
-        assert {to_text(o.id): self.hidden(at, o) for o in landed.adds if to_text(o.id) in change.back} == {
-            o: change.effects[o][1] for o in change.back
-        }
-        new = [o for o in landed.adds if to_text(o.id) not in change.back]
-        made = {to_text(o.id): (self.contents(at, o), self.hidden(at, o)) for o in new}
-        at.model.land(at.branch, change, commit, made, message)
-        assert idents(landed.adds) == at.model.commits[commit].adds
+        made = self.made(at, landed.actions, at.model.objects)
+        layout = self.layout(at, at.model.layout(at.model.tip(at.branch)), landed.actions)
+        at.model.land(at.branch, change, commit, layout, made, message)
         self.seen[at.pool.id].append(commit)
 
-    def masks(self, at: Place, actions: Iterable[Action]) -> dict[str, frozenset[int]]:
-        """The objects of which actions hide or show rows, and what is hidden then."""
-        masks = Patch(tuple(actions)).masks
-        for mask in masks:
-            self.require_counts(at, mask.object)
-        return {to_text(mask.object.id): self.hidden(at, mask.object) for mask in masks}
+    def made(self, at: Place, actions: Iterable[Action], known: Container[str]) -> dict[str, list[Value]]:
+        """All rows of objects that were just written. They are as they are described, and rows as they were."""
+        made = {}
+        for o in added(actions):
+            if to_text(o.id) not in known:
+                made[to_text(o.id)] = self.contents(at, o)
+        return made
 
-    def hidden(self, at: Place, o: DataObject) -> frozenset[int]:
-        """The rows of an object that are hidden."""
-        return frozenset(hidden_rows(self.store, at.pool.id, o).tolist())
+    def layout(self, at: Place, before: Layout, actions: Sequence[Action]) -> Layout:
+        """The objects after actions, which have to be as they are described."""
+        for _, after in map(effect, actions):
+            if after is not None:
+                self.require_counts(at, after)
+        return layout_after(self.store, at.pool.id, before, actions)
 
     def require_counts(self, at: Place, o: DataObject) -> None:
         """A description counts just the values that are not hidden."""
@@ -243,6 +253,8 @@ class Walk(RuleBasedStateMachine):
         key.require_order(found)
         assert [o.min, o.max] == [key.of(found[0])[0], key.of(found[-1])[0]][:: key.sign]
         assert {key.has(value) for value in found} == {o.has_key}
+        for row, first in visible_rows(self.store, at.pool.id, whole).items():
+            assert at.model.rows.get(first, found[row]) == found[row], "a row is another one than it was"
         return found
 
     def require_values(self, pool: PoolHandle, model: Pool, commit: str | None) -> None:
@@ -343,7 +355,7 @@ class Walk(RuleBasedStateMachine):
     @rule(who=clients, pick=picks, filter_=filters)
     def delete_where(self, who: int, pick: int, filter_: str) -> None:
         pool, model, branch = at = self.choose(who, pick)
-        if model.state(model.branches.get(branch)).keys() & model.purged:
+        if model.is_purged(model.branches.get(branch)):
             return  # whether what is gone anyway is taken off the branch depends on where it was
         where = on_key(model, filter_)
         predict = lambda: model.delete_where(branch, select(where))  # noqa: E731 - one of two, side by side
@@ -362,7 +374,7 @@ class Walk(RuleBasedStateMachine):
     def compact_all(self, who: int, pick: int) -> None:
         """What the lake proposes to compact, until it comes to rest: what is left of one run may fit to the next."""
         pool, model, branch = at = self.choose(who, pick)
-        if branch not in model.branches or model.state(model.branches[branch]).keys() & model.purged:
+        if branch not in model.branches or model.is_purged(model.branches[branch]):
             return
         for _ in range(5):
             for run in pool.branch(branch).compact_runs():
@@ -373,12 +385,16 @@ class Walk(RuleBasedStateMachine):
     def revert(self, who: int, pick: int, which: int) -> None:
         pool, model, branch = at = self.choose(who, pick)
         commit = self.some_commit(at, which, gone=True)
+        if self.is_purged(at, commit):
+            return
         self.change(at, lambda: model.revert(branch, commit), lambda m: pool.branch(branch).revert(commit, message=m))
 
     @rule(who=clients, pick=picks, which=picks, other=picks)
     def cherry_pick(self, who: int, pick: int, which: int, other: int) -> None:
         pool, model, branch = at = self.choose(who, pick)
         commit = self.some_commit(Place(pool, model, another_branch(model, branch, other)), which, gone=True)
+        if self.is_purged(at, commit):
+            return
         predict = lambda: model.cherry_pick(branch, commit)  # noqa: E731 - one of two, side by side
         self.change(at, predict, lambda m: pool.branch(branch).cherry_pick(commit, message=m))
 
@@ -387,7 +403,8 @@ class Walk(RuleBasedStateMachine):
         pool, model, into = at = self.choose(who, pick)
         child = another_branch(model, into, which)
         source = model.branches.get(child)
-        if model.is_tangled(source, model.branches.get(into)):
+        tip = model.branches.get(into)
+        if model.is_tangled(source, tip) or model.is_purged(source, tip, *model.meetings(source, tip)):
             return
         self.change(at, lambda: model.merge(child, into, source), lambda m: pool.branch(into).merge(child, message=m))
 
@@ -395,6 +412,10 @@ class Walk(RuleBasedStateMachine):
     def rebase(self, who: int, pick: int, which: int) -> None:
         pool, model, branch = self.choose(who, pick)
         onto = another_branch(model, branch, which)
+        tip, target = model.branches.get(branch), model.branches.get(onto)
+        own = model.ancestors(tip) - model.ancestors(target)
+        if model.is_purged(target, *own, *model.meetings(tip, target)):
+            return
         done = self.expect(lambda: model.rebase(branch, onto), lambda: pool.branch(branch).rebase(onto))
         if done is None:
             return
@@ -402,13 +423,20 @@ class Walk(RuleBasedStateMachine):
         last = model.branches[onto]
         chain = list(stored(pool).commits.walk(ident(tip), ident(last)))[::-1]
         assert [c.note.message for c in chain] == [old.message for old, _ in steps]
+        at = Place(pool, model, branch)
         for commit, (_, change) in zip(chain, steps, strict=True):
-            last = model.add(last, change, to_text(commit.id), {}, commit.note.message)
+            made = self.made(at, commit.actions, model.objects)
+            layout = self.layout(at, model.layout(last), commit.actions)
+            last = model.add(last, change, to_text(commit.id), layout, made, commit.note.message)
             self.seen[pool.id].append(last)
-            assert (idents(commit.adds), idents(commit.deletes)) == (change.back, change.deletes)
-            assert self.masks(Place(pool, model, branch), commit.actions) == change.masks
         assert tip == last
         model.branches[branch] = last
+
+    def is_purged(self, at: Place, commit: str) -> bool:
+        """Whether something of what a commit did, or of the branch, was purged."""
+        known = at.model.commits.get(commit)
+        parents = () if known is None else (commit, known.parent)
+        return at.model.is_purged(at.model.branches.get(at.branch), *(c for c in parents if c in at.model.commits))
 
     # ---- what goes for good
 
@@ -443,7 +471,7 @@ class Walk(RuleBasedStateMachine):
         return {each.key.rpartition("/")[2].partition(".")[0] for each in found}
 
     def _purge(self, at: Place, which: int) -> None:
-        live = {o for tip in at.model.branches.values() for o in at.model.state(tip)}
+        live = {o for tip in at.model.branches.values() for o in at.model.layout(tip)}
         dead = sorted(set(at.model.objects) - live)
         ids = [dead[which % len(dead)]] if dead and which % 5 else self.some_objects(at, which // 5)
         done = self.expect(lambda: at.model.purge(ids), lambda: at.pool.purge(ids))
@@ -487,7 +515,7 @@ class Walk(RuleBasedStateMachine):
     @rule(who=clients, which=picks)
     def delete_in_transaction(self, who: int, which: int) -> None:
         if (each := self.open_ones.get(who)) is not None:
-            state = sorted(each.model.state())
+            state = sorted(each.model.layout)
             ids = state[which % len(state) :][:2] if state else []
             self.stage(each, lambda: each.model.delete(ids), lambda: each.real.delete(ids))
 
@@ -495,7 +523,7 @@ class Walk(RuleBasedStateMachine):
     @rule(who=clients, filter_=filters)
     def delete_where_in_transaction(self, who: int, filter_: str) -> None:
         if (each := self.open_ones.get(who)) is not None:
-            if each.model.state().keys() & each.at.model.purged or each.isolation == "serializable":
+            if each.model.layout.keys() & each.at.model.purged or each.isolation == "serializable":
                 return
             where = on_key(each.at.model, filter_)
             self.stage(each, lambda: each.model.delete_where(select(where)), lambda: each.real.delete(where=where))
@@ -513,25 +541,23 @@ class Walk(RuleBasedStateMachine):
         if (each := self.open_ones.get(who)) is not None:
             del self.open_ones[who]
             message = self.message()
-            made = each.model.adds
-            done = self.expect(each.model.commit, lambda: each.real.commit(message=message))
-            if done is None:
+            if each.at.model.is_purged(each.model.base, each.at.model.branches.get(each.at.branch)):
+                each.real.abandon()
+            elif (done := self.expect(each.model.commit, lambda: each.real.commit(message=message))) is None:
                 each.real.abandon()
             else:
                 self.land(each.at, done[0], done[1], message)
-                assert made <= each.at.model.commits[done[1]].adds
             each.context.__exit__(None, None, None)
 
     def stage(self, each: Open, predict: Callable[[], Change], act: Callable[[], None]) -> None:
         done = self.expect(predict, act)
         if done is not None:
             assert isinstance(each.real, LocalTransaction)
-            staged, known = each.real.session.staged, each.model.made
-            made = {to_text(o.id): self.contents(each.at, o) for o in staged.adds if to_text(o.id) not in known}
-            each.model.stage(done[0], made)
-            assert idents(staged.adds) == each.model.adds
-            assert idents(staged.deletes) == Change(effects=each.model.effects).deletes
-            assert self.masks(each.at, staged.actions) == Change(effects=each.model.effects).masks
+            actions = each.real.session.staged.actions
+            known = {*each.model.made, *each.at.model.objects}
+            made = self.made(each.at, actions, known)
+            base = each.at.model.layout(each.model.base)
+            each.model.stage(done[0], self.layout(each.at, base, actions), made)
 
     # ---- questions
 
@@ -559,8 +585,7 @@ class Walk(RuleBasedStateMachine):
         assert [fields(v, "tag", "name") for v in ask(f"from {name}:tags")] == sorted(model.tags)
         if branch in model.branches:
             objects = {to_text(fields(v, "id")): fields(v, "count") for v in ask(f"from {name}@{branch}:objects")}
-            state = model.state(model.branches[branch])
-            assert objects == {o: len(model.visible(o, hidden)) for o, hidden in state.items()}
+            assert objects == {o: len(rows) for o, rows in model.layout(model.branches[branch]).items()}
 
     @rule(who=clients, pick=picks, old=picks, young=picks)
     def ask_for_differences(self, who: int, pick: int, old: int, young: int) -> None:
@@ -570,9 +595,9 @@ class Walk(RuleBasedStateMachine):
         if done is None:
             return
         (before, after), diff = done
-        old_state, new_state = model.state(before).items(), model.state(after).items()
-        assert {o.id for o in diff.added} == {o for o, _ in new_state - old_state}
-        assert {o.id for o in diff.removed} == {o for o, _ in old_state - new_state}
+        one, other = model.layout(before), model.layout(after)
+        assert {o.id for o in diff.added} == {o for o, rows in other.items() if rows != one.get(o)}
+        assert {o.id for o in diff.removed} == {o for o, rows in one.items() if rows != other.get(o)}
         marked = list(pool.diff_values(a, b))
         model.key.require_order(value for _, value in marked)
         came, went = (Counter(value for mark, value in marked if mark == sign) for sign in "+-")
@@ -649,10 +674,6 @@ def ident(text: str | None) -> Id | None:
 
 def text(ident: Id | None) -> str | None:
     return None if ident is None else to_text(ident)
-
-
-def idents(objects: Iterable[DataObject]) -> frozenset[str]:
-    return frozenset(to_text(o.id) for o in objects)
 
 
 def fields(value: Value, *names: str) -> Any:

@@ -221,10 +221,6 @@ class Patch:
         """The patch that takes this one back."""
         return patch_to(Effect(after, before) for before, after in self.effects())
 
-    def missing_from(self, state: State) -> Patch:
-        """Without the actions whose entries are there already."""
-        return Patch(tuple(a for a in self.actions if (after := effect(a).after) is None or not state.has(after)))
-
     def lost_in(self, state: State) -> list[Entry]:
         """Conflicts: entries that this patch changes and that are no longer there."""
         return [before for before, _ in self.effects() if before is not None and not state.has(before)]

@@ -1,7 +1,7 @@
 """The changes of a branch: load, delete, revert, merge, rebase. Each is checked against the tip it lands on.
 
-All of them deal in actions on whole objects. An object that a change removes has to be there still: if another commit
-removed or rewrote it meanwhile, its records may live on elsewhere, and the change is refused as a Conflict.
+All of them deal in actions on objects. Where a compaction has moved the rows meanwhile that a change speaks of, it is
+done where they are now; only rows that somebody else has changed are a Conflict.
 """
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shoal.errors import Conflict, InvalidInput, NotFound, ShoalError
+from shoal.errors import InvalidInput, NotFound, ShoalError
 from shoal.ids import Id, to_text
 from shoal.lake import branches
-from shoal.lake.actions import Patch, describe, difference, patch_of
+from shoal.lake.actions import Patch, difference, patch_of
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
-from shoal.lake.fitting import fit, fit_rest, missing
+from shoal.lake.fitting import Made, fit, fit_rest, made_at, own_changes
 from shoal.lake.history import common_ancestors, knows, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
+from shoal.lake.snapshots import Snapshot
 from shoal.lake.tallies import Count, Tally, of_deletion, of_upsert
 from shoal.lake.workers import HERE, Workers
 from shoal.lazy import lazy
 from shoal.model.fields import NO_ID
 
 if TYPE_CHECKING:
-    from shoal.lake import keyed_changes, record_changes, row_masking
+    from shoal.lake import keyed_changes, record_changes, translation
     from shoal.lake.primary_keys import KeyGroup
 else:
     keyed_changes = lazy("shoal.lake.keyed_changes")
     record_changes = lazy("shoal.lake.record_changes")
-    row_masking = lazy("shoal.lake.row_masking")
+    translation = lazy("shoal.lake.translation")
 
 _MOST_LISTED = 10
 
@@ -127,7 +128,7 @@ def delete(pool: Pool, branch: str, idents: Sequence[Id], note: Note, op: Id | N
     objects = find_objects(pool, base, idents)
     patch = patch_of(deletes=objects)
     note = with_message(note, list_objects("deleted", objects))
-    build = partial(fit, pool, patch, base, what="delete")
+    build = partial(fit, pool, patch, made_at(base), what="delete")
     return pool.committer.commit(Change(branch, build, note, op, count=of_deletion))
 
 
@@ -149,7 +150,7 @@ def rewrite(pool: Pool, branch: str, base: Id | None, patch: Patch, note: Note, 
     if patch.is_empty:
         raise InvalidInput("empty transaction")
     is_moved = what == "compact"
-    build = partial(fit, pool, patch, base, what=what, is_moved=is_moved)
+    build = partial(fit, pool, patch, made_at(base), what=what, is_moved=is_moved)
     change = Change(branch, build, note, op, is_fresh=True, count=of_deletion, is_maintenance=is_moved)
     return pool.committer.commit(change)
 
@@ -161,13 +162,12 @@ def revert(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = None)
     if patch.is_empty:
         raise InvalidInput(f"{to_text(ident)}: revert commit is empty (this commit changed no data)")
 
+    made = Made(ident, ident)
+
     def build(tip: Id | None) -> Patch:
-        back = patch.present_in(pool.snapshot(tip))
-        if back:
-            raise Conflict(f"revert: {describe(back)}, which commit {to_text(ident)} deleted, is there again")
         if pool.config.settings.primary:  # it may bring back what is from before the pool had this primary key
-            return fit_rest(pool, patch, ident, tip, "revert", fits_base=False)
-        return fit(pool, patch, ident, tip, "revert")
+            return fit_rest(pool, patch, made, tip, "revert", fits_base=False)
+        return fit(pool, patch, made, tip, "revert")
 
     note = with_message(note, f"reverted commit {to_text(ident)}")
     count = _as_before(pool, patch, None if commit.records is None else commit.records.inverse())
@@ -183,14 +183,11 @@ def cherry_pick(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = 
         raise InvalidInput(f"{name}: this commit changed no data")
 
     def build(tip: Id | None) -> Patch:
-        now = pool.snapshot(tip)
-        patch = _news_of(pool, changes, commit.parent, tip, name)
-        is_left = patch.adds or patch.masks or any(now.version(o) is not None for o in patch.deletes)
-        if not patch.is_empty and (is_left or not changes.adds):
-            patch = fit_rest(pool, patch, commit.parent, tip, name, fits_base=False)
-            if not patch.is_empty:
-                return patch
-        raise InvalidInput(f'{name}: its changes are in "{branch}" already')
+        _require_one_each(pool, changes, commit.parent, name)
+        patch = fit_rest(pool, changes, Made(commit.parent, ident), tip, name, fits_base=False)
+        if patch.is_empty:
+            raise InvalidInput(f'{name}: its changes are in "{branch}" already')
+        return patch
 
     note = with_message(note, commit.note.message)
     count = _as_before(pool, changes, commit.records)
@@ -212,9 +209,9 @@ def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None)
 
     def build(tip: Id | None) -> Patch:
         what = f'error merging "{child}" into "{parent}"'
-        base, patch = _news(pool, source, tip, what)
+        made, patch = _news(pool, source, tip, what)
         if not patch.is_empty:
-            patch = fit_rest(pool, patch, base, tip, what)
+            patch = fit_rest(pool, patch, made, tip, what)
         if patch.is_empty:
             raise InvalidInput(f"{what}: nothing to merge")
         return patch
@@ -224,20 +221,14 @@ def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None)
     return pool.committer.commit(Change(parent, build, note, op, merged=source, needs=(source,), count=count))
 
 
-def _news_of(pool: Pool, patch: Patch, base: Id | None, tip: Id | None, what: str) -> Patch:
-    """What a tip does not know yet of a patch that was made for a base.
-
-    In a keyed pool that is all of it: by the records that both sides take away one learns that both have changed them.
-    """
-    if not pool.config.settings.primary:
-        return missing(pool, patch, tip)
-    if branches.primary_of(pool.journal.known) is not None:
+def _require_one_each(pool: Pool, patch: Patch, base: Id | None, what: str) -> None:
+    """Conflict if nobody can tell which record of a key a patch means: the pool had no primary key yet at its base."""
+    if pool.config.settings.primary and branches.primary_of(pool.journal.known) is not None:
         keyed_changes.require_one_each(pool, patch, base, what)
-    return patch
 
 
-def _news(pool: Pool, source: Id | None, tip: Id | None, what: str) -> tuple[Id | None, Patch]:
-    """What a tip does not know yet of what was done up to a source; and the commit where both last met.
+def _news(pool: Pool, source: Id | None, tip: Id | None, what: str) -> tuple[Made, Patch]:
+    """What was done up to a source since it last met a tip, which may know some of it; and where they met.
 
     If they met in several commits, none of which knows of the other, those are merged first, as both sides did.
     """
@@ -246,20 +237,18 @@ def _news(pool: Pool, source: Id | None, tip: Id | None, what: str) -> tuple[Id 
     if len(met) < 2:
         theirs = pool.snapshots.between(base, source)
     else:
-        theirs = difference(_joined(pool, met), pool.snapshot(source).by_id())
-    return base, _news_of(pool, theirs, base, tip, what)
+        theirs = difference(_joined(pool, met).by_id(), pool.snapshot(source).by_id())
+    _require_one_each(pool, theirs, base, what)
+    return Made(base, source, commits=lambda: own_changes(pool, source, tip), is_merge=True), theirs
 
 
-def _joined(pool: Pool, met: list[Id]) -> dict[Id, DataObject]:
-    """The objects of several commits merged: what all have, and what one has got and the others have not lost."""
-    joined = pool.snapshot(met[0]).by_id()
+def _joined(pool: Pool, met: list[Id]) -> Snapshot:
+    """The state of several commits merged: what all have, and what one has got and the others have not lost."""
+    joined = pool.snapshot(met[0])
     for ident in met[1:]:
         before = common_ancestors(pool.commits, met[0], ident)
-        old = pool.snapshot(before[0] if before else None).by_id()
-        other = pool.snapshot(ident).by_id()
-        kept = {i: o for i, o in (joined | other).items() if i not in old or (i in joined and i in other)}
-        masked = [i for i, o in kept.items() if i in joined and not joined[i].is_same(o)]
-        joined = kept | {i: row_masking.three_way(pool, old.get(i), joined[i], other[i]) for i in masked}
+        patch = pool.snapshots.between(before[0] if before else None, ident)
+        joined = joined.after(translation.translated(pool, patch, joined, "merge", None, met))
     return joined
 
 
@@ -287,13 +276,19 @@ def rebase(pool: Pool, branch: str, onto: str, op: Id | None = None) -> Id | Non
 def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | None:
     """New commits on a target for those that a tip has beyond it; the last one."""
     met = common_ancestors(pool.commits, tip, target)
-    base, begin = (met[0] if met else None), target
-    for commit in own_commits(pool.commits, tip, target):
+    begin, own = target, own_commits(pool.commits, tip, target)
+    has_merges = any(commit.merged is not None for commit in own)
+    for commit in own:
         if commit.merged is not None and knows(pool.commits, begin, commit.merged):
             continue  # what it brought in came from the very branch that is rebased onto
         what = f'rebase of "{branch}" at {to_text(commit.id)}'
-        patch = _news_of(pool, Patch(commit.actions), commit.parent, target, what)
-        patch = fit_rest(pool, patch, base, target, what, fits_base=False)
+        patch = Patch(commit.actions)
+        _require_one_each(pool, patch, commit.parent, what)
+        made = Made(commit.parent, commit.id, is_merge=True, others=begin)
+        patch = fit_rest(pool, patch, made, target, what, fits_base=False)
+        if not pool.config.settings.primary:
+            parted = common_ancestors(pool.commits, commit.id, begin) if has_merges else met
+            translation.require_not_deleted(pool, patch, parted[0] if parted else None, begin, what)
         parent = None if target is None else pool.commits.read(target)
         draft = pool.history.draft(parent, patch, commit.note, commit.merged)
         replayed = replace(

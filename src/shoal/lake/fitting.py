@@ -2,98 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from shoal.errors import Conflict, NotFound
 from shoal.ids import Id, to_text
-from shoal.lake.actions import Effect, Patch, describe, effect, patch_to
-from shoal.lake.objects import without_rows
+from shoal.lake.actions import Patch, describe
+from shoal.lake.commits import Commit
+from shoal.lake.history import beyond
 from shoal.lake.pools import Pool
-from shoal.lake.snapshots import Snapshot
 from shoal.lazy import lazy
+from shoal.model.node import frozen
 
 if TYPE_CHECKING:
-    from shoal.lake import keyed_changes, row_masking
+    from shoal.lake import keyed_changes, translation
 else:
     keyed_changes = lazy("shoal.lake.keyed_changes")
-    row_masking = lazy("shoal.lake.row_masking")
+    translation = lazy("shoal.lake.translation")
 
 
-def fit(pool: Pool, patch: Patch, base: Id | None, tip: Id | None, what: str, is_moved: bool = False) -> Patch:
-    """A patch made for a base as it is on a tip; a Conflict if it cannot be applied there, or has been done there.
+class AlreadyDone(Conflict):
+    """Somebody else has moved the rows that a compaction was to move."""
+
+
+@frozen
+class Made:
+    """Where a patch comes from."""
+
+    base: Id | None
+    """The commit that it was made for."""
+    source: Id | None
+    """A commit that knows of all that it does; what the tip knows beyond that, somebody else has done."""
+    is_fresh: bool = False
+    """Whether its objects were just written, and no commit has named them yet."""
+    commits: Callable[[], Iterable[Commit]] | None = None
+    """The commits that it is the sum of; None if it is one by itself."""
+    is_merge: bool = False
+    """Whether it brings a branch together with another, where rows that one of them has deleted stay away."""
+    others: Id | None = None
+    """Where to look for what others have done; None: at the tip."""
+
+    def patches(self, patch: Patch) -> Iterable[Patch]:
+        """What it is the sum of."""
+        return [patch] if self.commits is None else (Patch(commit.actions) for commit in self.commits())
+
+
+def made_at(base: Id | None) -> Made:
+    """Of a patch that was planned at a commit, with objects of its own."""
+    return Made(base, base, is_fresh=True)
+
+
+def fit(pool: Pool, patch: Patch, made: Made, tip: Id | None, what: str, is_moved: bool = False) -> Patch:
+    """A patch as it is on a tip; a Conflict if it cannot be applied there, or has been done there.
 
     In a keyed pool a patch that has been done is nothing, and no conflict.
     """
-    fitted = fit_rest(pool, patch, base, tip, what, is_moved=is_moved)
+    fitted = fit_rest(pool, patch, made, tip, what, is_moved=is_moved)
     if fitted.is_empty and not patch.is_empty and (is_moved or not pool.config.settings.primary):
-        first = next(before.id for before, _ in patch.effects() if before is not None)
-        raise Conflict(
-            f"{what}: {_culprit(pool, first, base, tip)} has done the same meanwhile (nothing is left to do)"
-        )
+        who = translation.who_did(pool, patch, _others(pool, made, tip))
+        entries = [before for before, _ in patch.effects() if before is not None] or patch.adds
+        message = f"{what}: {who} has done the same with {describe(entries)} meanwhile (nothing is left to do)"
+        raise AlreadyDone(message) if is_moved else Conflict(message)
     return fitted
 
 
 def fit_rest(
-    pool: Pool,
-    patch: Patch,
-    base: Id | None,
-    tip: Id | None,
-    what: str,
-    fits_base: bool = True,
-    is_moved: bool = False,
+    pool: Pool, patch: Patch, made: Made, tip: Id | None, what: str, fits_base: bool = True, is_moved: bool = False
 ) -> Patch:
-    """What is left to do on a tip of a patch made for a base; a Conflict that says why, if it cannot be applied there.
+    """What is left to do of a patch on a tip; a Conflict that says why, if it cannot be applied there.
 
-    Masks are brought to the objects as they are at the tip. An object that is to go has to be there. In a keyed pool
-    records are compared by their keys instead, unless the patch just moves records.
+    Rows are changed where compactions have put them. In a keyed pool records are compared by their keys instead, unless
+    the patch just moves records.
     """
-    if tip == base and fits_base:
+    is_by_key = bool(pool.config.settings.primary) and not is_moved
+    if tip == made.base and (fits_base or not is_by_key):
         return patch
-    if pool.config.settings.primary and not is_moved:
+    if is_by_key:
         return keyed_changes.fit_by_key(pool, patch, tip, what)
-    if not patch.needs_state:
+    if made.is_fresh and not patch.needs_state:
         return patch
     now = pool.snapshot(tip)
-    lost = patch.lost_in(now)
-    if lost and any(now.version(entry) is not None for entry in lost):
-        patch = row_masking.translated(pool, patch, now)
-        lost = patch.lost_in(now)
-    if lost:
-        raise Conflict(
-            f"{what}: {_culprit(pool, lost[0].id, base, tip)} has deleted or rewritten {describe(lost)} meanwhile "
-            "(revert that commit first, or repeat the change on what is there now)"
-        )
-    return patch
-
-
-def missing(pool: Pool, patch: Patch, tip: Id | None) -> Patch:
-    """A patch without what is there already at a tip. An object that is there does not come: what it hides is hidden.
-
-    Both sides began with the whole object, whichever commits brought it.
-    """
-    now = pool.snapshot(tip)
-    patch = patch.missing_from(now)
-    if not any(now.version(o) is not None for o in patch.adds):
+    is_as_it_was = not patch.lost_in(now) and not patch.present_in(now)
+    if is_as_it_was and (made.is_fresh or not translation.may_be_elsewhere(pool, patch, now)):
         return patch
-    return patch_to(_as_masks(patch, now))
+    sides = translation.Sides(lambda: made.patches(patch), lambda: _others(pool, made, tip), made.is_merge)
+    return translation.translated(pool, patch, now, what, sides, (tip, made.source))
 
 
-def _as_masks(patch: Patch, now: Snapshot) -> Iterator[Effect]:
-    for before, after in patch.effects():
-        there = now.version(after) if before is None and after is not None else None
-        if there is None or after is None:
-            yield Effect(before, after)
-        else:
-            # Where it is not whole any more, the change is made on what is there; counts of shapes are not looked at.
-            yield Effect(there if there.mask is None else without_rows(after, None, 0, None), after)
+def _others(pool: Pool, made: Made, tip: Id | None) -> Iterator[tuple[str, Patch]]:
+    """What others have done on a tip, commit by commit."""
+    with suppress(NotFound):  # where history was cut, some commits are gone
+        for commit in own_changes(pool, made.others or tip, made.source):
+            yield f"commit {to_text(commit.id)}", Patch(commit.actions)
 
 
-def _culprit(pool: Pool, ident: Id, base: Id | None, tip: Id | None) -> str:
-    """The commit that took an entry away."""
-    with suppress(NotFound):  # where history was cut, that commit may be gone
-        for commit in pool.commits.walk(tip, base):
-            if any(change.id == ident and change.before is not None for change in map(effect, commit.actions)):
-                return f"commit {to_text(commit.id)}"
-    return "another commit"
+def own_changes(pool: Pool, tip: Id | None, other: Id | None) -> Iterator[Commit]:
+    """The commits that a tip knows of and another does not, without merges of such commits, which change nothing."""
+    for commit in beyond(pool.commits, tip, other):
+        if commit.merged is None or pool.commits.lookup(commit.merged) is None:
+            yield commit

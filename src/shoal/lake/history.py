@@ -156,26 +156,29 @@ def common_ancestors(commits: Commits, one: Id | None, other: Id | None) -> list
 
 def brought_in(commits: Commits, merge: Commit) -> list[Commit]:
     """The commits that a merge added to the history of its branch, the highest generation first."""
+    return [] if merge.merged is None else beyond(commits, merge.merged, merge.parent, merge)
+
+
+def beyond(commits: Commits, tip: Id | None, other: Id | None, child: Commit | None = None) -> list[Commit]:
+    """The commits that a tip knows of and another does not, the highest generation first; both may be of a `child`."""
     queue = _Queue(commits)
     known: set[Id] = set()
     fresh: set[Id] = set()
-    if merge.merged is None:
-        return []
-    for ident, marks in ((merge.parent, known), (merge.merged, fresh)):
+    for ident, marks in ((other, known), (tip, fresh)):
         if ident is not None:
             marks.add(ident)
-            queue.add(ident, merge)
-    brought: list[Commit] = []
+            queue.add(ident, child)
+    own: list[Commit] = []
     for commit in queue:
         is_known = commit.id in known
         if not is_known:
-            brought.append(commit)
+            own.append(commit)
         for ident in commit.parents:
             (known if is_known else fresh).add(ident)
             queue.add(ident, commit)
         if all(ident in known for ident in queue.waiting()):
             break
-    return brought
+    return own
 
 
 def in_order(commits: Commits, tips: Iterable[Id], horizon: Id | None) -> Iterator[Commit]:

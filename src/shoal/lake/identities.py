@@ -6,7 +6,7 @@ equals, and it has those that it absorbed as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -55,10 +55,14 @@ class Identities:
         """The lineage of an object; None if its rows are new in it."""
         return lineage.read(self.store, self.pool, o)
 
-    def knows_any(self, o: DataObject) -> bool:
-        """Whether an object may have rows of those that have codes."""
+    def origin_ids(self, o: DataObject) -> tuple[Id, ...]:
+        """The objects that rows of an object were first in."""
         known = self.read(o)
-        return any(ident in self.codes for ident in ((o.id,) if known is None else known.ids))
+        return (o.id,) if known is None else known.ids
+
+    def has_any(self, o: DataObject, ids: Set[Id]) -> bool:
+        """Whether an object has rows that were first in some objects."""
+        return any(ident in ids for ident in self.origin_ids(o))
 
     def own(self, o: DataObject, rows: Rows) -> Keys:
         """The identity of each of some rows."""
@@ -102,6 +106,11 @@ class Identities:
             rows, keys = owners[is_wanted], every[is_wanted]
         is_shown = ~is_in(rows, hidden)
         return rows[is_shown], keys[is_shown]
+
+    def of_objects(self, keys: Keys, ids: Set[Id]) -> Keys:
+        """Those identities that are of rows which were first in some objects."""
+        codes = np.array(sorted(self.codes[ident] for ident in ids if ident in self.codes), np.int64)
+        return keys[is_in(keys >> _ROW_BITS, codes)]
 
     def origin_of(self, key: int) -> tuple[Id, int]:
         """The object that a row was first in, and its number there. Younger objects have greater ids."""

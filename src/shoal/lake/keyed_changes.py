@@ -222,7 +222,7 @@ def fit_by_key(pool: Pool, patch: Patch, tip: Id | None, what: str, resolution: 
     gone, come = changed_parts(pool, patch)
     require_distinct(index_of(pool, come))
     change = _KeyedChange(pool, patch, gone, come, now)
-    if not patch.lost_in(now) and not change.clashes():
+    if not patch.lost_in(now) and not patch.present_in(now) and not change.clashes():
         return patch
     ours = change.resolve(what, resolution or Resolution())
     return change.patch(ours)

@@ -77,7 +77,9 @@ def read(store: ObjectStore, pool: str, o: DataObject) -> Lineage | None:
     stored = o.lineage
     if stored is None:
         return None
-    return _recent.get((pool, o.id), lambda: _checked(_bytes_of(store, pool, o, stored), pool, o, stored))
+    return _recent.get(
+        (o.id, stored.checksum, stored.size), lambda: _checked(_bytes_of(store, pool, o, stored), pool, o, stored)
+    )
 
 
 def forget() -> None:

@@ -11,7 +11,7 @@ from shoal.lake.actions import Patch, describe, patch_of
 from shoal.lake.changes import list_objects, with_message
 from shoal.lake.commits import Note
 from shoal.lake.committer import Change
-from shoal.lake.fitting import fit
+from shoal.lake.fitting import fit, made_at
 from shoal.lake.objects import DataObject
 from shoal.lake.pool_partitions import IsIn, members
 from shoal.lake.pools import Pool
@@ -20,10 +20,11 @@ from shoal.model.node import frozen
 
 if TYPE_CHECKING:
     from shoal.formats.columns.batches import Rows
-    from shoal.lake import keyed_changes, record_changes
+    from shoal.lake import keyed_changes, record_changes, translation
 else:
     keyed_changes = lazy("shoal.lake.keyed_changes")
     record_changes = lazy("shoal.lake.record_changes")
+    translation = lazy("shoal.lake.translation")
 
 
 @frozen
@@ -82,9 +83,9 @@ def replace_partitions(
     def build(tip: Id | None) -> Patch:
         if tip != base:
             others = [o for o in members(pool.snapshot(tip).objects(), is_in) if o.id not in known]
-            if others:
+            if others and not translation.is_of(pool, others, old):
                 raise Conflict(f"rewrite: {describe(others)} came into this partition meanwhile (repeat the rewrite)")
-        fitted = fit(pool, patch, base, tip, what="rewrite")
+        fitted = fit(pool, patch, made_at(base), tip, what="rewrite")
         if pool.config.settings.primary:
             keyed_changes.require_free(pool, tip, fitted, fitted.adds, "rewrite")
         return fitted

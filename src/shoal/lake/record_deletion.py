@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -40,6 +41,8 @@ class ObjectGroup:
     pool: Pool
     objects: tuple[DataObject, ...]
     matches: Matches
+    uncommitted: frozenset[Id] = frozenset()
+    """Objects that no commit has named. They are not written again: a row is traced to an object that history knows."""
 
 
 def delete_rows(group: ObjectGroup) -> Iterator[tuple[list[Effect], list[DataObject]]]:
@@ -47,13 +50,12 @@ def delete_rows(group: ObjectGroup) -> Iterator[tuple[list[Effect], list[DataObj
     groups = by_partition(group.objects)
     inline = group.pool.config.settings.inline // max(1, len(groups))
     for objects in groups:
-        yield _delete_rows(group.pool, objects, group.matches, inline)
+        yield _delete_rows(replace(group, objects=tuple(objects)), inline)
 
 
-def _delete_rows(
-    pool: Pool, objects: Sequence[DataObject], matches: Matches, inline: int
-) -> tuple[list[Effect], list[DataObject]]:
+def _delete_rows(group: ObjectGroup, inline: int) -> tuple[list[Effect], list[DataObject]]:
     """Delete rows of objects of one partition. The description of a new object has at most `inline` bytes of data."""
+    pool, objects, matches = group.pool, group.objects, group.matches
     writer = pool.writer(partition=shared_partition(objects))
     known = Identities(pool.store, pool.prefix)
     effects: list[Effect] = []
@@ -65,7 +67,8 @@ def _delete_rows(
             rows = matches.rows(pool, o)
             if not len(rows):
                 continue
-            if o.hidden + len(rows) < REWRITTEN_SHARE * o.rows or o.hidden + len(rows) == o.rows:
+            hidden = o.hidden + len(rows)
+            if hidden < REWRITTEN_SHARE * o.rows or hidden == o.rows or o.id in group.uncommitted:
                 effects.append(hide_rows(pool, o, rows))
                 continue
             effects.append(Effect(o, None))

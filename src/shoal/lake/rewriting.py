@@ -13,6 +13,7 @@ from shoal.lake import changes
 from shoal.lake.actions import Effect, Patch, patch_of, patch_to, stored
 from shoal.lake.changes import find_objects, list_objects, with_message
 from shoal.lake.commits import Note
+from shoal.lake.fitting import AlreadyDone
 from shoal.lake.keys import SortKey
 from shoal.lake.objects import LARGE, DataObject, in_order
 from shoal.lake.pool_partitions import by_partition
@@ -44,9 +45,41 @@ def compact(
     op: Id | None = None,
     policy: merging.Policy | None = None,
 ) -> Id:
-    """Replace objects by others with the same values, or what a merge policy makes of them; none overlap."""
-    base = pool.refs().branch(branch).commit
-    old = in_order(pool.config.key, find_objects(pool, base, idents))
+    """Replace objects by others with the same values, or what a merge policy makes of them; none overlap.
+
+    What another compaction has replaced meanwhile is left out. If nothing is left to do, it is the tip of the branch.
+    """
+    for attempt in count():
+        base = pool.refs().branch(branch).commit
+        try:
+            old = _worth_compacting(pool, find_objects(pool, base, idents), policy)
+        except InvalidInput:
+            if attempt == 0:
+                raise
+            return _tip(pool, branch)
+        ((_, outcome),) = _compacted(pool, branch, base, [old], note, choose, op, policy)
+        if not isinstance(outcome, AlreadyDone):
+            return _landed(outcome)
+        present = pool.snapshot(pool.refs().branch(branch).commit).find(idents)
+        idents = [ident for ident in idents if ident in present]
+    raise AssertionError
+
+
+def _landed(outcome: Id | ShoalError) -> Id:
+    if isinstance(outcome, ShoalError):
+        raise outcome
+    return outcome
+
+
+def _tip(pool: Pool, branch: str) -> Id:
+    tip = pool.refs().branch(branch).commit
+    assert tip is not None, "a branch with objects has a commit"
+    return tip
+
+
+def _worth_compacting(pool: Pool, objects: list[DataObject], policy: merging.Policy | None) -> list[DataObject]:
+    """Those of some objects that can be compacted, in order; InvalidInput if that is of no use."""
+    old = in_order(pool.config.key, objects)
     is_copied = any(o.external is not None for o in old)
     if len(old) < 2 and not is_copied and (policy is None or merging.is_merged(old)):
         raise InvalidInput("compact: two or more source objects required")
@@ -55,10 +88,7 @@ def compact(
         old = in_order(pool.config.key, [o for group in groups for o in group])
         if not old:
             raise InvalidInput("compact: these objects are of different partitions, which stay apart")
-    ((_, commit),) = compact_runs(pool, branch, base, [old], note, choose, op, policy)
-    if isinstance(commit, ShoalError):
-        raise commit
-    return commit
+    return old
 
 
 def compact_runs(
@@ -73,8 +103,23 @@ def compact_runs(
 ) -> Iterator[tuple[Sequence[DataObject], Id | ShoalError]]:
     """Compact runs of objects at a commit, each by a commit of its own as soon as it is written; or why not.
 
-    Objects of different partitions in a run stay apart.
+    Objects of different partitions in a run stay apart. Of what others have compacted meanwhile it is the tip.
     """
+    for run, outcome in _compacted(pool, branch, base, runs, note, choose, op, policy):
+        yield run, _tip(pool, branch) if isinstance(outcome, AlreadyDone) else outcome
+
+
+def _compacted(
+    pool: Pool,
+    branch: str,
+    base: Id | None,
+    runs: Sequence[Sequence[DataObject]],
+    note: Note,
+    choose: Choose,
+    op: Id | None,
+    policy: merging.Policy | None,
+) -> Iterator[tuple[Sequence[DataObject], Id | ShoalError]]:
+    """The same, with an error for what others have compacted."""
     if not runs:
         return
     by = choose(sum(o.size for run in runs for o in run))
@@ -149,8 +194,17 @@ def delete_where(
     raise AssertionError
 
 
-def without(pool: Pool, commit: Id | None, matches: record_deletion.Matches, choose: Choose = here) -> Patch:
-    """What takes the records away that match: they are hidden, or objects that have many written again without them."""
+def without(
+    pool: Pool,
+    commit: Id | None,
+    matches: record_deletion.Matches,
+    choose: Choose = here,
+    uncommitted: Iterable[Id] = (),
+) -> Patch:
+    """What takes the records away that match: they are hidden, or objects that have many written again without them.
+
+    Objects that were staged, and no commit has named, are not written again.
+    """
     candidates = matches.objects(pool, commit)
     covered = [o for o in candidates if matches.covers(pool, o)]
     effects = [Effect(o, None) for o in covered]
@@ -160,7 +214,7 @@ def without(pool: Pool, commit: Id | None, matches: record_deletion.Matches, cho
 
     def results() -> Iterator[list[DataObject]]:
         groups = grouped_by_size(objects, [o.size for o in objects], by.count)
-        work = [record_deletion.ObjectGroup(pool, group, matches) for group in groups]
+        work = [record_deletion.ObjectGroup(pool, group, matches, frozenset(uncommitted)) for group in groups]
         for changed, new in by.run(record_deletion.delete_rows, work):
             effects.extend(changed)
             yield new

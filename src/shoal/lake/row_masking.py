@@ -1,15 +1,13 @@
-"""Changes of row masks: hiding rows of an object, and bringing masks made at one commit to another."""
+"""Changes of row masks: hiding and showing rows of an object, and reading just some of them."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 
 from shoal.formats.columns.layouts import SHAPE
 from shoal.ids import to_text
 from shoal.lake import column_form, row_form
-from shoal.lake.actions import Effect, Patch, State, patch_to
+from shoal.lake.actions import Effect, Patch
 from shoal.lake.masks import Rows, hidden_rows, with_hidden
 from shoal.lake.objects import DataObject, Form
 from shoal.lake.pools import Pool
@@ -84,61 +82,6 @@ def changed_parts(pool: Pool, patch: Patch) -> tuple[list[DataObject], list[Data
             if len(rows):
                 parts.append(only(pool, one, rows))
     return gone, come
-
-
-# ---- at another commit
-
-
-def translated(pool: Pool, patch: Patch, state: State) -> Patch:
-    """A patch whose masks fit the objects as they are at another commit.
-
-    Rows that both sides have hidden are hidden; the rows of one side and those of the other are hidden together. The
-    deletion of an object includes rows that somebody else has hidden meanwhile, unless its rows live on elsewhere.
-    What also adds objects may have replaced the rows that it hides. If somebody else has hidden one of them, both have
-    changed one record, and new versions of both would stay: then the change stays as it was, and does not fit.
-    """
-    if not any(before is not None for before, _ in patch.effects()):
-        return patch
-    return patch_to(_translated(pool, patch, state))
-
-
-def _translated(pool: Pool, patch: Patch, state: State) -> Iterator[Effect]:
-    may_move = bool(patch.adds)
-    for before, after in patch.effects():
-        now = None if before is None else state.version(before)
-        if before is None or now is None or now.is_same(before):
-            yield Effect(before, after)
-        elif after is not None:
-            joined = join(pool, Effect(before, after), now, may_move)
-            yield Effect(before, after) if joined is None else joined
-        elif len(newly_hidden(pool, now, before)) or (may_move and len(newly_hidden(pool, before, now))):
-            yield Effect(before, after)
-        else:
-            yield Effect(now, None)
-
-
-def join(pool: Pool, change: Effect, now: DataObject, may_move: bool) -> Effect | None:
-    """A change of the mask of an object, made on the object as it is now.
-
-    None, if the rows that it hides may live on elsewhere, and one of them has been hidden meanwhile.
-    """
-    before, after = change
-    assert before is not None
-    assert after is not None
-    hidden, shown = newly_hidden(pool, before, after), newly_hidden(pool, after, before)
-    if may_move and len(hidden) and len(np.intersect1d(hidden, newly_hidden(pool, before, now))):
-        return None
-    return change_rows(pool, now, hidden, shown)
-
-
-def three_way(pool: Pool, base: DataObject | None, one: DataObject, other: DataObject) -> DataObject:
-    """An object with what both sides have hidden and shown since a base, or since it was whole; it is not stored."""
-    store, name = pool.store, pool.prefix
-    old = np.zeros(0, np.int64) if base is None else hidden_rows(store, name, base)
-    ours, theirs = hidden_rows(store, name, one), hidden_rows(store, name, other)
-    changed = np.setdiff1d(np.setxor1d(ours, theirs), old)
-    rows = np.union1d(np.intersect1d(ours, theirs), changed)
-    return with_hidden(None, name, one, rows, None)
 
 
 def describe_masks(patch: Patch) -> str:

@@ -7,17 +7,17 @@ are taken over before the commit. What it staged is read through a commit that n
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from shoal.errors import Conflict, InvalidInput, NotFound, ReadOnly
 from shoal.ids import Id, new, to_text
-from shoal.lake.actions import NOTHING, Effect, Entry, Patch, describe, fold, patch_to, touched
+from shoal.lake.actions import NOTHING, Entry, Patch, describe, fold, patch_to, touched
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
 from shoal.lake.cuts import Cut
-from shoal.lake.fitting import fit
+from shoal.lake.fitting import fit, made_at
 from shoal.lake.keys import KeyRange
 from shoal.lake.pools import Pool
 from shoal.lake.tallies import NO_RECORDS, Count, Tally, exactly, one_sided, total
@@ -25,9 +25,9 @@ from shoal.lazy import lazy
 from shoal.model.node import frozen
 
 if TYPE_CHECKING:
-    from shoal.lake import row_masking
+    from shoal.lake import translation
 else:
-    row_masking = lazy("shoal.lake.row_masking")
+    translation = lazy("shoal.lake.translation")
 
 Isolation = Literal["snapshot", "serializable"]
 DEFAULT_SECONDS = 24 * 3600
@@ -133,17 +133,17 @@ def forked(session: Session) -> Session:
 
 
 def take_over(pool: Pool, session: Session, others: Iterable[Session]) -> Session:
-    """The session with what copies of it staged in other processes; Conflict if two changed the same entry.
+    """The session with what copies of it staged in other processes; Conflict if two changed the same record.
 
-    Two copies may hide rows of one object. A copy that is taken over again changes nothing.
+    Two copies may hide rows of one object, and write it again. A copy that is taken over again changes nothing.
     """
-    taken: set[Id] = set()
+    taken: list[Patch] = []
     for other in others:
         if other.id != session.id:
             raise InvalidInput(f"{to_text(other.id)} is not a copy of session {to_text(session.id)}")
         own = _since_fork(other)
-        news = patch_to(_brought(pool, session, other.forked, own, taken))
-        taken.update(change.id for change in own.effects() if change.before is not None)
+        news = _brought(pool, session, own, taken)
+        taken.append(own)
         session = replace(
             session,
             staged=fold([session.staged.actions, news.actions]),
@@ -168,37 +168,21 @@ def _records_since_fork(copy: Session) -> Tally | None:
     return copy.records - copy.forked_records
 
 
-def _brought(pool: Pool, session: Session, forked: Patch, own: Patch, taken: set[Id]) -> Iterator[Effect]:
-    """What a copy did, as it is on what the session has staged by now."""
-    earlier = {change.id: change for change in forked.effects()}
-    staged = {change.id: change for change in session.staged.effects()}
-    may_move = any(o.id not in staged for o in own.adds)
-    for before, after in own.effects():
-        if before is None:
-            assert after is not None
-            if after.id not in staged:
-                yield Effect(None, after)
-            continue
-        is_as_it_was = staged.get(before.id) == earlier.get(before.id)
-        now = staged[before.id].after if before.id in staged else None if before.id in earlier else before
-        if is_as_it_was:
-            yield Effect(before, after)
-        elif after is None and now is None and before.id not in taken and not may_move:
-            continue  # it was taken over before
-        elif now is None or ((after is None) and (may_move or before.id in taken)):
-            raise _changed_twice(session, before)
-        elif after is None:
-            yield Effect(now, None)
-        else:
-            joined = row_masking.join(pool, Effect(before, after), now, may_move)
-            if joined is None:
-                raise _changed_twice(session, before)
-            yield joined
+def _brought(pool: Pool, session: Session, own: Patch, taken: Iterable[Patch]) -> Patch:
+    """What a copy did, as it is on what the session has staged by now, where others were taken over before."""
+    now = pool.snapshot(session.base).after(session.staged)
+    if not own.lost_in(now) and not own.present_in(now):
+        return own
+    sides = translation.Sides(lambda: [own], lambda: (("another copy", patch) for patch in taken))
+    try:
+        return translation.translated(pool, own, now, "session", sides, (session.base,))
+    except Conflict:
+        raise _changed_twice(session, [before for before, _ in own.effects() if before is not None]) from None
 
 
-def _changed_twice(session: Session, entry: Entry) -> Conflict:
+def _changed_twice(session: Session, entries: Iterable[Entry]) -> Conflict:
     return Conflict(
-        f"session {to_text(session.id)}: two copies of it removed or replaced records of {describe([entry])} "
+        f"session {to_text(session.id)}: two copies of it removed or replaced records of {describe(entries)} "
         "(let each record be changed by one of them)"
     )
 
@@ -255,7 +239,7 @@ def change_of(pool: Pool, session: Session, note: Note, lake: Lake | None = None
 
     def build(tip: Id | None) -> Patch:
         _check_reads(pool, session, tip)
-        return fit(pool, session.staged, session.base, tip, f"session {to_text(session.id)}")
+        return fit(pool, session.staged, made_at(session.base), tip, f"session {to_text(session.id)}")
 
     def check() -> None:
         if session.others or session.journals:
@@ -271,12 +255,14 @@ def _check_reads(pool: Pool, session: Session, tip: Id | None) -> None:
     if not session.reads or tip == session.base:
         return
     for other in pool.commits.walk(tip, session.base):
-        _require_untouched(session, other, session.reads, "")
+        _require_untouched(pool, session, other, session.reads, "")
 
 
-def _require_untouched(session: Session, commit: Commit, reads: Iterable[KeyRange], where: str) -> None:
+def _require_untouched(pool: Pool, session: Session, commit: Commit, reads: Iterable[KeyRange], where: str) -> None:
     for entry in touched(commit.actions):
         if any(entry.may_hold(interval) for interval in reads):
+            if translation.is_move(pool, Patch(commit.actions)):
+                return
             raise Conflict(
                 f"session {to_text(session.id)}: commit {to_text(commit.id)}{where} has changed what it read "
                 f"(data object {to_text(entry.id)}; begin again)"
@@ -301,7 +287,7 @@ def _check_branch(lake: Lake, session: Session, read: BranchRead) -> None:
     for commit in pool.log(tip):
         if commit.id == read.commit:
             return
-        _require_untouched(session, commit, (read.keys,), where)
+        _require_untouched(pool, session, commit, (read.keys,), where)
     if read.commit is not None or tip is None:
         raise Conflict(f"session {to_text(session.id)}: what it read{where} is gone (begin again)")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from heapq import merge
 from typing import TypeAlias
@@ -56,6 +56,12 @@ class Snapshot:
             return old
         sortable = comparer(self.key.order)
         return merge(old, in_order(self.key, new), key=lambda o: sortable((o.first(self.key),)))
+
+    def after(self, patch: Patch) -> Snapshot:
+        """The state that a patch makes of this one."""
+        since, reopen = self.since.and_then(patch), self.reopen
+        again = None if reopen is None else lambda damage: reopen(damage).after(patch)
+        return replace(self, since=since, changed={each.id: each.after for each in since.effects()}, reopen=again)
 
     def by_id(self) -> dict[Id, DataObject]:
         """All objects by their ids."""

@@ -186,7 +186,8 @@ class LocalTransaction(Transaction):
         predicate = parse_predicate(where)
         keys = predicate.key_range(self._pool.config.key.paths[0])
         self.note(lambda session: sessions.note_read(session, keys))
-        self._step(op, rewriting.without(self._pool, view, predicate), of_deletion)
+        staged = [o.id for o in self.session.staged.adds]
+        self._step(op, rewriting.without(self._pool, view, predicate, uncommitted=staged), of_deletion)
 
     def _step(self, op: Op, patch: Patch, count: Count = one_sided) -> None:
         """Stage changes, unless this operation has staged them already."""

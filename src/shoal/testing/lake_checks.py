@@ -24,7 +24,7 @@ from shoal.lake.column_registry import COLUMNS, pairs_of
 from shoal.lake.journal import Entry, Journal
 from shoal.lake.keys import EVERYTHING, KeyRange, SortKey
 from shoal.lake.lake import Lake
-from shoal.lake.objects import DataObject, Form, data_key
+from shoal.lake.objects import DataObject, Form, RowMask, data_key
 from shoal.lake.pools import Pool
 from shoal.lake.scans import read_object, scan
 from shoal.lake.timelines import timeline_of
@@ -42,7 +42,7 @@ MARKERS = 2000
 
 
 _MOST_REMEMBERED = 1000
-_remembered: dict[tuple[str, bytes], list[Value]] = {}
+_remembered: dict[tuple[str, RowMask | None, bytes], list[Value]] = {}
 """The values of objects by their names and bytes."""
 
 
@@ -60,7 +60,7 @@ def _read_once(
     assert key_range is EVERYTHING
     name = data_key(pool, o.id, o.form)
     try:
-        entry = name, store.get(name)
+        entry = name, o.mask, store.get(name)
     except NotFound:
         return read_object(store, pool, key, o)
     if entry not in _remembered:

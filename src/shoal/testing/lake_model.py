@@ -1,11 +1,10 @@
 """A lake as plain dictionaries: the result of each verb, as simply as possible. No journal, no files.
 
-How values are cut into data objects is for the lake to choose. So a verb gives a Change, which says what has to come
-and what has to go; `Pool.land` takes the objects that the lake wrote for it, compares them with the change, and from
-then on relies on them. What cannot be done raises the error that the lake has to raise.
-
-At a state an object has some rows that are hidden. A change takes each object that it has to do with from one state to
-another; not to be there is a state as well.
+A row has an identity for good: the object that it was first in, and its number there. What a verb does is a set of
+identities that go and one of those that come, besides new values. How rows are cut into data objects, and which
+compactions move where, is for the lake to choose: `Pool.land` takes the objects as they lie after a commit, compares
+the rows that are in them with the change, and from then on knows them by their ids. What cannot be done raises the
+error that the lake has to raise.
 """
 
 from __future__ import annotations
@@ -25,91 +24,54 @@ Select = Callable[[Sequence[Value]], Iterable[Value]]
 """Those of some values that a filter is true for."""
 
 
-Rows = frozenset[int]
-"""Rows of an object that are hidden, by their numbers in its order."""
-State = Mapping[str, Rows]
-"""The objects that are there, and what of each is hidden."""
-Effects = Mapping[str, tuple[Rows | None, Rows | None]]
-"""What happens to objects: what of them was hidden before and is hidden after. None: the object is not there."""
-WHOLE: Rows = frozenset()
+Identity = tuple[str, int]
+"""The object that a row was first in, and its number in the order of that object."""
+Rows = frozenset[Identity]
+Layout = Mapping[str, Mapping[int, Identity]]
+"""The objects that are there, and which row each of their rows is that is not hidden."""
+NOTHING: Rows = frozenset()
+
+
+def rows_of(layout: Layout) -> Rows:
+    """All rows of some objects."""
+    return frozenset(row for rows in layout.values() for row in rows.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit: what it did, and which objects are there after it."""
+    """A commit: what it did, and what is there after it."""
 
     id: str
     parent: str | None
     merged: str | None
-    effects: Effects
-    state: State
+    gone: Rows
+    come: Rows
+    layout: Layout
     message: str = ""
-
-    @property
-    def adds(self) -> Objects:
-        """The objects that come."""
-        return came(self.effects)
-
-    @property
-    def deletes(self) -> Objects:
-        """The objects that go."""
-        return went(self.effects)
+    generation: int = 1
+    adds: Objects = frozenset()
+    deletes: Objects = frozenset()
+    is_empty: bool = False
+    """Whether it did not even move rows."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a verb does to a branch: values that come in new objects, and what happens to objects that there are."""
+    """What a verb does to a branch: values that come in new objects, and rows that go and come."""
 
     fresh: Counter[Value] = field(default_factory=Counter)
-    effects: Effects = field(default_factory=dict)
+    gone: Rows = NOTHING
+    come: Rows = NOTHING
     merged: str | None = None
+    removed: Objects = frozenset()
+    """Objects that cannot stay."""
+    may_be_refused: bool = False
+    """Whether there is nothing to do but to move rows, if they are where they were: else it is refused."""
 
     @property
-    def back(self) -> Objects:
-        """Objects that come back."""
-        return came(self.effects)
-
-    @property
-    def deletes(self) -> Objects:
-        """Objects that go."""
-        return went(self.effects)
-
-    @property
-    def masks(self) -> dict[str, Rows]:
-        """Objects of which rows are hidden or shown, and what is hidden then."""
-        return {o: after for o, (before, after) in self.effects.items() if before is not None and after is not None}
-
-
-def came(effects: Effects) -> Objects:
-    """The objects that were not there before."""
-    return frozenset(o for o, (before, _) in effects.items() if before is None)
-
-
-def went(effects: Effects) -> Objects:
-    """The objects that are not there any more."""
-    return frozenset(o for o, (_, after) in effects.items() if after is None)
-
-
-def applied(state: State, effects: Effects) -> dict[str, Rows]:
-    """A state after changes."""
-    every: dict[str, Rows | None] = {**state, **{o: after for o, (_, after) in effects.items()}}
-    return {o: hidden for o, hidden in every.items() if hidden is not None}
-
-
-def between(old: State, new: State) -> Effects:
-    """What has to happen to come from one state to another."""
-    return {o: (old.get(o), new.get(o)) for o in {*old, *new} if old.get(o) != new.get(o)}
-
-
-def missing(effects: Effects, now: State) -> Effects:
-    """Changes without those that are done already. An object that is there does not come: what it hides is hidden."""
-    out: dict[str, tuple[Rows | None, Rows | None]] = {}
-    for o, (before, after) in effects.items():
-        if before is None and o in now:
-            before = WHOLE
-        if before != after and (after is None or now.get(o) != after):
-            out[o] = before, after
-    return out
+    def is_empty(self) -> bool:
+        """Whether no row comes or goes."""
+        return not (self.fresh or self.gone or self.come)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +125,9 @@ class Pool:
         self.key = parse_key(key)
         self.commits: dict[str, Commit] = {}
         self.objects: dict[str, tuple[Value, ...]] = {}
+        """All rows of each object, hidden ones as well."""
+        self.rows: dict[Identity, Value] = {}
+        """The value of each row."""
         self.branches: dict[str, str | None] = {"main": None}
         self.tags: dict[str, str] = {}
         self.purged: set[str] = set()
@@ -193,21 +158,25 @@ class Pool:
         """Whether a commit is in the history that was not vacated."""
         return self.horizon is None or self.horizon in (c.id for c in self.walk(commit))
 
-    def state(self, commit: str | None) -> State:
+    def layout(self, commit: str | None) -> Layout:
         """The objects at a commit."""
-        return {} if commit is None else self.commits[commit].state
+        return {} if commit is None else self.commits[commit].layout
+
+    def state(self, commit: str | None) -> Rows:
+        """The rows at a commit."""
+        return rows_of(self.layout(commit))
 
     def values(self, commit: str | None) -> Counter[Value]:
         """All values at a commit; what was purged is left out."""
-        return self.values_of(self.state(commit))
+        return self.values_of(self.layout(commit))
 
-    def values_of(self, state: State) -> Counter[Value]:
+    def values_of(self, layout: Layout) -> Counter[Value]:
         """All values of some objects."""
-        return Counter(value for o in state.keys() - self.purged for value in self.visible(o, state[o]).values())
+        return Counter(self.rows[row] for row in rows_of({o: layout[o] for o in layout.keys() - self.purged}))
 
-    def visible(self, o: str, hidden: Rows) -> dict[int, Value]:
-        """The rows of an object that are not hidden, by their numbers."""
-        return {row: value for row, value in enumerate(self.objects[o]) if row not in hidden}
+    def is_purged(self, *commits: str | None) -> bool:
+        """Whether something that is at one of some commits was purged: then it cannot be moved or brought back."""
+        return any(self.layout(commit).keys() & self.purged for commit in commits)
 
     def walk(self, tip: str | None) -> Iterator[Commit]:
         """Commits from a tip back, by parents, as far as there are any."""
@@ -288,108 +257,94 @@ class Pool:
 
     def delete(self, branch: str, idents: Sequence[str]) -> Change:
         """Objects go."""
-        return Change(effects=self.find(self.state(self.tip(branch)), idents))
+        return self.find(self.layout(self.tip(branch)), idents)
 
-    def find(self, state: State, idents: Sequence[str]) -> Effects:
-        """Objects by ids of objects or commits go, all of which have to be in a state."""
+    def find(self, layout: Layout, idents: Sequence[str]) -> Change:
+        """Objects by ids of objects or commits go, all of which have to be there."""
         chosen = frozenset(self.added_by(idents))
         if not chosen:
             raise InvalidInput("none named")
-        if not chosen <= state.keys():
-            raise NotFound(str(chosen - state.keys()))
-        return {o: (state[o], None) for o in chosen}
+        if not chosen <= layout.keys():
+            raise NotFound(str(chosen - layout.keys()))
+        return Change(gone=rows_of({o: layout[o] for o in chosen}), removed=chosen)
 
     def delete_where(self, branch: str, select: Select) -> Change:
         """Records go."""
-        return _not_empty(self.without(self.state(self.tip(branch)), select))
+        return _not_empty(self.without(self.layout(self.tip(branch)), select))
 
-    def without(self, state: State, select: Select) -> Change:
-        """Hide the records that match. An object of which half is hidden then is written again without them."""
-        fresh: Counter[Value] = Counter()
-        effects: dict[str, tuple[Rows | None, Rows | None]] = {}
-        for o in state.keys() - self.purged:
-            there = self.visible(o, state[o])
-            matching = Counter(select(list(there.values())))
-            gone = frozenset(row for row, value in there.items() if value in matching)
-            hidden = state[o] | gone
-            if not gone:
-                continue
-            is_masked = 2 * len(hidden) < len(self.objects[o])
-            effects[o] = state[o], hidden if is_masked else None
-            if not is_masked:
-                fresh += Counter(self.visible(o, hidden).values())
-        return Change(fresh, effects)
+    def without(self, layout: Layout, select: Select) -> Change:
+        """The records that match go."""
+        rows = rows_of(layout)
+        matching = set(select([self.rows[row] for row in rows]))
+        return Change(gone=frozenset(row for row in rows if self.rows[row] in matching))
 
     def compact(self, branch: str, idents: Sequence[str]) -> Change:
-        """Objects are replaced by others with the same values."""
-        state = self.state(self.tip(branch))
-        effects = self.find(state, idents)
-        if len(effects) < 2 or effects.keys() & self.purged:
+        """Objects are replaced by others with the same rows."""
+        chosen = self.find(self.layout(self.tip(branch)), idents).removed
+        if len(chosen) < 2 or chosen & self.purged:
             raise InvalidInput("nothing to compact")
-        return Change(self.values_of({o: state[o] for o in effects}), effects)
+        return Change(removed=chosen)
 
     def revert(self, branch: str, commitish: str) -> Change:
         """The opposite of a commit."""
-        ident = self.resolve(commitish)
-        if ident is None:
-            raise NotFound(commitish)
-        effects = {o: (after, before) for o, (before, after) in self.commits[ident].effects.items()}
-        if not effects:
+        commit = self._commit(commitish)
+        if commit.is_empty:
             raise InvalidInput("nothing to revert")
-        now = self.state(self.tip(branch))
-        if came(effects) & now.keys() or came(effects) & self.purged:
+        tip = self.tip(branch)
+        gone, come = self.fitted(commit.come, commit.gone, self.state(tip), None, self.others(tip, commit.id))
+        if not gone and not come and (commit.come or commit.gone):
             raise Conflict(commitish)
-        fitted = self.fitted(effects, now)
-        if not fitted:
-            raise Conflict(commitish)
-        return Change(effects=fitted)
+        return Change(gone=gone, come=come, may_be_refused=True)
 
     def cherry_pick(self, branch: str, commitish: str) -> Change:
         """What a commit did, once more."""
+        commit = self._commit(commitish)
+        tip = self.tip(branch)
+        if commit.is_empty:
+            raise InvalidInput("nothing to pick")
+        gone, come = self.fitted(commit.gone, commit.come, self.state(tip), None, self.others(tip, commit.id))
+        if not gone and not come and (commit.come or commit.gone):
+            raise InvalidInput("done already")
+        return Change(gone=gone, come=come, may_be_refused=True)
+
+    def _commit(self, commitish: str) -> Commit:
         ident = self.resolve(commitish)
-        now = self.state(self.tip(branch))
         if ident is None:
             raise NotFound(commitish)
-        every = self.commits[ident].effects
-        effects = missing(every, now)
-        lost = {o for o, (_, after) in every.items() if after is None} - now.keys()
-        is_done = came(every) <= now.keys() and all(o in lost for o, (_, after) in effects.items() if after is None)
-        is_done = is_done and all(after is None for _, after in effects.values())
-        if not effects or (came(every) and is_done):
-            raise InvalidInput("done already")
-        fitted = self.fitted(effects, now)
-        if not fitted:
-            raise InvalidInput("done already")
-        if came(fitted) & self.purged:
-            raise Conflict(commitish)
-        return Change(effects=fitted)
+        return self.commits[ident]
 
-    def fitted(self, effects: Effects, now: State, is_writing: bool = False) -> Effects:
-        """Changes of objects as they are now; Conflict if an object that has to be there is not.
+    def others(self, tip: str | None, known: str | None) -> list[Commit]:
+        """The commits that a tip knows of and another does not, the oldest first, without merges of such commits."""
+        beyond = [self.commits[ident] for ident in self.ancestors(tip) - self.ancestors(known)]
+        own = [commit for commit in beyond if commit.merged is None or commit.merged not in self.commits]
+        return sorted(own, key=lambda commit: (commit.generation, commit.id))
 
-        What is hidden and shown by both sides is joined. But records may live on in objects that come, if some do:
-        then nobody else may have hidden one that this hides, nor any of an object that goes.
+    def fitted(
+        self,
+        gone: Rows,
+        come: Rows,
+        now: Rows,
+        ours: Sequence[Commit] | None,
+        theirs: Sequence[Commit],
+        is_merge: bool = False,
+    ) -> tuple[Rows, Rows]:
+        """Rows that are to go and to come, as it is in a state; Conflict if both sides have changed one.
+
+        A row was replaced by a commit that takes it away and brings others. `ours` are the commits that the change is
+        the sum of; without them it is one by itself.
         """
-        may_move = is_writing or bool(came(effects))
-        out: dict[str, tuple[Rows | None, Rows | None]] = {}
-        for o, (before, after) in effects.items():
-            if before is None:
-                out[o] = None, after
-                continue
-            if o not in now:
-                raise Conflict(o)
-            meanwhile = now[o] - before
-            if after is None:
-                if now[o] != before and (may_move or before - now[o]):
-                    raise Conflict(o)
-                out[o] = now[o], None
-                continue
-            if may_move and (after - before) & meanwhile:
-                raise Conflict(o)
-            hidden = (now[o] | (after - before)) - (before - after)
-            if hidden != now[o]:
-                out[o] = now[o], None if len(hidden) == len(self.objects[o]) else hidden
-        return out
+        missing, new = gone - now, come - now
+        for commit in theirs:
+            if commit.gone & missing and commit.come - come:
+                raise Conflict(commit.id)
+        for taken, brought in [(gone, come)] if ours is None else [(commit.gone, commit.come) for commit in ours]:
+            if taken & missing and brought - now:
+                raise Conflict("changed by both")
+        if is_merge:
+            both = {o for o, _ in come & now}
+            new = frozenset(row for row in new if row[0] not in both or row not in _deleted(theirs))
+            gone |= frozenset(row for row in _deleted(ours or ()) - come if row[0] in both)
+        return gone & now, new
 
     def merge(self, child: str, into: str, source: str | None) -> Change:
         """What came and went in a commit of the child since both last met."""
@@ -397,30 +352,22 @@ class Pool:
             raise InvalidInput("itself")
         self.tip(child)
         tip = self.tip(into)
-        before = self.joined(self.meetings(source, tip))
-        now = self.state(tip)
-        effects = missing(between(before, self.state(source)), now)
-        fitted = self.fitted(effects, now)
-        _not_empty(Change(effects=fitted))
-        if came(fitted) & self.purged:
-            raise Conflict(child)
-        return Change(effects=fitted, merged=source)
+        met = self.meetings(source, tip)
+        before, after = self.joined(met), self.state(source)
+        ours, theirs = self.others(source, tip), self.others(tip, source)
+        if len(met) == 1 and self.layout(met[0]) == self.layout(source):
+            raise InvalidInput("nothing to merge")
+        if len(met) == 1 and met[0] == tip:
+            return Change(gone=before - after, come=after - before, merged=source)
+        gone, come = self.fitted(before - after, after - before, self.state(tip), ours, theirs, is_merge=True)
+        return Change(gone=gone, come=come, merged=source, may_be_refused=True)
 
-    def joined(self, met: Sequence[str | None]) -> State:
-        """The objects of commits merged: what all have, and what one has got that was not there when they met.
-
-        It is the same with rows that are hidden.
-        """
+    def joined(self, met: Sequence[str | None]) -> Rows:
+        """The rows of commits merged: what all have, and what one has got that was not there when they met."""
         joined = self.state(met[0])
         for ident in met[1:]:
             before, other = self.joined(self.meetings(met[0], ident)), self.state(ident)
-            kept = (joined.keys() & other.keys()) | (joined.keys() ^ other.keys()) - before.keys()
-            out: dict[str, Rows] = {}
-            for o in kept:
-                old = before.get(o, WHOLE)
-                one, two = joined.get(o, old), other.get(o, old)
-                out[o] = (one & two) | (one ^ two) - old
-            joined = out
+            joined = joined - (before - other) | (other - before)
         return joined
 
     def is_tangled(self, a: str | None, b: str | None) -> bool:
@@ -440,43 +387,63 @@ class Pool:
                 break
             if commit.merged is None or commit.merged not in reached:  # else it brings only what is there already
                 own.append(commit)
-        now = self.state(target)
+        now = first = self.state(target)
         out: list[tuple[Commit, Change]] = []
         for commit in reversed(own):
-            change = Change(effects=self.fitted(missing(commit.effects, now), now), merged=commit.merged)
-            now = applied(now, change.effects)
-            out.append((commit, change))
+            theirs = self.others(target, commit.id)
+            gone, come = self.fitted(commit.gone, commit.come, now, [commit], theirs, is_merge=True)
+            if come & (self.state(self.meetings(commit.id, target)[0]) - first):
+                raise Conflict("it brings back what the other side has deleted")
+            now = now - gone | come
+            out.append((commit, Change(gone=gone, come=come, merged=commit.merged)))
         return out
 
     def land(
-        self, branch: str, change: Change, ident: str, objects: Mapping[str, tuple[Sequence[Value], Rows]], message: str
+        self,
+        branch: str,
+        change: Change,
+        ident: str,
+        layout: Layout,
+        made: Mapping[str, Sequence[Value]],
+        message: str,
     ) -> None:
-        """A change is on a branch, as a commit; `objects` are the new objects that it came with, and what is hidden."""
-        self.branches[branch] = self.add(self.branches[branch], change, ident, objects, message)
+        """A change is on a branch, as a commit after which objects lie so; `made` are all rows of new objects."""
+        self.branches[branch] = self.add(self.branches[branch], change, ident, layout, made, message)
 
     def add(
         self,
         parent: str | None,
         change: Change,
         ident: str,
-        objects: Mapping[str, tuple[Sequence[Value], Rows]],
+        layout: Layout,
+        made: Mapping[str, Sequence[Value]],
         message: str,
     ) -> str:
-        """A commit on top of another; the values of its new objects have to be those that were to come."""
+        """A commit on top of another, whose rows have to be those that were to be left and to come."""
         assert ident not in self.commits, f"commit {ident} is there already"
-        assert not set(objects) & set(self.objects), "new objects with the ids of old ones"
-        self.require(change, objects)
-        self.objects.update((o, tuple(values)) for o, (values, _) in objects.items())
-        effects = {**change.effects, **{o: (None, hidden) for o, (_, hidden) in objects.items()}}
-        state = applied(self.state(parent), effects)
-        self.commits[ident] = Commit(ident, parent, change.merged, effects, state, message)
+        assert not set(made) & set(self.objects), "new objects with the ids of old ones"
+        before, after = self.state(parent), rows_of(layout)
+        assert sum(map(len, layout.values())) == len(after), "a row is there twice"
+        kept = before - change.gone | change.come
+        assert kept <= after, f"rows are missing: {kept - after}"
+        self.rows.update(((o, row), v) for o, values in made.items() for row, v in enumerate(values))
+        for row in after:
+            assert row in self.rows, "a row of an object that nobody knows"
+        self.require(change, after - kept)
+        old = self.layout(parent)
+        assert not change.removed & layout.keys(), "an object is still there"
+        adds, deletes = frozenset(layout.keys() - old.keys()), frozenset(old.keys() - layout.keys())
+        self.objects.update((o, tuple(values)) for o, values in made.items())
+        parents = [self.commits[each].generation for each in (parent, change.merged) if each in self.commits]
+        self.commits[ident] = Commit(
+            ident, parent, change.merged, before - after, after - before, layout, message,
+            1 + max(parents, default=0), adds, deletes, old == layout,
+        )  # fmt: skip
         return ident
 
-    def require(self, change: Change, objects: Mapping[str, tuple[Sequence[Value], Rows]]) -> None:
-        """The new objects have what was to come, no more and no less."""
-        present = Counter(
-            value for values, hidden in objects.values() for row, value in enumerate(values) if row not in hidden
-        )
+    def require(self, change: Change, rows: Rows) -> None:
+        """The new rows are what was to come, no more and no less."""
+        present = Counter(self.rows[row] for row in rows)
         more, fewer = present - change.fresh, change.fresh - present
         assert present == change.fresh, f"not the values that were to come: {more}, {fewer}"
 
@@ -506,7 +473,7 @@ class Pool:
                 raise InvalidInput(ident)
             else:
                 chosen += self.commits[ident].adds
-        if any(self.state(tip).keys() & set(chosen) for tip in (*self.branches.values(), *self.tags.values())):
+        if any(self.layout(tip).keys() & set(chosen) for tip in (*self.branches.values(), *self.tags.values())):
             raise Conflict(str(chosen))
         self.purged |= set(chosen)
         return chosen
@@ -516,9 +483,10 @@ class Pool:
         commits: set[str] = set() if self.horizon is None else {self.horizon}
         for ref in (*self.branches.values(), *self.tags.values()):
             commits |= self.ancestors(ref) if self.horizon is None else {c.id for c in self.log(ref)}
-        objects = set(self.state(self.horizon))
+        objects = set(self.layout(self.horizon))
         for ident in commits:
-            objects |= self.commits[ident].effects.keys()
+            commit = self.commits[ident]
+            objects |= commit.layout.keys() | commit.deletes if ident != self.horizon else commit.deletes
         return commits, objects
 
     def vacuum(self) -> None:
@@ -539,29 +507,24 @@ class Transaction:
         self.base = pool.tip(branch)
         self.made: dict[str, tuple[Value, ...]] = {}
         """All rows of the objects that it has written."""
-        self.effects: Effects = {}
+        self.layout: Layout = pool.layout(self.base)
+        """The objects that it sees."""
         self.has_read = False
         """Whether it has to fail if the branch has changed since: it has read all of it, and is serializable."""
 
-    @property
-    def adds(self) -> Objects:
-        """The objects that come."""
-        return came(self.effects)
-
-    def state(self) -> State:
-        """The objects that the transaction sees."""
-        return applied(self.pool.state(self.base), self.effects)
-
     def values(self) -> Counter[Value]:
         """The values that the transaction sees."""
-        return self._whole().values_of(self.state())
+        return self._whole().values_of(self.layout)
 
-    def stage(self, change: Change, objects: Mapping[str, Sequence[Value]]) -> None:
-        """More changes; `objects` are the new objects that they came with."""
-        self.pool.require(change, {o: (values, WHOLE) for o, values in objects.items()})
-        self.made.update((o, tuple(values)) for o, values in objects.items())
-        state = applied(self.state(), {**change.effects, **dict.fromkeys(objects, (None, WHOLE))})
-        self.effects = between(self.pool.state(self.base), state)
+    def stage(self, change: Change, layout: Layout, made: Mapping[str, Sequence[Value]]) -> None:
+        """More changes, after which objects lie so; `made` are all rows of those that were just written."""
+        self.made.update((o, tuple(values)) for o, values in made.items())
+        before, after = rows_of(self.layout), rows_of(layout)
+        kept = before - change.gone
+        assert kept <= after
+        self._whole().require(change, after - kept)
+        assert not change.removed & layout.keys()
+        self.layout = layout
 
     def load(self, values: Sequence[Value]) -> Change:
         """Values come."""
@@ -569,39 +532,41 @@ class Transaction:
 
     def delete(self, idents: Sequence[str]) -> Change:
         """Objects go."""
-        return Change(effects=self.pool.find(self.state(), idents))
+        return self.pool.find(self.layout, idents)
 
     def delete_where(self, select: Select) -> Change:
         """Records go."""
-        return self._whole().without(self.state(), select)
+        return self._whole().without(self.layout, select)
 
     def _whole(self) -> Pool:
         """A pool with what is staged beside the rest."""
         pool = Pool(self.pool.name, self.pool.key_text)
-        pool.objects = {**self.pool.objects, **self.made}
+        pool.rows = {**self.pool.rows, **{(o, i): v for o, values in self.made.items() for i, v in enumerate(values)}}
         pool.purged = self.pool.purged
         return pool
 
     def commit(self) -> Change:
         """All of it, if nobody is in the way."""
-        if not self.effects:
+        before, staged = self.pool.layout(self.base), rows_of(self.layout)
+        if before == self.layout:
             raise InvalidInput("nothing is staged")
         tip = self.pool.tip(self.branch)
-        now = self.pool.state(tip)
         if self.has_read and self._has_moved(tip):
             raise Conflict("read")
-        old = {o: change for o, change in self.effects.items() if o not in self.adds}
-        fresh = self._whole().values_of({o: hidden for o, hidden in self.state().items() if o in self.adds})
-        effects = self.pool.fitted(old, now, is_writing=bool(self.adds))
-        if not fresh and not effects:
+        new = staged - rows_of(before)
+        theirs = self.pool.others(tip, self.base)
+        gone, _ = self.pool.fitted(rows_of(before) - staged, new, self.pool.state(tip), None, theirs)
+        whole = self._whole()
+        change = Change(Counter(whole.rows[row] for row in new), gone)
+        if change.is_empty:
             raise Conflict("done already")
-        return Change(fresh, effects)
+        return change
 
     def _has_moved(self, tip: str | None) -> bool:
         for commit in self.pool.walk(tip):
             if commit.id == self.base:
                 return False
-            if commit.effects:
+            if commit.gone or commit.come:
                 return True
         return False
 
@@ -641,6 +606,14 @@ class Lake:
 
 
 def _not_empty(change: Change) -> Change:
-    if not change.fresh and not change.effects:
+    if change.is_empty:
         raise InvalidInput("empty")
     return change
+
+
+def _deleted(commits: Iterable[Commit]) -> Rows:
+    """The rows that commits, the oldest first, have taken away and not brought back."""
+    deleted = NOTHING
+    for commit in commits:
+        deleted = (deleted | commit.gone) - commit.come
+    return deleted
