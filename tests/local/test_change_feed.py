@@ -9,6 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import shoal
@@ -18,7 +20,10 @@ from shoal.api.infos import CommitInfo
 from shoal.api.lake import Lake
 from shoal.api.pool import Pool
 from shoal.errors import Conflict, InvalidInput, NotFound
+from shoal.lake.lake import create, open_lake
+from shoal.local.lake import LocalLake
 from shoal.model.text import format_value
+from shoal.storage.memory import MemoryStore
 from shoal.testing.tiers import IS_LONG
 
 WALKS, STEPS = (150, 60) if IS_LONG else (4, 30)
@@ -252,3 +257,53 @@ def test_the_feed_of_a_pool_with_a_merge_policy_makes_its_states_in_such_a_pool(
                 state = applied(state, change)
             if feed.get(info.id):
                 assert merged(lake, policy, state) == state_at(pool, info.id), info
+
+
+class MeteredStore(MemoryStore):
+    """Objects in memory, and how many bytes of them were read."""
+
+    read = 0
+
+    def get(self, key: str) -> bytes:
+        data = super().get(key)
+        self.read += len(data)
+        return data
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        data = super().get(key)[start : start + length]
+        self.read += len(data)
+        return data
+
+
+def bytes_of_feed(rows: int, commits: int, primary: str) -> tuple[int, int]:
+    """What a new process reads for the changes of small commits to a pool of some rows, and how many changes."""
+    store = MeteredStore()
+    pool = LocalLake(create(store)).create("things", key="k", primary=primary, inline=1 << 16)
+    pool.load(pa.table({"k": np.arange(rows), "v": [f"value {i * 7919 % rows}" for i in range(rows)]}))
+    start = pool.resolve()
+    for number in range(commits):
+        new = [{"k": rows + 10 * number + i, "v": "new"} for i in range(10)]
+        if primary:
+            pool.upsert(new)
+        else:
+            pool.load(new)
+    fresh = LocalLake(open_lake(store)).pool("things")
+    store.read = 0
+    changes = sum(1 for _ in fresh.changes(since=start))
+    return store.read, changes
+
+
+@pytest.mark.parametrize("primary", ["", "k"])
+def test_the_cost_of_changes_is_that_of_what_changed(primary: str) -> None:
+    few, many = (bytes_of_feed(rows, 40, primary) for rows in (1_000, 100_000))
+    assert few[1] == many[1] == 400
+    assert many[0] < 1.2 * few[0]
+    assert many[0] < 40 * 2_000
+
+
+@pytest.mark.long
+def test_a_thousand_small_commits_on_five_million_rows_cost_what_they_changed() -> None:
+    size, changes = bytes_of_feed(5_000_000, 1_000, "")
+    print(f"{size} bytes of {changes} changes")
+    assert changes == 10_000
+    assert size < 1_000 * 5_000
