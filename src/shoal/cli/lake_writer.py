@@ -170,7 +170,7 @@ class Writer:
         date = f"Date:   {format_time(_data(value, 'ts') // SECOND * SECOND)}\n"
         author = f"Author: {_data(value, 'author')}\n" if _data(value, "author") else ""
         message = wrap_paragraphs(_data(value, "message"), _WIDTH, " " * _INDENT)
-        commits = "".join(map(_part, _elements(_get(value, "parts"))))
+        commits = "".join(sorted(map(_part, _elements(_get(value, "parts")))))
         blocks = "".join(f"{block}\n" for block in (message and f"{message}\n", commits) if block)
         return f"{header}\n{author}{date}\n{blocks}"
 
