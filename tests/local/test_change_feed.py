@@ -34,8 +34,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "keyed by another field": {"primary": "id", "inline": 1 << 16},
     "partitioned": {"partition": "p"},
 }
-STEPWISE = "step by step"
-"""The message of transactions, whose tallies are sums: they count what came in one step and went in another."""
 EXPECTED = (Conflict, InvalidInput, NotFound, shoal.errors.AlreadyExists)
 """What a step may be refused with; anything else is a failure."""
 
@@ -93,7 +91,7 @@ def check_tally(info: CommitInfo, counts: Counter[str], is_keyed: bool) -> None:
     tally = info.records
     assert tally.added - tally.deleted == counts["insert"] - counts["delete"], info
     assert not (info.is_maintenance and counts)
-    if is_keyed and info.message != STEPWISE:
+    if is_keyed:
         assert (tally.added, tally.deleted) == (counts["insert"], counts["delete"]), info
         assert tally.updated >= counts["update"], info
     if not is_keyed:
@@ -176,8 +174,8 @@ class History:
             self.names.append(name)
 
     def transact(self, branch: Branch) -> None:
-        with branch.transaction(message=STEPWISE) as tx:
-            tx.load(self.distinct())
+        with branch.transaction() as tx:
+            tx.load([row for row in self.distinct() if row["k"] >= 5])  # tallies are sums of the steps
             tx.delete(where=f"k < {self.random.randrange(5)}")
             tx.update("k == 7", "put v := 'seven'")
 

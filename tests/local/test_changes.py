@@ -116,6 +116,27 @@ def test_tables_and_batches_have_the_columns_of_changes(pool: Pool) -> None:
     assert [batch.num_rows for batch in pool.changes().to_batches(3)] == [3, 3, 1]
 
 
+def test_changes_of_one_type_lose_nothing(pool: Pool) -> None:
+    start = pool.load([{"k": 1}])
+    pool.load([{"k": 2, "v": "x"}])
+    pool.load([{"k": 3, "v": 1}])
+    pool.delete(where="k == 2")
+    changes = list(pool.changes(uniform=True))
+    sides = [side for change in changes for side in (change.before, change.after) if side is not None]
+    assert len({side.type for side in sides}) == 1
+    assert [shoal.to_python(side) for side in sides] == [
+        {"k": 1, "v": None}, {"k": 2, "v": "x"}, {"k": 3, "v": 1}, {"k": 2, "v": "x"},
+    ]  # fmt: skip
+    assert [change.position for change in changes] == [change.position for change in pool.changes()]
+    stream = pool.changes(since=start, follow=True, uniform=True)
+    assert [next(stream).change for _ in range(3)] == ["insert", "insert", "delete"]
+    pool.load([{"k": 4}])
+    assert format_value(next(stream).after or sides[0]).startswith("{k:4,v:null")
+    pool.load([{"k": 5, "new": True}])
+    with pytest.raises(InvalidInput, match="do not fit into the type of the changes before them"):
+        next(stream)
+
+
 def test_a_follower_gets_each_commit_once(pool: Pool) -> None:
     start = pool.load([{"k": 0}])
     seen: list[str] = []

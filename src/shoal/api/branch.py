@@ -591,6 +591,7 @@ class Branch:
         until: str | None = None,
         *,
         follow: bool = False,
+        uniform: bool = False,
         on_warning: Callable[[str], None] | None = None,
     ) -> ChangeStream:
         """What commits changed, record by record: the oldest commit first, and compactions left out.
@@ -598,13 +599,14 @@ class Branch:
         - `since`: changes after this commitish, or after the `position` of a change; all, if it is not given.
         - `until`: changes up to this commitish, and with it; those of this branch, if it is not given.
         - `follow`: go on with the commits to come, until the stream is closed.
+        - `uniform`: give `before` and `after` one type in all changes, for formats such as Arrow and CSV.
         - `on_warning`: called with a line for each data object that was purged, whose records are left out.
 
         >>> for change in pool.changes(since=last):  # doctest: +SKIP
         ...     print(change.change, change.before, change.after)
         ...     last = change.position
         """
-        request = Changes(self._pool.id, self.branch_name, since, until, follow, on_warning)
+        request = Changes(self._pool.id, self.branch_name, since, until, follow, uniform, on_warning)
         return ChangeStream(self.lake.do(request), since)
 
     def report(self, at: str | None = None) -> CommitReport:

@@ -32,6 +32,7 @@ class Changes(Request[Results]):
     since: str | None = in_query("since", "a commitish, or COMMIT/NUMBER: the changes after it")
     until: str | None = in_query("until", "a commitish: the changes up to it, and with it")
     follow: bool = in_query("follow", "T to go on with the changes of commits to come", "boolean")
+    uniform: bool = in_query("uniform", "T to give before and after one type in all changes", "boolean")
     on_warning: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
@@ -124,4 +125,4 @@ def field_of(value: Value, name: str) -> Value:
 
 
 def _present(side: Value) -> Value | None:
-    return None if side.type is NULL_TYPE else side
+    return None if side.type is NULL_TYPE or side.data is None else side

@@ -133,6 +133,8 @@ class Format:
     """How a large file is read in parts; None if it cannot be."""
     resumes: bool = False
     """Whether its reader can go on after a bad record."""
+    takes_one_type: bool = False
+    """Whether all values that are written have to be of one type."""
     is_table: bool = False
     """Whether it is a table of text, which the options of CSV are for."""
     growth: int = 64
@@ -287,6 +289,7 @@ for _entry in (
         "csv",
         reader=lambda: csv_reader.read,
         writer=lambda: csv_writer.Writer,
+        takes_one_type=True,
         media_types=("text/csv",),
         column_reader=lambda: csv_column_reader.read,
         trial=Trial(
@@ -305,6 +308,7 @@ for _entry in (
         "tsv",
         reader=lambda: csv_reader.read_tsv,
         writer=lambda: csv_writer.TsvWriter,
+        takes_one_type=True,
         media_types=("text/tab-separated-values",),
         column_reader=lambda: csv_column_reader.read_tsv,
         trial=Trial(check=lambda head, options: csv_reader.check_header(head, options, "\t")),
@@ -330,6 +334,7 @@ for _entry in (
         "parquet",
         reader=lambda: parquet.read,
         writer=lambda: parquet.Writer,
+        takes_one_type=True,
         media_types=("application/x-parquet",),
         column_reader=lambda: parquet.read_columns,
         field_reader=lambda: parquet.read_fields,
@@ -346,6 +351,7 @@ for _entry in (
         "arrow",
         reader=lambda: arrow_files.read,
         writer=lambda: arrow_files.Writer,
+        takes_one_type=True,
         media_types=("application/vnd.apache.arrow.file",),
         column_reader=lambda: arrow_files.read_columns,
         is_binary=True,
@@ -391,6 +397,7 @@ for _entry in (
         "arrows",
         reader=lambda: arrow_stream.read,
         writer=lambda: arrow_stream.Writer,
+        takes_one_type=True,
         media_types=("application/vnd.apache.arrow.stream",),
         column_reader=lambda: arrow_stream.read_columns,
         is_binary=True,

@@ -16,10 +16,15 @@ from shoal.lake.actions import Patch, touched
 from shoal.lake.commits import Commit, older_than_history
 from shoal.lake.loaded_records import GroupKey, LoadedRecords
 from shoal.lake.names import Warn
+from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.record_changes import RecordChange, loaded_changes, record_changes
+from shoal.lake.scans import object_shapes
+from shoal.model import types as t
 from shoal.model.fields import NO_ID, id_value, time_value
+from shoal.model.fusion import Move, fuse_types, mover
 from shoal.model.node import frozen
+from shoal.model.text import format_type
 from shoal.model.values import NULL, Value, record, string
 
 
@@ -169,13 +174,56 @@ def _require_all_there(pool: Pool, commit: Commit) -> None:
 # ---- as values
 
 
-def show_change(change: RecordChange, commit: Commit) -> Value:
+Shape = Callable[[Value | None], Value]
+"""Makes one side of a change a value to show."""
+
+
+def as_it_is(side: Value | None) -> Value:
+    """One side of a change in its own type; null where there is none."""
+    return NULL if side is None else side
+
+
+def uniform(pool: Pool, since: Position, until: Id | None) -> Shape:
+    """Makes values of one type of the sides of all changes between two commits."""
+    types = dict.fromkeys(_types_between(pool, since, until))
+    common = fuse_types(types) or t.NULL
+    moves: dict[t.Type, Move] = {}
+
+    def shape(side: Value | None) -> Value:
+        if side is None:
+            return Value(common, None)
+        if side.type not in moves:
+            if side.type not in types and fuse_types((common, side.type)) is not common:
+                raise InvalidInput(
+                    f"{pool.config.name}: records of type {format_type(side.type)} do not fit into the type of the "
+                    "changes before them (begin again after the last one)"
+                )
+            moves[side.type] = mover(side.type, common)
+        return Value(common, moves[side.type](side.data))
+
+    return shape
+
+
+def _types_between(pool: Pool, since: Position, until: Id | None) -> Iterator[t.Type]:
+    key = pool.config.key
+    objects = {(o.id, o.mask): o for o in _touched_between(pool, since, until)}
+    for o in objects.values():
+        yield from (shape for shape, _ in object_shapes(pool.store, pool.prefix, key, o))
+
+
+def _touched_between(pool: Pool, since: Position, until: Id | None) -> Iterator[DataObject]:
+    for commit in map(pool.commits.read, chain_of(pool, since, until)):
+        if not is_moving(commit) or pool.config.settings.policy:
+            yield from (o for o in touched(commit.actions) if not pool.refs().is_purged(o.id))
+
+
+def show_change(change: RecordChange, commit: Commit, shape: Shape = as_it_is) -> Value:
     """A change as a record: `before` of an insertion and `after` of a deletion are null."""
     kind = "insert" if change.before is None else "delete" if change.after is None else "update"
     return record([
         ("change", string(kind)),
-        ("before", NULL if change.before is None else change.before),
-        ("after", NULL if change.after is None else change.after),
+        ("before", shape(change.before)),
+        ("after", shape(change.after)),
         ("commit", id_value(commit.id)),
         ("author", string(commit.note.author)),
         ("ts", time_value(commit.date)),

@@ -25,7 +25,7 @@ from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.snapshots import Snapshot
-from shoal.lake.tallies import Count, Tally, of_deletion, of_upsert
+from shoal.lake.tallies import Count, Tally, of_deletion, of_upsert, one_sided
 from shoal.lake.workers import HERE, Workers
 from shoal.lazy import lazy
 from shoal.model.fields import NO_ID
@@ -198,7 +198,7 @@ def cherry_pick(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = 
 def _as_before(pool: Pool, patch: Patch, records: Tally | None) -> Count:
     """Counts what a patch does that was counted before, as long as it lands as it was."""
     by_record = record_changes.ByRecord(pool)
-    return lambda landed: by_record(landed) if records is None or landed != patch else records
+    return lambda landed: one_sided(landed) or (records if landed == patch else None) or by_record(landed)
 
 
 def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None) -> Id:

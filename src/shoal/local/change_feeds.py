@@ -14,10 +14,13 @@ from shoal.formats.columns.batches import EMPTY, Piece
 from shoal.frames.results import Results
 from shoal.lake.change_feed import (
     CommitChanges,
+    Shape,
+    as_it_is,
     changes_between,
     following,
     parse_position,
     show_change,
+    uniform,
 )
 from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements
@@ -39,20 +42,23 @@ def changes(lake: StoreExecutor, request: Changes) -> Results:
     group = merge_policies.group_of(pool.config) if pool.config.settings.policy else None
     parts: Iterator[CommitChanges | None]
     if request.follow:
+        shape = uniform(pool, since, pool.resolve(branch)) if request.uniform else as_it_is
         parts = following(pool, branch, since, _waiting(lake, request, stop), warn, group)
     else:
-        parts = changes_between(pool, since, pool.resolve(request.until or branch, warn), warn, group)
-    return Results("changes", results_stopped_by(stop, _pieces(parts)), Statistics(), in_pieces=True)
+        until = pool.resolve(request.until or branch, warn)
+        shape = uniform(pool, since, until) if request.uniform else as_it_is
+        parts = changes_between(pool, since, until, warn, group)
+    return Results("changes", results_stopped_by(stop, _pieces(parts, shape)), Statistics(), in_pieces=True)
 
 
-def _pieces(parts: Iterator[CommitChanges | None]) -> Generator[Piece, None, None]:
+def _pieces(parts: Iterator[CommitChanges | None], shape: Shape) -> Generator[Piece, None, None]:
     """Records, and an empty batch where no more have come yet."""
     for part in parts:
         if part is None:
             yield EMPTY
         else:
             for change in part.changes:
-                yield show_change(change, part.commit)
+                yield show_change(change, part.commit, shape)
 
 
 def _waiting(lake: StoreExecutor, request: Changes, stop: Stop) -> Callable[[], None]:

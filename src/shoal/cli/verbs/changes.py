@@ -11,8 +11,9 @@ from shoal.cli.command import Verb, stop_signals
 from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.lake import open_branch
 from shoal.cli.lake_flags import LAKE_FLAGS, USE_FLAGS
-from shoal.cli.output import OUTPUT_FLAGS, open_writer
+from shoal.cli.output import OUTPUT_FLAGS, open_writer, output_format
 from shoal.cli.query_flags import print_warning
+from shoal.formats import registry
 from shoal.formats.streams import Writer
 from shoal.model.values import Value
 
@@ -44,7 +45,11 @@ def run(args: Parsed) -> None:
     if args["follow"] and args["until"] is not None:
         raise UsageError("-until does not go with -follow, which has no end")
     stream = open_branch(args).changes(
-        args["since"], args["until"], follow=args["follow"], on_warning=None if args["q"] else print_warning
+        args["since"],
+        args["until"],
+        follow=args["follow"],
+        uniform=registry.by_name(output_format(args, terminal=True)[0]).takes_one_type,
+        on_warning=None if args["q"] else print_warning,
     )
     with stream, open_writer(args) as writer:
         if not args["follow"]:

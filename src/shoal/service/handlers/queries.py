@@ -79,7 +79,8 @@ def sql(call: Call) -> Answer:
 def changes(call: Call) -> Answer:
     """Stream the changes of records."""
     given: Any = call.request(Changes)
-    request: Changes = replace(given, on_warning=call.warnings.append)
+    is_uniform = given.uniform or call.answer_format.takes_one_type
+    request: Changes = replace(given, on_warning=call.warnings.append, uniform=is_uniform)
 
     def ask(output: Output) -> Results:
         with stopped_by(output.stop):
