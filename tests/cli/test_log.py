@@ -125,3 +125,41 @@ def test_many_merged_commits_are_counted(shell: Shell) -> None:
     log = shell.run("log", "-n", "1")
     assert log.count("    Merged ") == 20
     assert log.endswith("    and 2 more (see: shoal log -all)\n\n")
+
+
+def test_a_graph_draws_branches_that_were_merged_into_each_other(shell: Shell) -> None:
+    names: dict[str, str] = {}
+
+    def commit(name: str, branch: str) -> None:
+        names[shell.load("{ts:1}", "-message", name, "-use", f"logs@{branch}")] = name
+        shell.run("branch", "-q", "-use", f"logs@{branch}", name)
+
+    commit("root", "main")
+    shell.run("branch", "-q", "a")
+    shell.run("branch", "-q", "b")
+    commit("a1", "a")
+    commit("b1", "b")
+    for one, other in ("ab", "ba"):
+        shell.run("merge", "-q", "-use", f"logs@{other}1", one)
+        names[json.loads(shell.run("log", "-j", "-n", "1", "-use", f"logs@{one}"))["id"]] = one + other
+    log = shell.run("log", "-graph", "-all")
+    for ident, name in names.items():
+        log = log.replace(ident, name)
+    rows = [re.sub(" *(Author|Date|Records|    ).*", "", line).rstrip() for line in log.splitlines()]
+    assert [re.sub(r" \(.*", "", row) for row in rows if row.replace("|", "").strip()] == [
+        "*   commit ba",
+        "|\\",
+        "| | *   commit ab",
+        "| | |\\",
+        "| | |/",
+        "| |/|",
+        "|/| |",
+        "* | | commit b1",
+        "| |/",
+        "| * commit a1",
+        "|/",
+        "* commit root",
+    ]
+    assert listed(shell, {name: ident for ident, name in names.items()}, "-all", "-graph", "-since", "main") == [
+        "ba", "ab", "b1", "a1",
+    ]  # fmt: skip
