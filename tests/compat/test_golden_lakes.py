@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import tarfile
+from collections import Counter
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -133,6 +135,32 @@ def test_changed_records_are_read_and_changed_again(changed: Lake, engine: str) 
     check_changed(changed, engine)
     changed.pool("keyed").upsert([{"id": 3, "v": "newer"}])
     assert changed.query("from keyed | id == 3 | yield v").to_list() == ["newer"]
+
+
+# ---- changes of commits that do not say what they did
+
+
+@pytest.mark.parametrize("name", ["lake-1", "changes-1"])
+def test_the_changes_of_old_commits_make_their_states(name: str, tmp_path: Path) -> None:
+    with tarfile.open(Path(__file__).parent / f"{name}.tar.xz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    lake = shoal.open(str(tmp_path))
+    for info in lake.pools():
+        pool = lake.pool(info.name)
+        log = list(pool.log())[::-1]
+        assert [(commit.records, commit.is_maintenance) for commit in log] == [(None, False)] * len(log)
+        if info.settings.policy or info.name == "gone":
+            continue  # whose states are merged, or begin later than history
+        state: Counter[str] = Counter()
+        moving = 0
+        feed = {commit: list(changes) for commit, changes in groupby(pool.changes(), lambda change: change.commit)}
+        for commit in log:
+            changes = feed.get(commit.id, [])
+            moving += not changes
+            state.subtract(format_value(change.before) for change in changes if change.before is not None)
+            state.update(format_value(change.after) for change in changes if change.after is not None)
+            assert +state == Counter(zson(lake, f"from {pool.pool_id}@{commit.id}")), commit
+        assert moving == sum(commit.message.startswith("compacted") for commit in log)
 
 
 # ---- objects in column form, whose columns version 0.1.0 named after the shapes of each object alone
