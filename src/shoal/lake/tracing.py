@@ -36,7 +36,11 @@ def _first_commits(pool: Pool, tip: Id | None, wanted: Set[Id]) -> dict[Id, Id |
             if o.id in wanted and (o.id not in oldest or commit.generation <= oldest[o.id].generation):
                 oldest[o.id] = commit
     horizon = pool.commits.horizon
-    return {ident: oldest[ident].id if ident in oldest else horizon for ident in wanted}
+    begin = 0 if horizon is None else pool.commits.read(horizon).generation
+    return {
+        ident: oldest[ident].id if ident in oldest and oldest[ident].generation >= begin else horizon
+        for ident in wanted
+    }
 
 
 def origin_objects(pool: Pool, tips: Iterable[Id | None], wanted: Set[Id]) -> dict[Id, DataObject]:
