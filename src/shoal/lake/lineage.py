@@ -22,7 +22,7 @@ from shoal.ids import SIZE, Id, to_text
 from shoal.lake.objects import LINEAGE, DataObject, RowLineage
 from shoal.lake.recent import Recent
 from shoal.lazy import lazy
-from shoal.storage.store import ObjectStore
+from shoal.storage.store import ObjectStore, dropping_damage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,9 +77,7 @@ def read(store: ObjectStore, pool: str, o: DataObject) -> Lineage | None:
     stored = o.lineage
     if stored is None:
         return None
-    return _recent.get(
-        (o.id, stored.checksum, stored.size), lambda: _checked(_bytes_of(store, pool, o, stored), pool, o, stored)
-    )
+    return _recent.get((o.id, stored.checksum, stored.size), lambda: _fetched(store, pool, o, stored))
 
 
 def forget() -> None:
@@ -87,18 +85,19 @@ def forget() -> None:
     _recent.clear()
 
 
-def _bytes_of(store: ObjectStore, pool: str, o: DataObject, stored: RowLineage) -> bytes:
+def _fetched(store: ObjectStore, pool: str, o: DataObject, stored: RowLineage) -> Lineage:
     if stored.data:
-        return stored.data
+        return _checked(stored.data, f"lineage of {to_text(o.id)}", o, stored)
     key = lineage_key(pool, o.id)
     try:
-        return store.get(key)
+        data = store.get(key)
     except NotFound:
         raise CorruptData(f"{key}: this lineage is gone (restore it from a backup)") from None
+    with dropping_damage(store, key):
+        return _checked(data, key, o, stored)
 
 
-def _checked(data: bytes, pool: str, o: DataObject, stored: RowLineage) -> Lineage:
-    where = f"lineage of {to_text(o.id)}" if stored.data else lineage_key(pool, o.id)
+def _checked(data: bytes, where: str, o: DataObject, stored: RowLineage) -> Lineage:
     if len(data) != stored.size or zlib.crc32(data) != stored.checksum:
         raise CorruptData(f"{where}: checksum mismatch (restore this object from a backup)")
     try:

@@ -357,9 +357,17 @@ def museum(store: ObjectStore) -> Facts:
     with patch("shoal.lake.object_writer.MOST_SHAPES", 0):
         load(_open(store, facts), range(100, 106), "late, in rows with a seek index", "side")
         load(_open(store, facts), (110,), "late, in rows", "side")
-    for i in range(4):
-        load(_open(store, facts), (120 + i,), f"late {i}", "side")
+    late = [load(_open(store, facts), (120 + i,), f"late {i}", "side") for i in range(8)]
+    for pair in (late[:2], late[2:4]):
+        _compact_apart(_open(store, facts), "side", pair)
     return facts
+
+
+def _compact_apart(pool: Pool, branch: str, commits: Sequence[Id]) -> object:
+    """Compact what commits have added; the lineage of the result is an object of its own."""
+    objects = [ident for commit in commits for ident in added(pool, commit)]
+    with patch("shoal.lake.lineage.MOST_INSIDE", 0):
+        return rewriting.compact(pool, branch, objects, Note("test", f"compaction of {len(objects)}"))
 
 
 def vacated(store: ObjectStore) -> Facts:
@@ -554,6 +562,17 @@ def _compact(store: ObjectStore, facts: Facts) -> object:
     return rewriting.compact(pool, "main", objects, _NOTE)
 
 
+def _compact_with_lineage(store: ObjectStore, facts: Facts) -> object:
+    with patch("shoal.lake.lineage.MOST_INSIDE", 0):
+        return _compact(store, facts)
+
+
+def _rival_compaction(store: ObjectStore, facts: Facts) -> object:
+    pool = _open(store, facts)
+    objects = [ident for message in ("two", "four") for ident in added(pool, facts.commits[message])]
+    return rewriting.compact(pool, "main", objects, Note("test", "rival"))
+
+
 def _merge_copies(store: ObjectStore, facts: Facts) -> object:
     pool = _open(store, facts)
     objects = [ident for message in ("two", "copies") for ident in added(pool, facts.commits[message])]
@@ -742,6 +761,10 @@ SCENES = (
     Scene("attach with an id", _attach_named, pond, is_named=True),
     Scene("compact", _compact, pond),
     Scene("compact, a load being first", _compact, pond, rival=_rival_load),
+    Scene("compact with a lineage of its own", _compact_with_lineage, pond),
+    Scene("compact, rows being hidden first", _compact, masked, rival=_rival_mask),
+    Scene("revert, a compaction being first", _revert, pond, rival=_rival_compaction),
+    Scene("merge, a compaction being first", _merge, pond, rival=_rival_compaction),
     Scene("compact with a merge policy", _merge_copies, copied_pond),
     # What goes is what nobody sees: some of it may be gone.
     Scene("vacuum", _vacuum, littered, after=(StorageFailure,)),
