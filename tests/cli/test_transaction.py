@@ -46,6 +46,20 @@ def test_it_goes_on_from_command_to_command(shell: Shell) -> None:
     assert files(shell) == []
 
 
+@pytest.mark.parametrize("places", [["logs", "items"], ["logs"]])
+def test_a_commit_that_was_interrupted_at_its_end_is_found_by_the_next_one(shell: Shell, places: list[str]) -> None:
+    begin(shell, "logs", "items")
+    for place in places:
+        shell.run("transaction", "load", "-q", place, "-", stdin="{ts:1,id:2}")
+    (path,) = files(shell)
+    kept = path.read_bytes()
+    first = shell.run("transaction", "commit")
+    path.write_bytes(kept)
+    assert sorted(shell.run("transaction", "commit").splitlines()) == sorted(first.splitlines())
+    assert shell.run("query", "-z", "from logs | count()") == "1(uint64)\n"
+    assert files(shell) == []
+
+
 def test_its_file_is_of_its_user_alone_and_is_found_by_the_lake(shell: Shell) -> None:
     ident = begin(shell, "logs")
     (path,) = files(shell)
