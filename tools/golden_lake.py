@@ -1,7 +1,8 @@
-"""`python -m tools.golden_lake [changes] FILE`: writes a small lake that uses every part of the format, as a tar file.
+"""`python -m tools.golden_lake [changes | history] FILE`: writes a small lake with every part of the format, as a tar.
 
 `tests/compat` has such lakes for each version of the format, and every later version must read them. With `changes` it
-is one of pools whose records were changed: masks, data in commits, primary keys, partitions, merge policies.
+is one of pools whose records were changed: masks, data in commits, primary keys, partitions, merge policies. With
+`history` it is one of transactions over several pools, also of writers that died, and of rows that compactions moved.
 """
 
 from __future__ import annotations
@@ -9,9 +10,14 @@ from __future__ import annotations
 import sys
 import tarfile
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import shoal
+from shoal.api.lake import Lake
+from shoal.lake import pool_transactions
+from shoal.lake.decisions import Decisions
 from shoal.model.parse import parse_value
 
 KINDS = """
@@ -82,11 +88,57 @@ def write_changes(folder: Path) -> None:
     sums.compact([o.id for o in list(sums.objects())[:2]], author="ada")
 
 
+class Died(BaseException):
+    """The process ends here."""
+
+
+def write_history(folder: Path) -> None:
+    """Write the lake of transactions, and of rows that were moved."""
+    lake = shoal.create(str(folder))
+    lake.create("orders", key="id")
+    items = lake.create("items", key="id", primary="id")
+    items.load([{"id": i, "stock": 10} for i in range(4)], author="ada")
+    for order in range(2):
+        with lake.transaction(["orders", "items"], author="ada", message=f"order {order}") as t:
+            t.load("orders", [{"id": order, "item": order}])
+            t.upsert("items", [{"id": order, "stock": 9}])
+    moved = lake.create("moved", key="k", inline=0)
+    for number in range(3):
+        moved.load([{"k": k, "load": number} for k in range(number, 30_000, 3)], author="ada")
+    moved.delete(where="k % 1000 == 7", author="ada")
+    moved.create_branch("before", "main")
+    moved.compact([o.id for o in moved.objects()], author="ada")
+    moved.delete(where="k % 1000 == 8", author="ada")
+    sums = lake.create("sums", key="host", policy="aggregate sum(n) by host", inline=0)
+    for i in range(4):
+        sums.load([{"host": f"h{i % 2}", "n": i}], author="ada")
+    sums.compact([o.id for o in sums.objects()], author="ada")
+    # Of two writers that died, one had decided; the other had only told both pools what it was about to do.
+    _die(lake, pool_transactions, "settle", {"id": 7, "item": 3}, {"id": 3, "stock": 9})
+    _die(lake, Decisions, "decide", {"id": 8, "item": 2}, {"id": 2, "stock": 0})
+
+
+def _die(lake: Lake, where: object, at: str, order: dict[str, int], item: dict[str, int]) -> None:
+    """A transaction whose writer dies at a call."""
+
+    def die(*args: object) -> None:
+        raise Died
+
+    t = lake.begin(["orders", "items"])
+    t.load("orders", [order])
+    t.upsert("items", [item])
+    with patch.object(where, at, die), suppress(Died):
+        t.commit(author="ada", message=f"died with order {order['id']}")
+
+
+KINDS_OF_LAKES = {"changes": write_changes, "history": write_history}
+
+
 def main() -> None:
     """Write the tar file."""
     *kind, target = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        (write_changes if kind == ["changes"] else write)(Path(folder))
+        (KINDS_OF_LAKES[kind[0]] if kind else write)(Path(folder))
         with tarfile.open(target, "w:xz") as tar:
             for path in sorted(p for p in Path(folder).rglob("*") if p.is_file() and not p.name.startswith(".")):
                 tar.add(path, path.relative_to(folder), filter=_plain)

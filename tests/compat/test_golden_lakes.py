@@ -18,6 +18,7 @@ from shoal.api.lake import Lake
 from shoal.api.pool import Pool
 from shoal.errors import AlreadyExists
 from shoal.lake.objects import key_of
+from shoal.lake.pending import pending_in
 from shoal.local.lake import stored
 from shoal.model.text import format_value
 from shoal.testing.queries import parse_values
@@ -135,6 +136,47 @@ def test_changed_records_are_read_and_changed_again(changed: Lake, engine: str) 
     check_changed(changed, engine)
     changed.pool("keyed").upsert([{"id": 3, "v": "newer"}])
     assert changed.query("from keyed | id == 3 | yield v").to_list() == ["newer"]
+
+
+# ---- transactions over several pools, and rows that were moved
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Lake:
+    with tarfile.open(Path(__file__).parent / "history-1.tar.xz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    return shoal.open(str(tmp_path))
+
+
+def test_what_writers_that_died_had_decided_counts_and_what_they_had_not_is_aborted(history: Lake) -> None:
+    before = zson(history, "from orders | sort id | yield id"), zson(history, "from items | sort id | yield stock")
+    assert before == (["0", "1", "7"], ["9", "9", "10", "9"])
+    assert zson(history, "from :transactions | yield message") == ['"order 0"', '"order 1"', '"died with order 7"']
+    for pool, record in (("orders", {"id": 9}), ("items", {"id": 9, "stock": 1})):
+        assert pending_in(stored(history.pool(pool)).journal.read().entries)
+        history.pool(pool).load([record])
+    assert zson(history, "from orders | sort id | yield id") == ["0", "1", "7", "9"]
+    assert zson(history, "from items | sort id | yield stock") == ["9", "9", "10", "9", "1"]
+    assert zson(history, "from :transactions | count() by state | sort state") == [
+        '{state:"aborted",count:1(uint64)}',
+        '{state:"committed",count:3(uint64)}',
+    ]
+    ids = zson(history, "from :transactions | state == 'committed' | sort -r ts | yield ksuid(id)")
+    assert [f'"{commit.transaction}"' for commit in history.pool("orders").log()][1:] == ids
+
+
+def test_rows_that_were_moved_are_traced_and_merged(history: Lake) -> None:
+    moved = history.pool("moved")
+    lines = [(each.records and (each.records.added, each.records.deleted), each.is_maintenance) for each in moved.log()]
+    assert lines == [((0, 30), False), ((0, 0), True), ((0, 30), False), *[((10_000, 0), False)] * 3]
+    moved.branch("before").delete(where="k % 1000 == 9")
+    moved.merge("before")
+    assert zson(history, "from moved | count()") == ["29910(uint64)"]
+    assert zson(history, "from moved | k % 1000 == 7 or k % 1000 == 8 or k % 1000 == 9 | count()") == []
+    first = list(moved.log())[-1]
+    moved.revert(first.id)
+    assert zson(history, "from moved | count() by load | sort load | yield load") == ["1", "2"]
+    assert zson(history, "from sums | sort host") == ['{host:"h0",n:2}', '{host:"h1",n:4}']
 
 
 # ---- changes of commits that do not say what they did
