@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import shoal
 from shoal.api.branch import Branch
 from shoal.api.lake import Lake
 from shoal.api.pool import Pool
-from shoal.errors import CorruptData
+from shoal.errors import CorruptData, InvalidInput
 from shoal.ids import parse
 from shoal.lake.commits import format_commit, parse_commit
 from shoal.lake.tallies import Tally, parse_tally
@@ -145,6 +146,68 @@ def test_a_merge_tells_what_it_changes_and_not_what_was_moved(lake: Lake, primar
     assert merge is not None
     pool.revert(merge)
     assert told(pool) == ((1, 2, 1) if primary else (2, 3, 0))
+
+
+def merged(lake: Lake, *steps: Step, **settings: Any) -> tuple[int, int, int]:
+    """What the merge of a branch tells on which some steps were taken."""
+    pool = loaded(lake, **settings)
+    pool.create_branch("side")
+    side = pool.branch("side")
+    for step in steps:
+        step(side)
+    pool.load([{"k": 1000}])
+    pool.merge("side")
+    return told(pool)
+
+
+def add(branch: Branch) -> None:
+    branch.load([{"k": 50, "v": 1}, {"k": 51, "v": 1}])
+
+
+def drop(branch: Branch) -> None:
+    branch.delete(where="k == 50 or k == 3")
+
+
+def move(branch: Branch) -> None:
+    with suppress(InvalidInput):  # of one object
+        branch.compact([o.id for o in branch.objects()])
+
+
+def touch(branch: Branch) -> None:
+    branch.update("k == 4 or k == 51", "put v := v + 10")
+
+
+UNKEYED_MERGES: dict[str, tuple[tuple[Step, ...], tuple[int, int, int]]] = {
+    "deletions before additions": ((drop, move, add, move), (2, 1, 0)),
+    "deletions of what was added": ((add, move, drop, move), (1, 1, 0)),
+    "updates": ((touch, move, add), (2, 0, 1)),
+    "updates of what was added": ((add, touch), (3, 1, 0)),
+    "nothing but moves": ((add, move, move), (2, 0, 0)),
+    "what is deleted and comes back": ((drop, lambda b: b.load([{"k": 3, "v": 0}])), (1, 1, 0)),
+}
+
+
+@pytest.mark.parametrize(("steps", "expected"), UNKEYED_MERGES.values(), ids=UNKEYED_MERGES)
+def test_a_merge_tells_the_sum_of_its_branch_but_not_what_came_and_went(
+    lake: Lake, steps: tuple[Step, ...], expected: tuple[int, int, int]
+) -> None:
+    assert merged(lake, *steps) == expected
+
+
+KEYED_MERGES: dict[str, tuple[tuple[Step, ...], tuple[int, int, int]]] = {
+    "updates": ((touch, move, add), (2, 0, 1)),
+    "updates of what was added": ((add, touch), (2, 0, 1)),
+    "two updates": ((touch, touch), (0, 0, 1)),
+    "what is deleted and comes back": ((drop, lambda b: b.load([{"k": 3, "v": 5}])), (0, 0, 1)),
+    "what comes back as it was": ((drop, lambda b: b.load([{"k": 3, "v": 0}, {"k": 4.5}])), (1, 0, 0)),
+}
+
+
+@pytest.mark.parametrize(("steps", "expected"), KEYED_MERGES.values(), ids=KEYED_MERGES)
+def test_a_merge_in_a_keyed_pool_tells_what_became_of_each_record(
+    lake: Lake, steps: tuple[Step, ...], expected: tuple[int, int, int]
+) -> None:
+    assert merged(lake, *steps, primary="k") == expected
 
 
 def test_cherry_picks_and_rebases_tell_what_they_do(lake: Lake) -> None:

@@ -31,10 +31,11 @@ from shoal.lazy import lazy
 from shoal.model.fields import NO_ID
 
 if TYPE_CHECKING:
-    from shoal.lake import keyed_changes, record_changes, translation
+    from shoal.lake import keyed_changes, merge_tallies, record_changes, translation
     from shoal.lake.primary_keys import KeyGroup
 else:
     keyed_changes = lazy("shoal.lake.keyed_changes")
+    merge_tallies = lazy("shoal.lake.merge_tallies")
     record_changes = lazy("shoal.lake.record_changes")
     translation = lazy("shoal.lake.translation")
 
@@ -206,10 +207,12 @@ def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None)
     if child == parent:
         raise InvalidInput("cannot merge branch into itself")
     source = pool.refs().branch(child).commit
+    count = merge_tallies.ByBranch(pool, source)
 
     def build(tip: Id | None) -> Patch:
         what = f'error merging "{child}" into "{parent}"'
         made, patch = _news(pool, source, tip, what)
+        count.base = made.base
         if not patch.is_empty:
             patch = fit_rest(pool, patch, made, tip, what)
         if patch.is_empty:
@@ -217,7 +220,6 @@ def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None)
         return patch
 
     note = with_message(note, f'merged "{child}" into "{parent}"')
-    count = record_changes.ByRecord(pool)
     return pool.committer.commit(Change(parent, build, note, op, merged=source, needs=(source,), count=count))
 
 
