@@ -22,7 +22,7 @@ from shoal.lake.actions import Patch, patch_of
 from shoal.lake.claims import Patience
 from shoal.lake.commits import Note
 from shoal.lake.committer import Change, Committer, Outcome
-from shoal.lake.fitting import fit, made_at
+from shoal.lake.fitting import fit, planned_at
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.local.lake import create_local, open_local, stored
@@ -210,7 +210,7 @@ def deletion(pool: Pool, message: str, op: Id | None = None) -> Change:
     """A change that reads the state at its tip: deletes what is there with key 10 and 11."""
     base = pool.refs().branch("main").commit
     objects = pool.commits.read(base).adds if base is not None else ()
-    build = partial(fit, pool, patch_of(deletes=objects), made_at(base), what="delete")
+    build = partial(fit, pool, patch_of(deletes=objects), planned_at(base), what="delete")
     return Change("main", build, Note("test", message), op)
 
 

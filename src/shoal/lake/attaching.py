@@ -25,7 +25,7 @@ from shoal.lake.actions import Patch, patch_of
 from shoal.lake.changes import find_objects, with_message
 from shoal.lake.commits import Note
 from shoal.lake.committer import Change
-from shoal.lake.fitting import fit, made_at
+from shoal.lake.fitting import fit, planned_at
 from shoal.lake.key_columns import SOMEWHERE, find_place
 from shoal.lake.keys import SortKey
 from shoal.lake.objects import DataObject, External
@@ -284,7 +284,7 @@ def detach(pool: Pool, branch: str, names: Sequence[str], note: Note, op: Id | N
     objects = list({o.id: o for name in names for o in _attached(pool, base, branch, name)}.values())
     patch = patch_of(deletes=objects)
     note = with_message(note, _list_files("detached", objects))
-    return pool.committer.commit(Change(branch, lambda tip: fit(pool, patch, made_at(base), tip, "detach"), note, op))
+    return pool.committer.commit(Change(branch, lambda tip: fit(pool, patch, planned_at(base), tip, "detach"), note, op))
 
 
 def _attached(pool: Pool, tip: Id | None, branch: str, name: str) -> list[DataObject]:

@@ -19,7 +19,7 @@ from shoal.lake.actions import Patch, difference, patch_of
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
-from shoal.lake.fitting import Made, fit, fit_rest, made_at, own_changes
+from shoal.lake.fitting import Basis, fit, fit_rest, planned_at, own_changes
 from shoal.lake.history import common_ancestors, knows, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
@@ -129,7 +129,7 @@ def delete(pool: Pool, branch: str, idents: Sequence[Id], note: Note, op: Id | N
     objects = find_objects(pool, base, idents)
     patch = patch_of(deletes=objects)
     note = with_message(note, list_objects("deleted", objects))
-    build = partial(fit, pool, patch, made_at(base), what="delete")
+    build = partial(fit, pool, patch, planned_at(base), what="delete")
     return pool.committer.commit(Change(branch, build, note, op, count=of_deletion))
 
 
@@ -151,7 +151,7 @@ def rewrite(pool: Pool, branch: str, base: Id | None, patch: Patch, note: Note, 
     if patch.is_empty:
         raise InvalidInput("empty transaction")
     is_moved = what == "compact"
-    build = partial(fit, pool, patch, made_at(base), what=what, is_moved=is_moved)
+    build = partial(fit, pool, patch, planned_at(base), what=what, is_moved=is_moved)
     change = Change(branch, build, note, op, is_fresh=True, count=of_deletion, is_maintenance=is_moved)
     return pool.committer.commit(change)
 
@@ -163,12 +163,12 @@ def revert(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = None)
     if patch.is_empty:
         raise InvalidInput(f"{to_text(ident)}: revert commit is empty (this commit changed no data)")
 
-    made = Made(ident, ident)
+    basis = Basis(ident, ident)
 
     def build(tip: Id | None) -> Patch:
         if pool.config.settings.primary:  # it may bring back what is from before the pool had this primary key
-            return fit_rest(pool, patch, made, tip, "revert", fits_base=False)
-        return fit(pool, patch, made, tip, "revert")
+            return fit_rest(pool, patch, basis, tip, "revert", fits_base=False)
+        return fit(pool, patch, basis, tip, "revert")
 
     note = with_message(note, f"reverted commit {to_text(ident)}")
     count = _as_before(pool, patch, None if commit.records is None else commit.records.inverse())
@@ -185,7 +185,7 @@ def cherry_pick(pool: Pool, branch: str, ident: Id, note: Note, op: Id | None = 
 
     def build(tip: Id | None) -> Patch:
         _require_one_each(pool, changes, commit.parent, name)
-        patch = fit_rest(pool, changes, Made(commit.parent, ident), tip, name, fits_base=False)
+        patch = fit_rest(pool, changes, Basis(commit.parent, ident), tip, name, fits_base=False)
         if patch.is_empty:
             raise InvalidInput(f'{name}: its changes are in "{branch}" already')
         return patch
@@ -211,10 +211,10 @@ def merge(pool: Pool, child: str, parent: str, note: Note, op: Id | None = None)
 
     def build(tip: Id | None) -> Patch:
         what = f'error merging "{child}" into "{parent}"'
-        made, patch = _news(pool, source, tip, what)
-        count.base = made.base
+        basis, patch = _news(pool, source, tip, what)
+        count.base = basis.base
         if not patch.is_empty:
-            patch = fit_rest(pool, patch, made, tip, what)
+            patch = fit_rest(pool, patch, basis, tip, what)
         if patch.is_empty:
             raise InvalidInput(f"{what}: nothing to merge")
         return patch
@@ -229,7 +229,7 @@ def _require_one_each(pool: Pool, patch: Patch, base: Id | None, what: str) -> N
         keyed_changes.require_one_each(pool, patch, base, what)
 
 
-def _news(pool: Pool, source: Id | None, tip: Id | None, what: str) -> tuple[Made, Patch]:
+def _news(pool: Pool, source: Id | None, tip: Id | None, what: str) -> tuple[Basis, Patch]:
     """What was done up to a source since it last met a tip, which may know some of it; and where they met.
 
     If they met in several commits, none of which knows of the other, those are merged first, as both sides did.
@@ -241,7 +241,7 @@ def _news(pool: Pool, source: Id | None, tip: Id | None, what: str) -> tuple[Mad
     else:
         theirs = difference(_joined(pool, met).by_id(), pool.snapshot(source).by_id())
     _require_one_each(pool, theirs, base, what)
-    return Made(base, source, commits=lambda: own_changes(pool, source, tip), is_merge=True), theirs
+    return Basis(base, source, commits=lambda: own_changes(pool, source, tip), is_merge=True), theirs
 
 
 def _joined(pool: Pool, met: list[Id]) -> Snapshot:
@@ -286,8 +286,8 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
         what = f'rebase of "{branch}" at {to_text(commit.id)}'
         patch = Patch(commit.actions)
         _require_one_each(pool, patch, commit.parent, what)
-        made = Made(commit.parent, commit.id, is_merge=True, others=begin)
-        patch = fit_rest(pool, patch, made, target, what, fits_base=False)
+        basis = Basis(commit.parent, commit.id, is_merge=True, others=begin)
+        patch = fit_rest(pool, patch, basis, target, what, fits_base=False)
         if not pool.config.settings.primary:
             parted = common_ancestors(pool.commits, commit.id, begin) if has_merges else met
             translation.require_not_deleted(pool, patch, parted[0] if parted else None, begin, what)

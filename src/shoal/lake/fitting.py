@@ -27,7 +27,7 @@ class AlreadyDone(Conflict):
 
 
 @frozen
-class Made:
+class Basis:
     """Where a patch comes from."""
 
     base: Id | None
@@ -48,19 +48,19 @@ class Made:
         return [patch] if self.commits is None else (Patch(commit.actions) for commit in self.commits())
 
 
-def made_at(base: Id | None) -> Made:
+def planned_at(base: Id | None) -> Basis:
     """Of a patch that was planned at a commit, with objects of its own."""
-    return Made(base, base, is_fresh=True)
+    return Basis(base, base, is_fresh=True)
 
 
-def fit(pool: Pool, patch: Patch, made: Made, tip: Id | None, what: str, is_moved: bool = False) -> Patch:
+def fit(pool: Pool, patch: Patch, basis: Basis, tip: Id | None, what: str, is_moved: bool = False) -> Patch:
     """A patch as it is on a tip; a Conflict if it cannot be applied there, or has been done there.
 
     In a keyed pool a patch that has been done is nothing, and no conflict.
     """
-    fitted = fit_rest(pool, patch, made, tip, what, is_moved=is_moved)
+    fitted = fit_rest(pool, patch, basis, tip, what, is_moved=is_moved)
     if fitted.is_empty and not patch.is_empty and (is_moved or not pool.config.settings.primary):
-        who = translation.who_did(pool, patch, _others(pool, made, tip))
+        who = translation.who_did(pool, patch, _others(pool, basis, tip))
         entries = [before for before, _ in patch.effects() if before is not None] or patch.adds
         message = f"{what}: {who} has done the same with {describe(entries)} meanwhile (nothing is left to do)"
         raise AlreadyDone(message) if is_moved else Conflict(message)
@@ -68,7 +68,7 @@ def fit(pool: Pool, patch: Patch, made: Made, tip: Id | None, what: str, is_move
 
 
 def fit_rest(
-    pool: Pool, patch: Patch, made: Made, tip: Id | None, what: str, fits_base: bool = True, is_moved: bool = False
+    pool: Pool, patch: Patch, basis: Basis, tip: Id | None, what: str, fits_base: bool = True, is_moved: bool = False
 ) -> Patch:
     """What is left to do of a patch on a tip; a Conflict that says why, if it cannot be applied there.
 
@@ -76,24 +76,24 @@ def fit_rest(
     the patch just moves records.
     """
     is_by_key = bool(pool.config.settings.primary) and not is_moved
-    if tip == made.base and (fits_base or not is_by_key):
+    if tip == basis.base and (fits_base or not is_by_key):
         return patch
     if is_by_key:
         return keyed_changes.fit_by_key(pool, patch, tip, what)
-    if made.is_fresh and not patch.needs_state:
+    if basis.is_fresh and not patch.needs_state:
         return patch
     now = pool.snapshot(tip)
     is_as_it_was = not patch.lost_in(now) and not patch.present_in(now)
-    if is_as_it_was and (made.is_fresh or not translation.may_be_elsewhere(pool, patch, now)):
+    if is_as_it_was and (basis.is_fresh or not translation.may_be_elsewhere(pool, patch, now)):
         return patch
-    sides = translation.Sides(lambda: made.patches(patch), lambda: _others(pool, made, tip), made.is_merge)
-    return translation.translated(pool, patch, now, what, sides, (tip, made.source))
+    sides = translation.Sides(lambda: basis.patches(patch), lambda: _others(pool, basis, tip), basis.is_merge)
+    return translation.translated(pool, patch, now, what, sides, (tip, basis.source))
 
 
-def _others(pool: Pool, made: Made, tip: Id | None) -> Iterator[tuple[str, Patch]]:
+def _others(pool: Pool, basis: Basis, tip: Id | None) -> Iterator[tuple[str, Patch]]:
     """What others have done on a tip, commit by commit."""
     with suppress(NotFound):  # where history was cut, some commits are gone
-        for commit in own_changes(pool, made.others or tip, made.source):
+        for commit in own_changes(pool, basis.others or tip, basis.source):
             yield f"commit {to_text(commit.id)}", Patch(commit.actions)
 
 

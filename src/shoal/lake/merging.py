@@ -47,7 +47,7 @@ class Policy(Protocol):
         """What becomes of records whose pool keys are equal as they sort: there may be several groups among them."""
 
     def groups(self, records: list[Value], /) -> Iterable[Group]:
-        """The same, group by group: each record is a member of one."""
+        """What becomes of them, group by group: each record is a member of one."""
 
     def verify(self, records: list[Value], result: list[Value], /) -> None:
         """Fail if applying it to a part of the records first would make another result. A compaction asks this."""

@@ -11,7 +11,7 @@ from shoal.lake.actions import Patch, describe, patch_of
 from shoal.lake.changes import list_objects, with_message
 from shoal.lake.commits import Note
 from shoal.lake.committer import Change
-from shoal.lake.fitting import fit, made_at
+from shoal.lake.fitting import fit, planned_at
 from shoal.lake.objects import DataObject
 from shoal.lake.pool_partitions import IsIn, members
 from shoal.lake.pools import Pool
@@ -85,7 +85,7 @@ def replace_partitions(
             others = [o for o in members(pool.snapshot(tip).objects(), is_in) if o.id not in known]
             if others and not translation.is_of(pool, others, old):
                 raise Conflict(f"rewrite: {describe(others)} came into this partition meanwhile (repeat the rewrite)")
-        fitted = fit(pool, patch, made_at(base), tip, what="rewrite")
+        fitted = fit(pool, patch, planned_at(base), tip, what="rewrite")
         if pool.config.settings.primary:
             keyed_changes.require_free(pool, tip, fitted, fitted.adds, "rewrite")
         return fitted

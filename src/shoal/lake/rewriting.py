@@ -119,7 +119,7 @@ def _compacted(
     op: Id | None,
     policy: merging.Policy | None,
 ) -> Iterator[tuple[Sequence[DataObject], Id | ShoalError]]:
-    """The same, with an error for what others have compacted."""
+    """Compact runs of objects; what others have compacted meanwhile has an error."""
     if not runs:
         return
     by = choose(sum(o.size for run in runs for o in run))

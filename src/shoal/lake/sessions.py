@@ -17,7 +17,7 @@ from shoal.lake.actions import NOTHING, Entry, Patch, describe, fold, patch_to, 
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
 from shoal.lake.cuts import Cut
-from shoal.lake.fitting import fit, made_at
+from shoal.lake.fitting import fit, planned_at
 from shoal.lake.keys import KeyRange
 from shoal.lake.pools import Pool
 from shoal.lake.tallies import NO_RECORDS, Count, Tally, exactly, one_sided, total
@@ -239,7 +239,7 @@ def change_of(pool: Pool, session: Session, note: Note, lake: Lake | None = None
 
     def build(tip: Id | None) -> Patch:
         _check_reads(pool, session, tip)
-        return fit(pool, session.staged, made_at(session.base), tip, f"session {to_text(session.id)}")
+        return fit(pool, session.staged, planned_at(session.base), tip, f"session {to_text(session.id)}")
 
     def check() -> None:
         if session.others or session.journals:

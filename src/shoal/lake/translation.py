@@ -1,6 +1,6 @@
 """Patches at another commit, row by row: what one takes away and brings, wherever the rows are by now.
 
-Rows are compared by identity. So what compactions have moved meanwhile, on either side, is no change: a row is hidden
+Rows are compared by identity. So what compactions have moved meanwhile, on either side, is not a change: a row is hidden
 where it is now, and one that comes back comes in the object that it was first in, if the one that it was last in is
 gone. A compaction itself takes its rows along as far as they are where it found them, without those that somebody else
 has deleted; rows that another compaction has moved stay there.
@@ -139,7 +139,7 @@ def is_of(pool: Pool, objects: Iterable[DataObject], others: Iterable[DataObject
 def require_not_deleted(pool: Pool, patch: Patch, base: Id | None, target: Id | None, what: str) -> None:
     """Conflict if a patch brings rows back that were there at a base, and that the other side has deleted since.
 
-    A branch that has deleted and restored a row has not changed it: that is no reason to undo its deletion elsewhere.
+    A branch that has deleted and restored a row has not changed it, and so does not undo its deletion elsewhere.
     """
     known = Identities(pool.store, pool.prefix)
     rows = row_patch(pool, known, patch)

@@ -16,7 +16,7 @@ from shoal.lake.actions import Effect, Patch, patch_to
 from shoal.lake.changes import with_message
 from shoal.lake.commits import Note
 from shoal.lake.committer import Change
-from shoal.lake.fitting import fit, made_at
+from shoal.lake.fitting import fit, planned_at
 from shoal.lake.masks import hidden_rows
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
@@ -91,7 +91,7 @@ def commit_planned(
                 raise Conflict(f"{what}: another commit was first, {_ATTEMPTS} times in a row (try again)")
             if is_keyed and tip != base:
                 return keyed_changes.fit_by_key(pool, patch, tip, what, resolution)
-            return fit(pool, patch, made_at(base), tip, what)
+            return fit(pool, patch, planned_at(base), tip, what)
 
         count_records = _Planned(pool, patch, None if counted is None else counted())
 
