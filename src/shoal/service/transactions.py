@@ -76,12 +76,12 @@ class Transactions:
         key = as_id(ident)
         entry = None if key is None else self._open.get(to_text(key))
         if entry is None or not entry.is_of(subject, scene):
-            raise _unknown(ident)
+            raise not_found(ident)
         if not _acquire(entry.turn):
             raise TooMany(f"{ident}: this transaction is busy with another request (try again later)")
         try:
             if entry.transaction.is_done:  # by the request that had the turn before
-                raise _unknown(ident)
+                raise not_found(ident)
             yield entry.transaction
         finally:
             if entry.transaction.is_done:
@@ -94,7 +94,8 @@ class Transactions:
             del self._open[ident]
 
 
-def _unknown(ident: str) -> NotFound:
+def not_found(ident: str) -> NotFound:
+    """The error about a transaction that is not open."""
     return NotFound(f"{ident}: transaction not found (it has ended, has expired, or the service was restarted)")
 
 

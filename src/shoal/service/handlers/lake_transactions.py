@@ -26,6 +26,7 @@ from shoal.service.answers import Answer
 from shoal.service.calls import Call, id_texts, texts
 from shoal.service.handlers.transactions import opened, require_write
 from shoal.service.handlers.verbs import announce_commit
+from shoal.service.transactions import not_found
 
 
 @frozen
@@ -151,15 +152,14 @@ def show(call: Call) -> Answer:
     decision = None if op is None else _decisions(call).committed(op)
     if op is not None and decision is not None:
         return _shown_decision(call, op, decision)
-    try:
-        with opened(call) as transaction:
-            assert isinstance(transaction, LocalLakeTransaction)
-            return record([*_shown(transaction), ("state", string("open"))])
-    except NotFound:
-        aborted = None if op is None else _decisions(call).find(op)
-        if op is None or aborted is None:
-            raise
-        return record([("id", id_of(to_text(op))), ("ts", time_value(aborted.at)), ("state", string("aborted"))])
+    transaction = call.service.transactions.find(call.path["id"], call.subject, None)
+    if isinstance(transaction, LocalLakeTransaction):
+        require_write(call, transaction)
+        return record([*_shown(transaction), ("state", string("open"))])
+    aborted = None if op is None else _decisions(call).find(op)
+    if op is None or aborted is None:
+        raise not_found(call.path["id"])
+    return record([("id", id_of(to_text(op))), ("ts", time_value(aborted.at)), ("state", string("aborted"))])
 
 
 def _shown(transaction: LocalLakeTransaction) -> list[tuple[str, Value]]:
@@ -174,7 +174,7 @@ def _shown_decision(call: Call, op: Id, decision: Decision) -> Value:
     """What was committed, as far as its pools may be seen."""
     done = _commits(call, op, decision)
     if not done:
-        raise NotFound(f"{to_text(op)}: transaction not found")
+        raise not_found(call.path["id"])
     return record([
         ("id", id_of(to_text(op))),
         ("ts", time_value(decision.at)),
