@@ -16,6 +16,7 @@ from shoal.lake.actions import patch_to
 from shoal.lake.commits import Note
 from shoal.lake.objects import DataObject, RowMask
 from shoal.lake.pools import Pool, open_pool
+from shoal.lake.recent import Recent
 from shoal.lake.row_masking import hide_rows
 from shoal.model.fields import NO_ID
 from shoal.storage.memory import MemoryStore
@@ -98,7 +99,7 @@ def test_which_rows_of_a_part_are_visible(start: int, count: int, kept: list[boo
 
 
 def test_the_cache_is_bounded(pool: Pool, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masks, "_CAPACITY", 30)
+    monkeypatch.setattr(masks, "_recent", Recent(30, lambda rows: int(rows.nbytes)))
     load(records())
     o = the_object(pool)
     for rows in ([1, 2], [3, 4], [5, 6]):

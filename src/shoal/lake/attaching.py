@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -284,7 +285,8 @@ def detach(pool: Pool, branch: str, names: Sequence[str], note: Note, op: Id | N
     objects = list({o.id: o for name in names for o in _attached(pool, base, branch, name)}.values())
     patch = patch_of(deletes=objects)
     note = with_message(note, _list_files("detached", objects))
-    return pool.committer.commit(Change(branch, lambda tip: fit(pool, patch, planned_at(base), tip, "detach"), note, op))
+    build = partial(fit, pool, patch, planned_at(base), what="detach")
+    return pool.committer.commit(Change(branch, build, note, op))
 
 
 def _attached(pool: Pool, tip: Id | None, branch: str, name: str) -> list[DataObject]:

@@ -19,7 +19,7 @@ from shoal.lake.actions import Patch, difference, patch_of
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
-from shoal.lake.fitting import Basis, fit, fit_rest, planned_at, own_changes
+from shoal.lake.fitting import Basis, fit, fit_rest, own_changes, planned_at
 from shoal.lake.history import common_ancestors, knows, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject

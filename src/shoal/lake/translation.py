@@ -1,9 +1,9 @@
 """Patches at another commit, row by row: what one takes away and brings, wherever the rows are by now.
 
-Rows are compared by identity. So what compactions have moved meanwhile, on either side, is not a change: a row is hidden
-where it is now, and one that comes back comes in the object that it was first in, if the one that it was last in is
-gone. A compaction itself takes its rows along as far as they are where it found them, without those that somebody else
-has deleted; rows that another compaction has moved stay there.
+Rows are compared by identity. So what compactions have moved meanwhile, on either side, is not a change: a row is
+hidden where it is now, and one that comes back comes in the object that it was first in, if the one that it was last
+in is gone. A compaction itself takes its rows along as far as they are where it found them, without those that
+somebody else has deleted; rows that another compaction has moved stay there.
 
 Only changes conflict: a row that one side has replaced, and the other has replaced or deleted. Which rows were replaced
 is judged commit by commit: a commit that takes rows away and brings others has replaced them.
