@@ -63,14 +63,18 @@ def _shape_indexes(pool: Pool, o: DataObject) -> Rows:
 
 def only(pool: Pool, o: DataObject, rows: Rows) -> DataObject:
     """The object as if all but some rows were hidden, to read these; it is not stored."""
-    others = np.setdiff1d(np.arange(o.rows, dtype=np.int64), rows)
-    return with_hidden(None, pool.prefix, o, others, None)
+    is_other = np.ones(o.rows, bool)
+    is_other[rows] = False
+    return with_hidden(None, pool.prefix, o, np.flatnonzero(is_other), None)
 
 
 def newly_hidden(pool: Pool, before: DataObject, after: DataObject) -> Rows:
     """The rows that are hidden after a change, and were not before it."""
     one, other = (hidden_rows(pool.store, pool.prefix, o) for o in (before, after))
-    return np.setdiff1d(other, one)
+    is_new = np.zeros(after.rows, bool)
+    is_new[other] = True
+    is_new[one] = False
+    return np.flatnonzero(is_new)
 
 
 def changed_parts(pool: Pool, patch: Patch) -> tuple[list[DataObject], list[DataObject]]:
