@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
+from shoal.access.view import VisibleLake
 from shoal.api.branch import Branch
 from shoal.api.changes import Change
 from shoal.api.lake import Lake
 from shoal.api.pool import Pool
 from shoal.errors import InvalidInput, NotFound, ShoalError, Unsupported
+from shoal.local.lake import LocalLake, whole
 from shoal.model.text import format_value
 
 
@@ -158,6 +160,21 @@ def test_a_follower_gets_each_commit_once(pool: Pool) -> None:
     assert not thread.is_alive()
     stream.close()
     assert seen == [f"+{{k:{number}}}" for number in range(1, 5)]
+
+
+@pytest.mark.direct
+def test_who_can_no_longer_read_a_pool_gets_no_more_of_it(lake: Lake, pool: Pool) -> None:
+    assert isinstance(lake, LocalLake)
+    seen = {"all"}
+    view = VisibleLake(whole(lake), lambda ident: "all" in seen, lambda ident, name: None)
+    start = pool.load([{"k": 1}])
+    stream = LocalLake(view).pool("things").changes(since=start, follow=True)
+    pool.load([{"k": 2}])
+    assert short(next(stream)) == "+{k:2}"
+    seen.clear()
+    pool.load([{"k": 3}])
+    with pytest.raises(NotFound):
+        next(stream)
 
 
 def test_to_follow_has_no_end(pool: Pool) -> None:
