@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.local.test_change_feed import KINDS, History
+from tests.local.test_change_feed import KINDS, History, MeteredStore
 
 import shoal
 from shoal.api.branch import Branch
@@ -16,7 +16,9 @@ from shoal.api.lake import Lake
 from shoal.api.pool import Pool
 from shoal.errors import InvalidInput, NotFound
 from shoal.lake.keys import getter
+from shoal.lake.lake import create, open_lake
 from shoal.lake.log_filters import has_field
+from shoal.local.lake import LocalLake
 from shoal.model.parse import parse_type
 from shoal.model.values import Value
 from shoal.testing.tiers import IS_LONG
@@ -140,3 +142,18 @@ def test_the_log_of_merges_that_cross_has_each_commit_once_and_before_what_it_kn
 )  # fmt: skip
 def test_a_type_tells_whether_its_values_have_a_field(text: str, path: str, expected: bool | None) -> None:
     assert has_field(parse_type(text), tuple(path.split("."))) is expected
+
+
+def test_descriptions_rule_commits_out_without_reading_data() -> None:
+    store = MeteredStore()
+    pool = LocalLake(create(store)).create("things", key="k", inline=0)
+    for number in range(20):
+        pool.load([{"k": i, "text": "x" * 1000, "odd" if number % 2 else "even": i} for i in range(200)])
+    pool.compact([o.id for o in pool.objects()])
+    fresh = LocalLake(open_lake(store)).pool("things")
+    store.read = 0
+    assert len(list(fresh.log(path="odd"))) == 10
+    listed, store.read = store.read, 0
+    again = LocalLake(open_lake(store)).pool("things")
+    assert len(list(again.log())) == 21
+    assert listed <= 1.1 * store.read

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from shoal.errors import InvalidInput, NotFound
+from shoal.errors import InvalidInput, NotFound, Unsupported
 from shoal.ids import Id, parse, to_text
 from shoal.lake.actions import Patch, touched
 from shoal.lake.commits import Commit, older_than_history
@@ -112,7 +112,13 @@ def changes_of(
 ) -> Iterator[RecordChange]:
     """What one commit changed; in a pool with a merge policy, of records as they were loaded."""
     patch = Patch(commit.actions)
-    return record_changes(pool, patch, warn) if loaded is None else loaded_changes(pool, patch, loaded, warn)
+    try:
+        if loaded is None:
+            yield from record_changes(pool, patch, warn)
+        else:
+            yield from loaded_changes(pool, patch, loaded, warn)
+    except Unsupported as e:
+        raise Unsupported(f"{pool.config.name}: commit {to_text(commit.id)}: {e}") from None
 
 
 def is_moving(commit: Commit) -> bool:

@@ -25,7 +25,7 @@ from shoal.lake.names import Warn
 from shoal.lake.objects import DataObject, in_order
 from shoal.lake.pools import Pool
 from shoal.lake.primary_keys import key_reader, read_keys
-from shoal.lake.row_codes import uncancelled
+from shoal.lake.row_codes import joined, uncancelled
 from shoal.lake.row_masking import changed_parts
 from shoal.lake.scans import Partition, read_pieces, unless_purged
 from shoal.lake.tallies import Tally, of_update, one_sided, rows_of
@@ -165,7 +165,7 @@ def _by_shape(runs: Iterable[Run]) -> dict[t.Type, pa.Array]:
     columns: dict[t.Type, list[pa.Array]] = {}
     for shape, column in runs:
         columns.setdefault(shape, []).append(kernels.whole(column).cast(arrow_type(shape)))
-    return {shape: pa.concat_arrays(each) for shape, each in columns.items()}
+    return {shape: joined(each) for shape, each in columns.items()}
 
 
 def _net(gone: dict[t.Type, pa.Array], come: dict[t.Type, pa.Array]) -> Sides:

@@ -5,11 +5,12 @@ Values are compared as they are stored, type and bits: a NaN equals itself here,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from shoal.errors import Unsupported
 from shoal.formats.columns import kernels
 from shoal.formats.columns.batches import Rows
 from shoal.formats.columns.physical import from_arrow
@@ -56,10 +57,18 @@ def _leaves(shape: t.Type, column: pa.Array) -> Iterator[pa.Array]:
 
 def uncancelled(shape: t.Type, gone: pa.Array, come: pa.Array) -> tuple[Rows, Rows]:
     """The rows of two columns that are left when equal values of both cancel, one by one."""
-    codes = row_codes(shape, pa.concat_arrays([gone, come]))
+    codes = row_codes(shape, joined([gone, come]))
     one, other = codes[: len(gone)], codes[len(gone) :]
     net = np.bincount(one, minlength=len(codes)) - np.bincount(other, minlength=len(codes))
     return _first(one, np.maximum(net, 0)), _first(other, np.maximum(-net, 0))
+
+
+def joined(columns: Sequence[pa.Array]) -> pa.Array:
+    """Columns of one type, end to end; Unsupported if their texts are more than a column can hold."""
+    try:
+        return pa.concat_arrays(columns)
+    except pa.ArrowInvalid as e:
+        raise Unsupported(f"these records are too large to be compared: {str(e).splitlines()[0]}") from None
 
 
 def _first(codes: Rows, counts: Rows) -> Rows:
