@@ -20,7 +20,7 @@ from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
 from shoal.lake.fitting import Basis, fit, fit_rest, own_changes, planned_at
-from shoal.lake.history import common_ancestors, knows, own_commits
+from shoal.lake.history import common_ancestors, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
@@ -281,16 +281,13 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
     begin, own = target, own_commits(pool.commits, tip, target)
     has_merges = any(commit.merged is not None for commit in own)
     for commit in own:
-        if commit.merged is not None and knows(pool.commits, begin, commit.merged):
-            continue  # what it brought in came from the very branch that is rebased onto
+        if commit.merged is not None and _brings_nothing(pool, commit.merged, begin):
+            continue  # what it brought in is in the branch that is rebased onto, but for compactions
         what = f'rebase of "{branch}" at {to_text(commit.id)}'
         patch = Patch(commit.actions)
         _require_one_each(pool, patch, commit.parent, what)
-        basis = Basis(commit.parent, commit.id, is_merge=True, others=begin)
-        patch = fit_rest(pool, patch, basis, target, what, fits_base=False)
-        if not pool.config.settings.primary:
-            parted = common_ancestors(pool.commits, commit.id, begin) if has_merges else met
-            translation.require_not_deleted(pool, patch, parted[0] if parted else None, begin, what)
+        bases = common_ancestors(pool.commits, commit.id, begin) if has_merges else met
+        patch = fit_rest(pool, patch, _basis_of(pool, commit, begin, bases), target, what, fits_base=False)
         parent = None if target is None else pool.commits.read(target)
         draft = pool.history.draft(parent, patch, commit.note, commit.merged)
         replayed = replace(
@@ -314,3 +311,18 @@ def _records_of(pool: Pool, commit: Commit, patch: Patch) -> Tally | None:
     with suppress(ShoalError):
         return _as_before(pool, Patch(commit.actions), commit.records)(patch)
     return None
+
+
+def _brings_nothing(pool: Pool, merged: Id, target: Id | None) -> bool:
+    """Whether a target knows all that a commit does, but for compactions."""
+    return all(translation.is_move(pool, Patch(commit.actions)) for commit in own_changes(pool, merged, target))
+
+
+def _basis_of(pool: Pool, commit: Commit, target: Id | None, bases: Sequence[Id]) -> Basis:
+    """Where a commit that is done again on a target comes from."""
+    merged = commit.merged
+    commits = None if merged is None else lambda: own_changes(pool, merged, target)
+    return Basis(
+        commit.parent, commit.id, commits=commits, is_merge=True, others=target,
+        bases=tuple(bases) or (None,), is_merged=merged is not None,
+    )  # fmt: skip

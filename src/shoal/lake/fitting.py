@@ -42,6 +42,10 @@ class Basis:
     """Whether it brings a branch together with another, where rows that one of them has deleted stay away."""
     others: Id | None = None
     """Where to look for what others have done; None: at the tip."""
+    bases: tuple[Id | None, ...] = ()
+    """Of a commit of a branch that is done again on `others`: where the two have parted."""
+    is_merged: bool = False
+    """Whether that commit is a merge."""
 
     def patches(self, patch: Patch) -> Iterable[Patch]:
         """What it is the sum of."""
@@ -84,9 +88,13 @@ def fit_rest(
         return patch
     now = pool.snapshot(tip)
     is_as_it_was = not patch.lost_in(now) and not patch.present_in(now)
-    if is_as_it_was and (basis.is_fresh or not translation.may_be_elsewhere(pool, patch, now)):
+    if is_as_it_was and (basis.is_fresh or not (basis.bases or translation.may_be_elsewhere(pool, patch, now))):
         return patch
-    sides = translation.Sides(lambda: basis.patches(patch), lambda: _others(pool, basis, tip), basis.is_merge)
+    parted = None
+    if basis.bases:
+        bases = tuple(map(pool.snapshot, basis.bases))
+        parted = translation.Parted(bases, pool.snapshot(basis.others), basis.is_merged)
+    sides = translation.Sides(lambda: basis.patches(patch), lambda: _others(pool, basis, tip), basis.is_merge, parted)
     return translation.translated(pool, patch, now, what, sides, (tip, basis.source))
 
 

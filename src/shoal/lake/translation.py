@@ -43,6 +43,17 @@ class State(Protocol):
         """The entry of the same id as it is there; None if it is not."""
 
 
+class Parted(NamedTuple):
+    """Where a branch and another one parted, for what may not come back."""
+
+    bases: tuple[State, ...]
+    """The states that both knew."""
+    target: State
+    """The other branch as it is."""
+    is_merge: bool
+    """Whether the rows were merged into the branch: then they stay away. Else it has restored them: a Conflict."""
+
+
 class Sides(NamedTuple):
     """What both sides have done since they parted, commit by commit. It is asked for only if a row is missing."""
 
@@ -52,6 +63,8 @@ class Sides(NamedTuple):
     """What has become of the state, and who has done it."""
     is_merge: bool = False
     """Whether rows that both sides have, because one has picked them from the other, go if one of them deleted them."""
+    parted: Parted | None = None
+    """Of a branch whose commits are done again one by one."""
 
 
 class Part(NamedTuple):
@@ -136,29 +149,6 @@ def is_of(pool: Pool, objects: Iterable[DataObject], others: Iterable[DataObject
     return not len(row_patch(pool, Identities(pool.store, pool.prefix), patch).lost)
 
 
-def require_not_deleted(pool: Pool, patch: Patch, base: Id | None, target: Id | None, what: str) -> None:
-    """Conflict if a patch brings rows back that were there at a base, and that the other side has deleted since.
-
-    A branch that has deleted and restored a row has not changed it, and so does not undo its deletion elsewhere.
-    """
-    known = Identities(pool.store, pool.prefix)
-    rows = row_patch(pool, known, patch)
-    if not len(rows.new):
-        return
-    hull = _hull(part.object for part in rows.come)
-    before = _Located(known, pool.snapshot(base), hull, rows).keys
-    if not is_in(rows.new, before).any():
-        return
-    there = _Located(known, pool.snapshot(target), hull, rows).keys
-    deleted = rows.new[is_in(rows.new, before) & ~is_in(rows.new, there)]
-    if len(deleted):
-        objects = [part.object for part in rows.come if is_in(part.owned.keys, deleted).any()]
-        raise Conflict(
-            f"{what}: it brings back records of {describe(objects)}, which the other branch has deleted or rewritten "
-            "(merge instead, or delete them here as well)"
-        )
-
-
 def _hull(objects: Iterable[DataObject]) -> KeyRange:
     """The keys that all of some objects are between."""
     low = high = None
@@ -189,6 +179,8 @@ def translated(
     missing = rows.lost[~is_in(rows.lost, there.keys)]
     if len(missing) and sides is not None:
         _require_unchanged(pool, rows, there, missing, what, sides)
+    if sides is not None and sides.parted is not None:
+        _leave_out(rows, sides.parted, what)
     if sides is not None and sides.is_merge:
         _leave_deleted(pool, rows, there, sides)
     return _Translation(pool, patch, state, rows, there, what, tuple(tips)).patch()
@@ -331,7 +323,27 @@ def _joined(rows: Iterable[Rows]) -> Rows:
     return joined
 
 
-# ---- rows that both sides have added
+# ---- rows that one side has deleted
+
+
+def _leave_out(rows: RowPatch, parted: Parted, what: str) -> None:
+    """Rows that were there where two branches parted do not come back if the other side has deleted them since.
+
+    A branch that has deleted and restored a row has not changed it, and so does not undo its deletion elsewhere.
+    """
+    if not len(rows.new):
+        return
+    hull = _hull(part.object for part in rows.come)
+    before = np.concatenate([NO_KEYS, *(_Located(rows.known, base, hull, rows).keys for base in parted.bases)])
+    old = rows.new[np.isin(rows.new, before)]
+    deleted = old[~is_in(old, _Located(rows.known, parted.target, hull, rows).keys)] if len(old) else old
+    if len(deleted) and not parted.is_merge:
+        objects = [part.object for part in rows.come if is_in(part.owned.keys, deleted).any()]
+        raise Conflict(
+            f"{what}: it brings back records of {describe(objects)}, which the other branch has deleted or rewritten "
+            "(merge instead, or delete them here as well)"
+        )
+    rows.new = rows.new[~is_in(rows.new, deleted)]
 
 
 def _leave_deleted(pool: Pool, rows: RowPatch, there: _Located, sides: Sides) -> None:

@@ -161,6 +161,7 @@ class LocalTransaction(Transaction):
         sessions.check_open(self.session)
         if isinstance(op, str) and op in self._steps:
             return
+        updates.require_unmerged(self._pool)
         predicate = parse_predicate(where)
         keys = predicate.key_range(self._pool.config.key.paths[0])
         self.note(lambda session: sessions.note_read(session, keys))

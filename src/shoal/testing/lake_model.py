@@ -385,15 +385,18 @@ class Pool:
         for commit in self.walk(tip):
             if commit.id in reached:
                 break
-            if commit.merged is None or commit.merged not in reached:  # else it brings only what is there already
-                own.append(commit)
+            if commit.merged is None or any(each.gone or each.come for each in self.others(commit.merged, target)):
+                own.append(commit)  # else it brings only what is there already
         now = first = self.state(target)
         out: list[tuple[Commit, Change]] = []
         for commit in reversed(own):
             theirs = self.others(target, commit.id)
-            gone, come = self.fitted(commit.gone, commit.come, now, [commit], theirs, is_merge=True)
-            if come & (self.state(self.meetings(commit.id, target)[0]) - first):
+            ours = [commit] if commit.merged is None else self.others(commit.merged, target)
+            old = frozenset().union(*(self.state(base) for base in self.meetings(commit.id, target)))
+            if commit.merged is None and (commit.come - now) & (old - first):
                 raise Conflict("it brings back what the other side has deleted")
+            gone, come = self.fitted(commit.gone, commit.come, now, ours, theirs, is_merge=True)
+            come -= old - first
             now = now - gone | come
             out.append((commit, Change(gone=gone, come=come, merged=commit.merged)))
         return out
