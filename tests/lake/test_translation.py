@@ -421,6 +421,37 @@ def test_a_merged_record_is_taken_apart_although_history_was_cut() -> None:
     assert records(handle) == ["{k:1,v:3}"]
 
 
+def picked_and_merged() -> tuple[PoolHandle, str]:
+    """A pool in which a record was merged of one that was loaded, and of one that was picked after a compaction."""
+    handle = policy_pool("aggregate sum(v)")
+    handle.create_branch("b")
+    handle.branch("b").load([{"k": 9, "v": 3}])
+    handle.branch("b").load([{"k": 9, "v": 5}])
+    compact(handle, "b")
+    (o,) = objects(handle, "b")
+    handle.cherry_pick(handle.branch("b").revert(handle.branch("b").delete([to_text(o.id)])))
+    late = handle.load([{"k": 9, "v": 7}])
+    compact(handle)
+    return handle, late
+
+
+def test_a_merged_record_is_taken_apart_with_objects_of_another_branch() -> None:
+    handle, late = picked_and_merged()
+    handle.revert(late)
+    assert "{k:9,v:8}" in records(handle)
+
+
+def test_a_merged_record_whose_objects_went_with_their_branch_is_not_taken_apart() -> None:
+    """Its parts are not in the store any more."""
+    handle, late = picked_and_merged()
+    before = records(handle)
+    handle.drop_branch("b")
+    handle.vacuum(grace=0)
+    with pytest.raises(Conflict, match="is gone with its branch"):
+        handle.revert(late)
+    assert records(handle) == before
+
+
 # ---- sessions
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from contextlib import suppress
 
 from shoal.errors import NotFound
 from shoal.ids import Id
+from shoal.lake.actions import stored
 from shoal.lake.commits import Commit
 from shoal.lake.history import ancestors
 from shoal.lake.identities import Identities
@@ -44,14 +44,25 @@ def _first_commits(pool: Pool, tip: Id | None, wanted: Set[Id]) -> dict[Id, Id |
 
 
 def origin_objects(pool: Pool, tips: Iterable[Id | None], wanted: Set[Id]) -> dict[Id, DataObject]:
-    """Objects by their ids, as history describes them; those that are not found are left out."""
-    found: dict[Id, DataObject] = {}
-    for tip in tips:
-        if len(found) == len(wanted):
-            break
-        with suppress(NotFound):
-            for commit in ancestors(pool.commits, tip):
-                found |= {o.id: o for o in (*commit.adds, *commit.deletes) if o.id in wanted}
-                if len(found) == len(wanted):
-                    break
-    return found
+    """Objects by their ids, as history describes them. Those that are not found, or not in the store, are left out.
+
+    A commit that was picked may have brought rows whose first object is in the history of another branch alone.
+    """
+    refs = pool.refs()
+    objects: dict[Id, DataObject] = {}
+    for tip in dict.fromkeys((*tips, *(ref.commit for ref in (*refs.branches(), *refs.tags())))):
+        for commit in ancestors(pool.commits, tip):
+            if len(objects) == len(wanted):
+                break
+            objects |= {o.id: o for o in (*commit.adds, *commit.deletes) if o.id in wanted}
+    return {ident: o for ident, o in objects.items() if _is_stored(pool, o) and not refs.is_purged(ident)}
+
+
+def _is_stored(pool: Pool, o: DataObject) -> bool:
+    """Whether the data of an object is there: a vacuum takes it with a history that was cut."""
+    try:
+        for each in stored(o):
+            pool.store.size(each.key(pool.prefix))
+    except NotFound:
+        return False
+    return True

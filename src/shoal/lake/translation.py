@@ -298,8 +298,8 @@ class _Translation:
         for ident, rows in wanted.items():
             if ident not in first:
                 raise Conflict(
-                    f"{self.what}: records of data object {to_text(ident)} were merged with others, and history was "
-                    "cut, so that they cannot be taken apart (delete them: shoal delete -where)"
+                    f"{self.what}: records of data object {to_text(ident)} were merged with others, and that object is "
+                    "gone with its branch or with old history (delete the merged records: shoal delete -where)"
                 )
             self._add(first[ident], rows)
 
