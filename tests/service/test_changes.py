@@ -20,7 +20,9 @@ PATIENCE = 30.0
 
 @pytest.fixture(scope="module")
 def pool(api: Api) -> str:
-    api.post("/pool", {"name": "followed", "layout": {"order": "asc", "keys": [["id"]]}, "settings": {"primary": [["id"]]}})
+    api.post(
+        "/pool", {"name": "followed", "layout": {"order": "asc", "keys": [["id"]]}, "settings": {"primary": [["id"]]}}
+    )
     api.post("/pool/followed/branch/main", b'{"id":1,"name":"a"}{"id":2}')
     api.post("/pool/followed/branch/main?mode=upsert", b'{"id":2,"name":5}')
     return "followed"
