@@ -353,7 +353,7 @@ def test_a_branch_that_would_lose_its_history_is_named(shell: Shell) -> None:
 def test_a_merge_that_conflicts_names_what_is_in_the_way(shell: Shell) -> None:
     commit = shell.load("{ts:1} {ts:2}")
     shell.run("branch", "-q", "b1")
-    shell.run("delete", "-q", "-use", "@b1", "-where", "ts==1")
+    shell.run("update", "-q", "-use", "@b1", "-where", "ts==1", "put ts:=3")
     shell.run("delete", "-q", commit)
     line = shell.fail("merge", "-use", "@b1", "main")
     assert line.startswith('error merging "b1" into "main": commit ')

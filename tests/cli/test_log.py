@@ -95,8 +95,9 @@ def test_n_limits_what_is_listed(shell: Shell, commits: dict[str, str]) -> None:
 def test_json_is_commits_only_and_all_have_the_same_fields(shell: Shell, commits: dict[str, str]) -> None:
     lines = [json.loads(line) for line in shell.run("log", "-j").splitlines()]
     assert {tuple(line) for line in lines} == {
-        ("id", "parent", "merged", "author", "date", "message", "meta", "records", "maintenance", "branches", "tags")
-    }
+        ("id", "parent", "merged", "author", "date", "message", "meta", "records", "maintenance", "transaction",
+         "branches", "tags")
+    }  # fmt: skip
     assert [line["id"] for line in lines] == [commits["merge"], commits["hotfix"], commits["first"]]
     assert [line["merged"] for line in lines] == [commits["wednesday"], None, None]
     assert [line["parent"] for line in lines] == [commits["hotfix"], commits["first"], None]
