@@ -29,7 +29,8 @@ OWNERS = {
     "service": ("shoal.service",),
     "spark": (
         "shoal.engines.spark",
-        *(f"shoal.planner.spark_{name}" for name in ("datasource", "reader", "stream_writer", "streams", "writer")),
+        *(f"shoal.planner.spark_{name}" for name in ("changes", "datasource", "reader")),
+        *(f"shoal.planner.spark_{name}" for name in ("stream_writer", "streams", "writer")),
     ),
 }
 """The modules that may import the libraries of an extra. All others load these modules lazily."""

@@ -64,7 +64,7 @@ def metadata(zed: Session) -> None:
     zed.run("query -z", "from :pools | sort name")
     zed.run("query -z", "from :branches | sort pool.name")
     zed.run("query -z", "from p:branches | sort branch.name")
-    zed.run("query -z", "from p:log | has(message) | drop id,parent")
+    zed.run("query -z", "from p:log | has(message) | drop id,parent,records,maintenance")
     zed.run("query -z", "from p:objects | sort min")
     zed.run("query -z", "from p:partitions")
     zed.run("query -z", "from p:rawlog", ours="(=Add)", why=LOG_TYPES)

@@ -259,7 +259,7 @@ class Lake(ABC):
 
         - `places`: the branches, such as `"orders"` or `"items@dev"`.
         - `isolation`: with `"serializable"` a commit also fails if another writer changed what it has read.
-        - `expires`: after so many seconds it can no longer be committed; a day by default.
+        - `expires`: the seconds after which it can no longer be committed; a day by default.
         """
         names = (places,) if isinstance(places, str) else tuple(places)
         return self.do(BeginOver(names, isolation, expires, op))

@@ -101,13 +101,13 @@ def find(lake: str, ident: str | None) -> Saved:
         if saved is None or saved.lake != lake:
             raise NotFound(f"{text}: this user has no such transaction open on this lake (see: shoal transaction ls)")
         return saved
-    found = open_on(lake)
-    if not found:
+    opened = open_on(lake)
+    if not opened:
         raise NotFound("no transaction is open on this lake (begin one with: shoal transaction begin POOL...)")
-    if len(found) > 1:
-        ids = ", ".join(each.id for each in found)
-        raise InvalidInput(f"{len(found)} transactions are open on this lake (choose one with -t: {ids})")
-    return found[0]
+    if len(opened) > 1:
+        ids = ", ".join(each.id for each in opened)
+        raise InvalidInput(f"{len(opened)} transactions are open on this lake (choose one with -t: {ids})")
+    return opened[0]
 
 
 @contextmanager
@@ -145,8 +145,8 @@ def _is_still(path: Path, file: IO[str]) -> bool:
 
 
 def _all() -> list[Saved]:
-    found = (_read(path) for path in sorted(_directory().glob(f"*{_ENDING}")) if not path.name.startswith("."))
-    return [saved for saved in found if saved is not None]
+    contents = (_read(path) for path in sorted(_directory().glob(f"*{_ENDING}")) if not path.name.startswith("."))
+    return [saved for saved in contents if saved is not None]
 
 
 def _read(path: Path) -> Saved | None:

@@ -94,8 +94,7 @@ class Decisions:
             return known
         key = _key(txn)
         try:
-            with dropping_damage(self._store, key):
-                return self._keep(_parse(unseal(self._store.get(key), key), key))
+            return self._keep(self._read(key))
         except NotFound:
             return None
 
@@ -108,7 +107,7 @@ class Decisions:
         raise AssertionError
 
     def decide(self, decision: Decision) -> Decision:
-        """Decide about a transaction; the decision that counts, which is that of whoever was first."""
+        """Decide about a transaction; the decision that counts, which is that of the first writer."""
         key = _key(decision.txn)
         try:
             is_ours = claim(self._store, key, seal([_format(decision)], key), self._patience)
@@ -120,10 +119,13 @@ class Decisions:
         return first
 
     def all(self) -> Iterator[Decision]:
-        """All decisions, oldest transaction first."""
-        for key in sorted(listed.key for listed in self._store.list(f"{FOLDER}/")):
-            with dropping_damage(self._store, key):
-                yield _parse(unseal(self._store.get(key), key), key)
+        """All decisions, the oldest first."""
+        keys = [listed.key for listed in self._store.list(f"{FOLDER}/")]
+        yield from sorted(map(self._read, keys), key=lambda decision: (decision.at, decision.txn))
+
+    def _read(self, key: str) -> Decision:
+        with dropping_damage(self._store, key):
+            return _parse(unseal(self._store.get(key), key), key)
 
     def _keep(self, decision: Decision) -> Decision:
         if len(self._known) >= 10_000:

@@ -358,7 +358,7 @@ class Journal:
                     return
 
     def _resolve(self, state: State, settled: Settled) -> bool:
-        """Claim the next slot with what was decided about pending entries; whoever is first does the same."""
+        """Claim the next slot with what was decided about pending entries, as any other writer would."""
         entry = self._proposed(state, new(), settled.changes, settled.not_before)
         try:
             is_ours = self._claim(entry)

@@ -202,8 +202,8 @@ def _place(rules: Rules, state: State, who: int, writer: Writer, txn: int, attem
     number = parts[writer.reached]
     pool = state.pools[number]
     if pool.pending is not None and pool.pending.txn == txn:
-        found = Writer("place", writer.reached + 1, (*writer.parts, (number, pool.pending.attempt)))
-        yield Step(f"{name} finds its entry in {number}", _with_writer(state, who, found))
+        places = Writer("place", writer.reached + 1, (*writer.parts, (number, pool.pending.attempt)))
+        yield Step(f"{name} finds its entry in {number}", _with_writer(state, who, places))
         return
     if pool.pending is not None and rules.resolves_first:
         yield from _meet(rules, state, number)

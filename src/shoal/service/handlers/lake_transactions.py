@@ -207,8 +207,8 @@ def _commits(call: Call, op: Id, decision: Decision) -> list[_Done]:
 
 def _is_of(pool: Pool, commit: Id, op: Id) -> bool:
     """Whether a transaction made a commit. One that is gone from history counts as made."""
-    found = stored(pool).commits.lookup(commit)
-    return found is None or found.txn == op
+    stored_commit = stored(pool).commits.lookup(commit)
+    return stored_commit is None or stored_commit.txn == op
 
 
 def _visible(call: Call, pool: Id) -> Pool | None:
