@@ -14,7 +14,6 @@ from shoal.formats.avro.container import Container
 from shoal.formats.avro.schemas import compile_schema
 from shoal.formats.limits import at
 from shoal.formats.streams import Source
-from shoal.model import types as t
 from shoal.model.values import Value
 
 _NAME = "avro"
@@ -31,16 +30,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[Value]:
 def _values(source: Source, options: ReadOptions) -> Iterator[Value]:
     container = Container(source, options)
     node = compile_schema(container.header.schema)
-    typ, data = node.type, node.data
-    plain = container.plain(node.plain, node.growth)
-    records = _records(plain)
-    if isinstance(typ, t.Union):
-        for record in records:
-            tagged = data(record)
-            yield Value(t.NULL, None) if tagged is None else Value(typ.types[tagged[0]], tagged[1])
-    else:
-        for record in records:
-            yield Value(typ, data(record))
+    yield from map(node.value, _records(container.plain(node.plain, node.growth)))
 
 
 def _records(plain: io.BufferedReader) -> Iterator[Any]:

@@ -7,7 +7,7 @@ which of several records it has read, but not which of several numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -19,6 +19,7 @@ from shoal.formats.avro import logical_types
 from shoal.formats.limits import at, check_fields
 from shoal.model import types as t
 from shoal.model.node import frozen
+from shoal.model.values import Value
 from shoal.model.zcode import Data, normal_map
 
 Convert = Callable[[Any], Data]
@@ -48,11 +49,29 @@ class Node:
         """The data of a value that fastavro has read."""
         return read if self.convert is None or read is None else self.convert(read)
 
+    def value(self, read: Any) -> Value:
+        """The value of what fastavro has read as a whole: one of a union has the type of its member."""
+        data = self.data(read)
+        if not isinstance(self.type, t.Union):
+            return Value(self.type, data)
+        return Value(t.NULL, None) if data is None else Value(self.type.types[data[0]], data[1])
 
-def compile_schema(schema: Any) -> Node:
-    """A schema, its type, and how to make data of that type. InvalidInput if it is malformed or has no Zed type."""
+
+Extension = Callable[[str, Any], logical_types.Logical | None]
+"""Takes a type of Avro and the properties beside it: what it stands for, if some convention says so."""
+
+
+def compile_schema(schema: Any, others: Iterable[Any] = (), extension: Extension = logical_types.of) -> Node:
+    """A schema, its type, and how to make data of that type. InvalidInput if it is malformed or has no Zed type.
+
+    `others` are schemas that define what it refers to, each after those that it refers to itself.
+    """
+    names: dict[str, Any] = {}
     try:
-        return _Compiler().node(fastavro.parse_schema(schema))
+        for other in others:
+            fastavro.parse_schema(other, names, _write_hint=False)
+        parsed = fastavro.parse_schema(schema, dict(names))
+        return _Compiler(names, extension).node(parsed)
     except InvalidInput as e:
         raise at("schema", e) from None
     except UnknownType as e:
@@ -65,7 +84,10 @@ def compile_schema(schema: Any) -> Node:
 class _Compiler:
     """Walks a schema whose names are full and known to be defined."""
 
-    def __init__(self) -> None:
+    def __init__(self, outside: Mapping[str, Any], extension: Extension) -> None:
+        self._outside = outside
+        """Definitions of other schemas, which become part of this one where they are first used."""
+        self._extension = extension
         self._named: dict[str, Node | None] = {}
         """None while a type is being defined."""
         self._members = 0
@@ -75,11 +97,20 @@ class _Compiler:
         if isinstance(schema, list):
             return self._union(schema)
         if isinstance(schema, str):
-            return self._reference(schema) if schema in self._named else _primitive(schema, {})
+            if schema in self._named:
+                return self._reference(schema)
+            return self.node(self._outside[schema]) if schema in self._outside else self._primitive(schema, {})
         kind = schema["type"]
         if kind in _COMPLEX:
             return _COMPLEX[kind](self, schema)
-        return _primitive(kind, schema)
+        return self._primitive(kind, schema)
+
+    def _primitive(self, name: str, schema: Any) -> Node:
+        if name not in _PRIMITIVES:
+            raise InvalidInput(f"unknown type {name!r}")
+        typ, convert, least = _PRIMITIVES[name]
+        typ, convert = self._extension(name, schema) or (typ, convert)
+        return _sized(name, typ, convert, least, _OBJECT)
 
     def _reference(self, name: str) -> Node:
         node = self._named[name]
@@ -124,7 +155,7 @@ class _Compiler:
         name, size = schema["name"], schema["size"]
         if not isinstance(size, int) or size < 0:
             raise InvalidInput(f"type {name!r} has a size of {size!r}")
-        typ, convert = logical_types.of("fixed", schema) or (t.BYTES, None)
+        typ, convert = self._extension("fixed", schema) or (t.BYTES, None)
         plain = {"type": "fixed", "name": name, "size": size}
         return self._define(name, lambda: _sized(plain, typ, convert, size, _OBJECT))
 
@@ -155,7 +186,7 @@ class _Compiler:
         values = [node for node in nodes if node.type is not t.NULL]
         least, memory = 1 + min((node.least for node in nodes), default=0), max((n.memory for n in nodes), default=0)
         if len(values) < 2:
-            (node,) = values or [_primitive("null", {})]
+            (node,) = values or [_NULL]
             plain: Any = [each.plain for each in nodes]
             return _sized(plain, node.type, node.convert, least, memory, nodes)
         wrapped, members = [], {}
@@ -191,14 +222,6 @@ def _sized(
     return Node(plain, typ, convert, least, memory, growth)
 
 
-def _primitive(name: str, schema: Any) -> Node:
-    if name not in _PRIMITIVES:
-        raise InvalidInput(f"unknown type {name!r}")
-    typ, convert, least = _PRIMITIVES[name]
-    typ, convert = logical_types.of(name, schema) or (typ, convert)
-    return _sized(name, typ, convert, least, _OBJECT)
-
-
 def _int32(number: int) -> int:
     if not -(1 << 31) <= number < 1 << 31:
         raise InvalidInput(f"{number} is not an int, which has 32 bits")
@@ -216,6 +239,9 @@ _PRIMITIVES: dict[str, tuple[t.Type, Convert | None, int]] = {
     "string": (t.STRING, None, 1),
 }
 """The type of each, what to do with its values, and the bytes that one takes at least."""
+
+
+_NULL = _sized("null", t.NULL, None, 0, _OBJECT)
 
 
 def _record_converter(names: list[str], nodes: list[Node]) -> Convert:
