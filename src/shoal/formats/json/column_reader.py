@@ -23,7 +23,7 @@ from shoal.api.options import ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.bad_records import BadRecords
 from shoal.formats.columns.batches import Batch, Part, Piece, Rows, batch_of, values_of
-from shoal.formats.columns.parts import TooManyShapes, all_rows, selected
+from shoal.formats.columns.parts import TooManyShapes, all_rows, merged, moved, selected
 from shoal.formats.json import arrays
 from shoal.formats.json import reader as json_reader
 from shoal.formats.json.text_columns import OTHER, BadText, kinds_of
@@ -376,6 +376,51 @@ class _Pool:
             self._threads.shutdown(cancel_futures=True)
         for reader in self._readers:
             reader.close()
+
+
+class RecordReader:
+    """Reads runs of records that were never lines of a file, such as messages, into columns.
+
+    One for each thread: it may hold a database connection.
+    """
+
+    def __init__(self, options: ReadOptions = ReadOptions()) -> None:
+        self._options = options
+        self._size = chunk_size(options, _CHUNK)
+        self._pool = _Pool(1, None)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._pool.close()
+
+    def read(self, records: Sequence[bytes]) -> Batch | None:
+        """The values of records in columns; None unless each is exactly one value, in one line, that suits columns."""
+        parts: list[Part] = []
+        start = 0
+        while start < len(records):
+            end, size = start + 1, len(records[start])
+            while end < len(records) and (size := size + len(records[end])) < self._size:
+                end += 1
+            try:
+                parts += moved(self._parts(records[start:end]), np.arange(start, end))
+            except (BadText, InvalidInput, TooManyShapes, RecursionError):
+                return None
+            start = end
+        return Batch(tuple(merged(parts)), len(records))
+
+    def _parts(self, records: Sequence[bytes]) -> list[Part]:
+        data = b"\n".join(records)
+        if data.count(b"\n") != len(records) - 1 or not records[-1]:
+            raise BadText  # one has a line end inside, or the last one is empty
+        chunk = _Chunk(data, 1)
+        chunk.check_lines(self._options)
+        if len(chunk.data) >= _FEW:
+            chunk.check_depth()
+            return self._pool.parts(chunk.texts())
+        batch = batch_of(list(_line_by_line(chunk)))
+        if batch.length != len(records):  # one is blank
+            raise BadText
+        return list(batch.parts)
 
 
 def _line_by_line(chunk: _Chunk) -> Iterator[Value]:

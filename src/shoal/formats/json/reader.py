@@ -215,6 +215,14 @@ def decode_line_values(line: bytes) -> list[Value]:
         return list(_read_freely(io.BytesIO(line), 1, UNLIMITED))
 
 
+def decode_record(data: bytes) -> Value:
+    """The one value in a record that is not a line of a file."""
+    values = decode_line_values(data)
+    if len(values) != 1:
+        raise InvalidInput(f"expected one JSON value, found {len(values) or 'none'}")
+    return values[0]
+
+
 _POSITION = re.compile(r"^line \d+(?:, (column \d+))?: ")
 
 
