@@ -1,0 +1,1 @@
+"""Kafka topics: their records as values, and values as their records."""
