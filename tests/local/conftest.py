@@ -7,7 +7,14 @@ import pytest
 import shoal
 from shoal.api.lake import Lake
 
-TWICE = ("test_changes", "test_lake_api", "test_lake_transactions", "test_partitions", "test_transactions")
+TWICE = (
+    "test_changes",
+    "test_expected_commits",
+    "test_lake_api",
+    "test_lake_transactions",
+    "test_partitions",
+    "test_transactions",
+)
 """The tests that have to pass on either way to a lake, unless they are marked as direct."""
 
 

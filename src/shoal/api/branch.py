@@ -41,11 +41,15 @@ from shoal.api.requests import NO_NOTE, Executor, Need, Note, NoteArgs, Op, R, R
 from shoal.api.results import Results
 from shoal.api.transaction import Begin, Isolation, Transaction, committed
 from shoal.errors import InvalidInput
+from shoal.ids import to_text
+from shoal.model.fields import NO_ID
 from shoal.model.node import frozen
 from shoal.model.values import Value, string
 
 _ENGINE = "interp, duckdb, spark or auto"
 WriteMode = Literal["load", "upsert", "delete"]
+NO_COMMIT = to_text(NO_ID)
+"""Stands for no commit: what an empty branch is expected to have."""
 
 
 @frozen
@@ -65,6 +69,8 @@ class Load(Request[str]):
     """What becomes of data in a keyed pool: added, put in place of records with equal keys, or taken for such keys."""
     on_conflict: str | None = None
     """What becomes of records that another writer has changed meanwhile: fail, ours, theirs or newest:FIELD."""
+    expect: str | None = None
+    """The commit since which the branch must not have changed, maintenance aside; `NO_COMMIT` for an empty branch."""
 
 
 @verb("POST", "/pool/{pool}/branch/{branch}/update", Need.WRITE, COMMIT, event="branch-commit")
@@ -400,6 +406,7 @@ class Branch:
         options: ReadOptions = DEFAULT_READ,
         engine: str | None = None,
         watch: Watch | None = None,
+        expect: str | None = None,
         op: Op = None,
         **note: Unpack[NoteArgs],
     ) -> str:
@@ -411,13 +418,15 @@ class Branch:
         - `options`: how they are read, a `shoal.ReadOptions`.
         - `engine`: with `"spark"`, Spark tasks read the files. Very large ones go to Spark unless an engine is given.
         - `watch`: called with the position in each file, for progress.
+        - `expect`: the commit since which the branch must not have changed, maintenance aside; else it is a Conflict.
+          `shoal.api.branch.NO_COMMIT` stands for an empty branch.
         - `op`: the id of the operation. A load that is repeated with the same id happens once.
         - `author`, `message`, `meta`: stored in the commit; the author is the user of this process by default.
 
         >>> pool.load([{"ts": 1, "host": "a"}], message="by hand")  # doctest: +SKIP
         '3M9ITSlPteFXUdEjJbvFOh5vzzO'
         """
-        return self._do(Load, data, format, options, engine, watch, Note(**note), op)
+        return self._do(Load, data, format, options, engine, watch, Note(**note), op, "load", None, expect)
 
     def upsert(
         self,

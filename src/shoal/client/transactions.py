@@ -193,10 +193,13 @@ def load(service: Service, request: Load) -> str:
     key = make_key(request.op)
     with open_uploads(request.data, request.format, request.options) as uploads:
         mode = {"mode": None if request.mode == "load" else request.mode, "on_conflict": request.on_conflict}
+        mode["expect"] = request.expect
         bodies = [(upload, {**load_choices(upload, request.engine, request.options), **mode}) for upload in uploads]
         if len(bodies) > 1:
-            if request.on_conflict is not None:
-                raise InvalidInput("on conflict: through a service it goes with one file or one list of records")
+            for name in ("on_conflict", "expect"):
+                if mode[name] is not None:
+                    shown = name.replace("_", " ")
+                    raise InvalidInput(f"{shown}: through a service it goes with one file or one list of records")
             return _load_each(service, request, bodies, key)
         ((upload, choices),) = bodies
         return _load_one(service, request, upload, choices, key)

@@ -222,6 +222,8 @@ def _load(service: Service, request: Load) -> str:
     """The data goes as ZNG, in one body: the service knows neither our options nor transactions."""
     if request.mode != "load":
         raise Unsupported("a Zed lake has no primary keys, so nothing is upserted or deleted by them")
+    if request.expect is not None:
+        raise Unsupported("a Zed lake does not check since when a branch has not changed")
     if request.engine == "spark":
         raise Unsupported("Spark does not load through a service (open the lake itself)")
     upload = upload_values(request.data, request.format, for_load(request.options))

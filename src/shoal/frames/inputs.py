@@ -90,8 +90,9 @@ def _pieces(inputs: Any, reading: Reading) -> Iterator[Piece]:
 
 def _read_each(inputs: Iterable[Any], reading: Reading) -> Iterator[Piece]:
     for item in inputs:
-        if reading.in_columns and isinstance(item, Columnar):
-            yield cast("Batch", item)  # the one class that is
+        if isinstance(item, Columnar):
+            batch = cast("Batch", item)  # the one class that is
+            yield from (batch,) if reading.in_columns else batch.values()
             continue
         pieces = None if type(item) is dict or type(item) is Value else _read(item, reading)
         if pieces is None:

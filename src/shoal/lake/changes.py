@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shoal.errors import InvalidInput, NotFound, ShoalError
+from shoal.errors import Conflict, InvalidInput, NotFound, ShoalError
 from shoal.ids import Id, to_text
 from shoal.lake import branches
 from shoal.lake.actions import Patch, difference, patch_of
@@ -87,6 +87,21 @@ def load_into(
     if not pool.config.settings.primary:
         return change
     return replace(change, build=keyed_changes.adding(pool, branch, objects, by))
+
+
+def expecting(pool: Pool, change: Change, expected: Id | None) -> Change:
+    """A change that is a Conflict if its branch has changed since a commit. Maintenance changes nothing."""
+    build = change.build
+
+    def checked(tip: Id | None) -> Patch:
+        news = next((c for c in pool.commits.walk(tip, expected) if not c.is_maintenance), None)
+        if news is not None or (expected is not None and tip is None):
+            since = "it was empty" if expected is None else f"commit {to_text(expected)}"
+            by = "" if news is None else f": commit {to_text(news.id)}"
+            raise Conflict(f'"{change.branch}" has changed since {since}{by} (read what is there, and try again)')
+        return build if isinstance(build, Patch) else build(tip)
+
+    return replace(change, build=checked)
 
 
 def upsert(

@@ -23,6 +23,7 @@ from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
 from shoal.local.file_loads import are_files, file_size, load_files
 from shoal.model import types as t
+from shoal.model.fields import NO_ID
 from shoal.planner.engine_choice import spark_workers, wants_spark
 from shoal.sources.inputs import is_url
 
@@ -51,6 +52,9 @@ def load(lake: StoreExecutor, request: Load) -> str:
     if isinstance(request.op, str) and (done := pool.committer.done(parse(request.op), branch)) is not None:
         return to_text(done)
     change = _change(pool, request)
+    if request.expect is not None:
+        expected = parse(request.expect)
+        change = changes.expecting(pool, change, None if expected == NO_ID else expected)
     commit = pool.committer.join(change)
     roll_up(pool, branch, commit, change.note.author)
     return to_text(commit)

@@ -101,6 +101,7 @@ _KEYED = (
     Param("mode", "load, upsert or delete: whether data of a keyed pool is added, replaces records, or is keys"),
     Param("on_conflict", "fail, ours, theirs or newest:FIELD, for records that others have changed meanwhile"),
 )
+_EXPECT = Param("expect", "commit since which the branch must not have changed, maintenance aside; zeros for none")
 _CTRL = Param("ctrl", "T for control messages in ZNG and ZJSON", "boolean")
 _COLUMNS = Param("columns", "T for values in columns among the control messages of ZNG", "boolean")
 _WARNINGS = Param("warnings", "T for warnings among the control messages", "boolean")
@@ -129,7 +130,7 @@ _OWN: tuple[Route, ...] = (
            ("settings", "object"))),
     Route("GET", _POOL + "/stats", "poolStats", Need.READ, pools.pool_stats, may_be_empty=True),
     Route("GET", _BRANCH, "showBranch", Need.READ, pools.show_branch),
-    Route("POST", _BRANCH, "load", Need.WRITE, load, "data", params=(*_DATA, _ENGINE, *_KEYED)),
+    Route("POST", _BRANCH, "load", Need.WRITE, load, "data", params=(*_DATA, _ENGINE, *_KEYED, _EXPECT)),
     Route("POST", _BRANCH + "/transaction", "begin", Need.WRITE, transactions.begin, "record",
           (("isolation", "string"), ("expires", "number"))),
     Route("POST", _TRANSACTION + "/load", "stageLoad", Need.WRITE, transactions.load, "data",

@@ -104,6 +104,7 @@ def load(call: Call) -> Answer:
         op=op,
         mode=mode,
         on_conflict=call.params.get("on_conflict"),
+        expect=call.params.get("expect"),
     )
     commit = call.lake.do(request)
     call.service.metrics.loaded.inc(call.body.size)
