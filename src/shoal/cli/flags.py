@@ -12,14 +12,11 @@ from typing import Any
 from shoal.errors import InvalidInput
 from shoal.model.literals import parse_duration
 from shoal.model.node import frozen
+from shoal.sizes import parse_size
 from shoal.suggestions import did_you_mean
 
 _TRUE = {"1", "t", "T", "true", "TRUE", "True"}
 _FALSE = {"0", "f", "F", "false", "FALSE", "False"}
-_UNITS = {
-    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
-    "k": 2**10, "m": 2**20, "g": 2**30, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
-}  # fmt: skip
 
 
 class UsageError(InvalidInput):
@@ -125,15 +122,6 @@ def _hint(flag: Flag, text: str) -> str:
         return did_you_mean(text, flag.kind) or f" (one of: {', '.join(filter(None, flag.kind))})"
     example = {"size": "500MiB", "duration": "1h30m"}.get(str(flag.kind))
     return f" (such as {example})" if example else ""
-
-
-def parse_size(text: str) -> int:
-    """The number of bytes in a text such as `500MiB` or `1GB`."""
-    digits = len(text) - len(text.lstrip("0123456789."))
-    unit = text[digits:].strip().lower()
-    if not digits or unit not in _UNITS:
-        raise ValueError(text)
-    return int(float(text[:digits]) * _UNITS[unit])
 
 
 def _parse_count(text: str) -> int:
