@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from tools.java import java_version
-
 from bench.tables import Table
-from shoal.engines.spark.installation import find_java
+from shoal.engines.spark.installation import find_java, java_version
 
 FILE = Path(__file__).parent / "RESULTS.md"
 SERVICE_FILE = Path(__file__).parent / "SERVICE.md"
@@ -23,7 +21,7 @@ def machine() -> str:
     """The machine and the versions of the libraries."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     versions = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
-    languages = f"Python {platform.python_version()}, Java {java_version(str(find_java()))}"
+    languages = f"Python {platform.python_version()}, Java {java_version(find_java())}"
     return f"{os.cpu_count()} cores, {memory:.0f} GiB of memory; {languages}, {versions}"
 
 

@@ -4,41 +4,28 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from shoal.engines.spark.installation import find_java
-
-_NEEDED = 17
+from shoal.engines.spark.installation import NEEDED, find_java, java_version
 
 
-def java_version(java: str) -> int:
-    """The major version of a Java; 0 if it does not run."""
-    try:
-        out = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
-    except (OSError, subprocess.CalledProcessError):
-        return 0
-    match = re.search(r'version "(?:1\.)?(\d+)', out)
-    return int(match[1]) if match else 0
-
-
-def find() -> str | None:
+def find() -> Path | None:
     """A Java that Spark can use, from JAVA_HOME or the PATH."""
     home = os.environ.get("JAVA_HOME")
-    candidates = [str(Path(home) / "bin" / "java")] if home else []
-    candidates += [java for java in [shutil.which("java")] if java]
-    return next((java for java in candidates if java_version(java) >= _NEEDED), None)
+    candidates = [Path(home, "bin", "java")] if home else []
+    candidates += [Path(java) for java in [shutil.which("java")] if java]
+    return next((java for java in candidates if java_version(java) >= NEEDED), None)
 
 
-def install(lock: str) -> str:
+def install(lock: str) -> Path:
     """Install the runtime from PyPI; what starts it."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
     subprocess.run([*pip, "-r", lock], check=True)
     importlib.invalidate_caches()
-    return str(find_java())
+    return find_java()
 
 
 def main() -> int:

