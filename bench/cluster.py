@@ -29,7 +29,8 @@ from shoal.local.lake import LocalLake, stored
 from shoal.model.values import int64
 from shoal.planner.execute import Question, compile_question
 from shoal.planner.scan_units import make_scan
-from shoal.testing.spark_cluster import HOST, bare_python, running_cluster
+from shoal.testing.ports import HOST
+from shoal.testing.spark_cluster import bare_python, running_cluster
 
 _TASKS = 400
 """Of a cluster with 200 cores."""

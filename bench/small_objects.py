@@ -21,7 +21,8 @@ from shoal.lake import changes
 from shoal.lake.commits import Note
 from shoal.local.lake import stored
 from shoal.planner.prune import prune
-from shoal.testing.spark_cluster import HOST, bare_python, running_cluster
+from shoal.testing.ports import HOST
+from shoal.testing.spark_cluster import bare_python, running_cluster
 
 _ROWS = 20_000
 """That are written, in objects of some 30 rows; the other objects are links."""

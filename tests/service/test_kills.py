@@ -11,7 +11,6 @@ import http.client
 import json
 import os
 import random
-import socket
 import threading
 import time
 import traceback
@@ -29,6 +28,7 @@ from shoal.api.pool import Pool
 from shoal.client import service
 from shoal.errors import NotFound, OutcomeUnknown, StorageFailure
 from shoal.ids import new, parse, to_text
+from shoal.testing.ports import lasting_port
 from shoal.testing.services import serving
 
 SEED = int(os.environ.get("SHOAL_SEED", "20"))
@@ -206,15 +206,6 @@ def work_at(desk: Desk, attempt: Attempt) -> None:
         desk.failures.append(traceback.format_exc())
 
 
-def free_port() -> int:
-    """A port that nobody has, and that no connection is given by the system while the service is down."""
-    for port in random.sample(range(20_000, 30_000), 100):
-        with socket.socket() as probe:
-            if probe.connect_ex(("localhost", port)) != 0:
-                return port
-    raise AssertionError("no port is free")
-
-
 class Witness:
     """Looks at the lake while no service runs: it opens, and its history has only grown."""
 
@@ -251,7 +242,7 @@ def test_a_service_that_is_killed_loses_nothing_and_does_nothing_twice(
     lake = tmp_path / "lake"
     shoal.create(str(lake)).create("logs", key="id")
     desk, witness = Desk(random.Random(chance.random())), Witness(lake)
-    flags = ["-l", f"localhost:{free_port()}", "-log.level", "warn"]
+    flags = ["-l", f"localhost:{lasting_port()}", "-log.level", "warn"]
     threads: list[threading.Thread] = []
     for _ in range(kills):
         with serving(lake, tmp_path, flags) as served:

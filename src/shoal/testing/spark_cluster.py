@@ -19,8 +19,8 @@ from shoal.engines.spark.installation import find_java, spark_jars
 from shoal.engines.spark.jvm import OPTIONS
 from shoal.engines.spark.shipping import LIBRARY_PATH
 from shoal.engines.spark.worker_entry import LIBRARIES_FOLDER
+from shoal.testing.ports import HOST, free_port
 
-HOST = "127.0.0.1"
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Options of a JVM that ends before it pays to optimize what it runs."""
 _PATIENCE = 120.0
@@ -29,12 +29,6 @@ _PATIENCE = 120.0
 def bare_python() -> str:
     """The interpreter without the libraries of this environment."""
     return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server((HOST, 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 
 from shoal.engines.spark.addresses import patience, require_listening
 from shoal.errors import InvalidInput, Unsupported
-from shoal.testing.spark_cluster import HOST, free_port
+from shoal.testing.ports import HOST, free_port
 
 
 def test_one_master_that_listens_is_enough() -> None:

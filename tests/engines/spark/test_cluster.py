@@ -22,16 +22,9 @@ from shoal.api.lake import Lake
 from shoal.engines.progress import watching
 from shoal.engines.spark import jobs, packing
 from shoal.errors import InvalidInput, Unsupported
+from shoal.testing.ports import HOST, free_port
 from shoal.testing.scripts import call_shoal
-from shoal.testing.spark_cluster import (
-    HOST,
-    SHORT_LIVED,
-    SparkCluster,
-    bare_python,
-    free_port,
-    running_cluster,
-    running_connect,
-)
+from shoal.testing.spark_cluster import SHORT_LIVED, SparkCluster, bare_python, running_cluster, running_connect
 from shoal.testing.tiers import IS_LONG
 
 POOLS, QUESTIONS = (4, 20) if IS_LONG else (1, 2)

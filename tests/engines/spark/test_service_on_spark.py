@@ -19,8 +19,9 @@ from tests.engines.spark.test_cluster import conf_of
 
 import shoal
 from shoal.engines.spark import packing
+from shoal.testing.ports import HOST, free_port
 from shoal.testing.services import serving
-from shoal.testing.spark_cluster import HOST, free_port, running_cluster
+from shoal.testing.spark_cluster import running_cluster
 
 pytestmark = pytest.mark.timeout(600)
 PATIENCE = 120.0
