@@ -92,7 +92,13 @@ def test_libraries_of_extras_are_imported_by_their_owners_alone() -> None:
 
 
 def test_the_libraries_of_the_base_and_of_the_extras_are_declared() -> None:
-    names = {"grpc": "pyspark", "jwt": "pyjwt", "prometheus_client": "prometheus-client", "py4j": "pyspark"}
+    names = {
+        "confluent_kafka": "confluent-kafka",
+        "grpc": "pyspark",
+        "jwt": "pyjwt",
+        "prometheus_client": "prometheus-client",
+        "py4j": "pyspark",
+    }
     extras = {
         extra: {re.split(r"[\[<>=]", line)[0] for line in lines}
         for extra, lines in PROJECT["optional-dependencies"].items()

