@@ -1,0 +1,1 @@
+"""Real parts around Kafka for tests, in processes of their own: broker, schema registry, PostgreSQL and Debezium."""

@@ -1,0 +1,3 @@
+"""A real schema registry."""
+
+NEEDED = 21
