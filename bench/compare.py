@@ -79,6 +79,27 @@ for each in threads: each.join()
 print(json.dumps({"commits, one thread": single, "commits, 8 threads": time.process_time() - began}))
 """
 
+CHANGES = """
+import json, sys, time, shoal
+lake = shoal.create(sys.argv[1])
+pool = lake.create("small", key="k")
+count = int(sys.argv[2])
+began = time.process_time()
+for k in range(count):
+    with pool.transaction() as t:
+        t.load([{"k": k}])
+out = {"transactions on a branch": time.process_time() - began}
+logs = lake.create("logs", key="ts")
+lines = open(sys.argv[3], "rb").read().splitlines(keepends=True)
+for part in range(4):
+    logs.load(b"".join(lines[part::4]), format="ndjson")
+ids = [o.id for o in logs.objects()]
+began = time.process_time()
+logs.compact(ids, engine="duckdb")
+out["compaction of 4 objects"] = time.process_time() - began
+print(json.dumps(out))
+"""
+
 START = """
 import resource, subprocess, sys
 subprocess.run([sys.executable, "-m", "shoal", *sys.argv[1:]], check=True, stdout=subprocess.DEVNULL)
@@ -124,6 +145,7 @@ def measure(source: Path, data: Path, records: int) -> dict[str, float]:
         times |= run(source, QUERIES, str(lake), str(WARM), json.dumps(programs))
         times |= run(source, INTERPRETER, str(data), json.dumps(TEXT_PROGRAMS))
         times |= run(source, COMMIT, str(Path(directory) / "small"), str(COMMITS))
+        times |= run(source, CHANGES, str(Path(directory) / "changes"), str(COMMITS), str(data))
         times |= {name: min(start(source, lake, words) for _ in range(5)) for name, words in STARTS.items()}
     return times
 

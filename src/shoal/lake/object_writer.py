@@ -373,7 +373,7 @@ class _Run:
         if inline and not self._made and not self._waiting:
             o = _inline_object(run, self._config.key, self._has_key, inline)
             if o is not None:
-                self._made.append(_traced(self._store, self._pool, o, run, run.sort()))
+                self._made.append(_traced(self._store, self._pool, o, run))
                 return
         shares = max(1, min(_WRITERS, size // LARGE)) if self._config.object_size >= LARGEST_RUN else 1
         if self._is_one:
@@ -399,8 +399,8 @@ def _inline_object(run: SortedRun, pool_key: SortKey, has_key: bool, most: int) 
     return replace(packed, inline=data) if len(data) <= most else None
 
 
-def _traced(store: ObjectStore, pool: str, o: DataObject, run: SortedRun, rows: Rows) -> DataObject:
-    """The description of a new object with these rows, which says where they come from if they are not new."""
+def _traced(store: ObjectStore, pool: str, o: DataObject, run: SortedRun, rows: Rows | None = None) -> DataObject:
+    """The description of a new object with these rows, or all, which says where they come from if they are not new."""
     known = run.lineage(rows)
     return o if known is None else with_lineage(store, pool, o, known)
 

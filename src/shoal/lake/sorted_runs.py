@@ -201,9 +201,11 @@ class SortedRun:
             in_columns &= ~np.isin(rows, places)
         return rows[in_columns], rows[~in_columns]
 
-    def lineage(self, rows: Rows) -> Lineage | None:
+    def lineage(self, rows: Rows | None = None) -> Lineage | None:
         """Where some rows come from; None if they are new."""
-        return None if self._origins is None else self._origins.taken(rows).lineage()
+        if self._origins is None:
+            return None
+        return self._origins.taken(self.sort() if rows is None else rows).lineage()
 
     def table(self, rows: Rows) -> tuple[Layout, pa.Table, list[int]]:
         """Rows in the layout of the shapes that they have, and how many there are of each."""
