@@ -19,15 +19,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from shoal.testing.kafka.jars import jars
-from shoal.testing.kafka.java import SHORT_LIVED, java
-from shoal.testing.kafka.program import DidNotStart, Program
+from shoal.testing.kafka.java import java_command, properties
+from shoal.testing.kafka.program import DidNotStart, Program, started_on_free_ports
 from shoal.testing.ports import HOST, lasting_port
 
 _CLUSTER = "Sh0al00000000000000AAAw"
 """A random one may begin with a dash, which the formatter takes for an option."""
-_SECONDS, _ATTEMPTS, _SECONDS_FOR_ADMIN = 90.0, 5, 30.0
+_SECONDS, _SECONDS_FOR_ADMIN = 90.0, 30.0
 _READY = "Kafka Server started"
-_PORT_TAKEN = "Address already in use"
 _USUAL = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -57,18 +56,6 @@ _USUAL = {
     "broker.heartbeat.interval.ms": "200",
     "initial.broker.registration.timeout.ms": "30000",
 }
-_LOGGING = """\
-status = warn
-appender.c.type = Console
-appender.c.name = C
-appender.c.target = SYSTEM_ERR
-appender.c.layout.type = PatternLayout
-appender.c.layout.pattern = %d %p %c{1}: %m%n%throwable
-rootLogger.level = warn
-rootLogger.appenderRef.c.ref = C
-logger.ks.name = kafka.server.KafkaRaftServer
-logger.ks.level = info
-"""
 
 
 @dataclass
@@ -101,7 +88,7 @@ class Broker:
         """Start it again on its files and ports; it is stopped first if it runs."""
         if self.program.is_running():
             self.stop()
-        _start(self.program)
+        self.program.start(lambda: _READY in self.program.output(), _SECONDS)
 
     def create_topic(self, topic: str, partitions: int = 1, **settings: str) -> None:
         """Create a topic. Underscores in names of settings become dots: `cleanup_policy="compact"`."""
@@ -143,42 +130,33 @@ def running_broker(
     folder: Path, users: Mapping[str, str] | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[Broker]:
     """Run a broker in a new folder. Users (with passwords) get a listener that asks for both."""
-    broker = _start_on_free_ports(folder, dict(users or {}), dict(settings or {}))
+    known, given = dict(users or {}), dict(settings or {})
+    broker = started_on_free_ports(lambda attempt: _start(folder / f"broker{attempt}", known, given))
     try:
         yield broker
     finally:
         broker.stop()
 
 
-def _start_on_free_ports(folder: Path, users: dict[str, str], settings: dict[str, str]) -> Broker:
-    """A port that is free may be taken before the broker gets to it."""
-    for attempt in range(_ATTEMPTS):
-        broker = _prepare(folder / f"broker{attempt}", users, settings)
-        try:
-            _start(broker.program)
-        except DidNotStart as e:
-            if _PORT_TAKEN in str(e) and attempt + 1 < _ATTEMPTS:
-                continue
-            raise
-        return broker
-    raise AssertionError("the last attempt raises")
-
-
-def _prepare(folder: Path, users: dict[str, str], settings: dict[str, str]) -> Broker:
+def _start(folder: Path, users: dict[str, str], settings: dict[str, str]) -> Broker:
     folder.mkdir(parents=True)
     plain, sasl, controller = (f"{HOST}:{lasting_port()}" for _ in range(3))
     config = {**_USUAL, **_listeners(plain, sasl, controller, users), "log.dirs": str(folder / "data"), **settings}
-    file, logging = folder / "server.properties", folder / "log4j2.properties"
-    file.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
-    logging.write_text(_LOGGING)
-    start = [str(java()), *SHORT_LIVED, "-cp", f"{jars('kafka')}/*"]
-    formatting = [*start, "-Xmx128m", "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(file)]
-    done = subprocess.run(formatting, cwd=folder, capture_output=True, text=True, timeout=_SECONDS)  # noqa: S603
+    file = folder / "server.properties"
+    file.write_text(properties(config))
+    formatting = ["-Xmx128m", "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(file)]
+    _run(java_command(folder, jars("kafka"), *formatting), folder)
+    memory = ["-Xms128m", "-Xmx384m", "-XX:MaxDirectMemorySize=128m"]
+    command = java_command(folder, jars("kafka"), *memory, "kafka.Kafka", str(file))
+    broker = Broker(plain, sasl if users else None, Program("the broker", command, folder / "log", folder))
+    broker.restart()
+    return broker
+
+
+def _run(command: list[str], folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS)  # noqa: S603
     if done.returncode != 0:
         raise DidNotStart(f"the broker does not format its folder: {done.stdout}{done.stderr}")
-    memory = ["-Xms128m", "-Xmx384m", "-XX:MaxDirectMemorySize=128m"]
-    command = [*start, *memory, f"-Dlog4j2.configurationFile={logging}", "kafka.Kafka", str(file)]
-    return Broker(plain, sasl if users else None, Program("the broker", command, folder / "log", folder))
 
 
 def _listeners(plain: str, sasl: str, controller: str, users: dict[str, str]) -> dict[str, str]:
@@ -199,10 +177,6 @@ def _listeners(plain: str, sasl: str, controller: str, users: dict[str, str]) ->
         "advertised.listeners": advertised,
         "listener.security.protocol.map": protocols,
     }
-
-
-def _start(program: Program) -> None:
-    program.start(lambda: _READY in program.output(), _SECONDS)
 
 
 def _finish(futures: Mapping[Any, Any]) -> None:

@@ -6,6 +6,7 @@ library that is only required by a library does not stay the same by itself. `py
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tarfile
 from hashlib import file_digest
@@ -40,7 +41,8 @@ def jars(name: str) -> Path:
 
 def run_maven(pom: Path, folder: Path) -> None:
     """Copy what a pom names into a folder. Maven keeps its own copies in its repository."""
-    find_program("java")
+    if "JAVA_HOME" not in os.environ:
+        find_program("java")
     options = ["--batch-mode", "--quiet", "--no-transfer-progress", "--strict-checksums", "--file", str(pom)]
     command = [str(find_program("mvn")), *options, _COPY, "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, stdin=subprocess.DEVNULL)  # noqa: S603

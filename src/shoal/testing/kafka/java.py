@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,19 @@ LOCK = ROOT / "requirements-java.lock"
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """Options of a JVM that ends before it pays to optimize what it runs."""
 _SECONDS = 240
+_LOGGING = """\
+status = warn
+appender.c.type = Console
+appender.c.name = C
+appender.c.target = SYSTEM_ERR
+appender.c.layout.type = PatternLayout
+appender.c.layout.pattern = %d %p %c{1}: %m%n%throwable
+rootLogger.level = warn
+rootLogger.appenderRef.c.ref = C
+logger.ks.name = kafka.server.KafkaRaftServer
+logger.ks.level = info
+"""
+"""Warnings, and the one line of information that says that a broker has started."""
 
 
 @cache
@@ -32,6 +46,18 @@ def java(least: int = 17) -> Path:
     candidates += [packaged] if packaged else []
     found = next((each for each in candidates if java_version(each) >= least), None)
     return found or _pinned(least)
+
+
+def java_command(folder: Path, libraries: Path, *words: str) -> list[str]:
+    """A command for a program of Kafka, in the folder of which is said what it logs."""
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    return [str(java()), *SHORT_LIVED, f"-Dlog4j2.configurationFile={logging}", "-cp", f"{libraries}/*", *words]
+
+
+def properties(settings: Mapping[str, str]) -> str:
+    """The text of a file of settings."""
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
 def _pinned(least: int) -> Path:

@@ -6,14 +6,20 @@ was killed also says that it had started once.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
-_TAIL = 3000
+_TAIL, _ATTEMPTS = 3000, 5
+_PORT_TAKEN = "in use"
 _SECONDS_TO_STOP = 20.0
+
+
+T = TypeVar("T")
 
 
 class DidNotStart(Exception):
@@ -31,6 +37,9 @@ class Program:
     variables: Mapping[str, str] | None = None
     """Its whole environment; by default that of this process."""
     user: str | None = None
+    """Whom it runs as; by default as this process."""
+    stopping: signal.Signals = signal.SIGTERM
+    """What asks it to end in order."""
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _before: int = field(default=0, init=False)
 
@@ -60,7 +69,11 @@ class Program:
                 group=self.user,
                 extra_groups=None if self.user is None else [],
             )
-        self.wait_until(is_ready, seconds)
+        try:
+            self.wait_until(is_ready, seconds)
+        except BaseException:
+            self.kill()
+            raise
 
     def wait_until(self, is_ready: Callable[[], bool], seconds: float) -> None:
         """Wait for a condition while the process runs."""
@@ -68,7 +81,6 @@ class Program:
         while not is_ready():
             ended = not self.is_running()
             if (ended and not is_ready()) or time.monotonic() > until:
-                self.kill()
                 how = "ended" if ended else f"was not ready within {seconds:.0f} seconds"
                 raise DidNotStart(f"{self.name} {how}; the end of {self.log}:\n{self.output()[-_TAIL:]}")
             time.sleep(0.02)
@@ -87,11 +99,25 @@ class Program:
             self.process.kill()
             self.process.wait()
 
-    def stop(self) -> None:
+    def stop(self, stopping: signal.Signals | None = None) -> None:
         """Ask it to end, and wait for that; kill it if it does not."""
         if self.process is not None:
-            self.process.terminate()
+            self.process.send_signal(stopping or self.stopping)
             try:
                 self.process.wait(_SECONDS_TO_STOP)
             except subprocess.TimeoutExpired:
                 self.kill()
+
+
+def started_on_free_ports(start: Callable[[int], T]) -> T:
+    """What a function starts that chooses ports. If one is taken before the server gets to it, it is called again.
+
+    It gets the number of the attempt, for names of folders.
+    """
+    for attempt in range(_ATTEMPTS - 1):
+        try:
+            return start(attempt)
+        except DidNotStart as e:
+            if _PORT_TAKEN not in str(e):
+                raise
+    return start(_ATTEMPTS - 1)
