@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
+from typing import Any
+
 import confluent_kafka
+import fastavro
 import pytest
 from confluent_kafka import KafkaException
 
@@ -18,6 +23,12 @@ from shoal.testing.kafka.clients import (
     send,
     watermarks,
 )
+from shoal.testing.kafka.debezium import Debezium
+from shoal.testing.kafka.postgres import Postgres
+from shoal.testing.kafka.program import DidNotStart
+from shoal.testing.kafka.registry import Registry, RegistryError
+
+# ---- the broker
 
 
 def test_records_are_read_as_they_were_sent(broker: Broker, topic_name: str) -> None:
@@ -93,3 +104,135 @@ def test_only_a_user_with_the_right_password_gets_in(broker: Broker, topic: str)
     assert partitions("alices-password") == 1
     with pytest.raises(KafkaException):
         partitions("a guess")
+
+
+# ---- the schema registry
+
+ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+NOTE = {"name": "note", "type": ["null", "string"], "default": None}
+
+
+def test_a_record_is_read_by_the_schema_that_its_id_names(broker: Broker, registry: Registry, topic: str) -> None:
+    number = registry.register(f"{topic}-value", ORDER)
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, ORDER, {"id": 7})
+    produce(broker.bootstrap, topic, [b"\0" + number.to_bytes(4, "big") + body.getvalue()])
+    (value,) = read_values(broker.bootstrap, topic)
+    assert value is not None
+    schema = json.loads(registry.schema(int.from_bytes(value[1:5], "big")))
+    assert fastavro.schemaless_reader(io.BytesIO(value[5:]), schema, None) == {"id": 7}
+
+
+def test_only_a_version_that_reads_what_older_ones_wrote_is_registered(registry: Registry, topic_name: str) -> None:
+    first = registry.register(topic_name, ORDER)
+    second = registry.register(topic_name, {**ORDER, "fields": [*ORDER["fields"], NOTE]})
+    assert first != second
+    assert registry.register(topic_name, ORDER) == first
+    with pytest.raises(RegistryError, match=r"^409: .*Incompatible"):
+        registry.register(topic_name, {**ORDER, "fields": [{"name": "id", "type": "string"}]})
+    with pytest.raises(RegistryError, match=r"^404: .*40403"):
+        registry.schema(1_000_000)
+
+
+def test_a_registry_that_is_killed_comes_back_with_its_schemas(registry: Registry, topic_name: str) -> None:
+    number = registry.register(topic_name, ORDER)
+    registry.kill()
+    assert not registry.is_ready()
+    registry.restart()
+    assert json.loads(registry.schema(number)) == ORDER
+    assert registry.request("GET", "/config") == {"compatibilityLevel": "BACKWARD"}
+
+
+# ---- PostgreSQL and Debezium
+
+TABLE = """
+    create table orders (id int primary key, item text, price numeric(12, 2));
+    insert into orders values (1, 'pen', 1.50), (2, null, null);
+"""
+CHANGES = """
+    begin; insert into orders values (3, 'ink', 3); update orders set item = 'pencil' where id = 1; commit;
+    begin; delete from orders; rollback;
+    update orders set id = 20 where id = 2;
+    delete from orders where id = 1;
+    alter table orders add column vip boolean default false;
+    insert into orders values (4, 'cap', 4, true);
+"""
+
+
+def test_postgres_that_ends_at_once_keeps_what_was_committed(postgres: Postgres, database: str) -> None:
+    postgres.execute(TABLE, database)
+    postgres.kill()
+    postgres.restart()
+    assert postgres.execute("select * from orders order by id", database) == [("1", "pen", "1.50"), ("2", "", "")]
+
+
+@pytest.mark.long
+def test_changes_of_a_table_become_events(debezium: Debezium, database: str) -> None:
+    debezium.postgres.execute(TABLE, database)
+    with debezium.capturing(database, ["orders"], decimal_handling_mode="string") as capture:
+        debezium.postgres.execute(CHANGES, database)
+        capture.settle()
+        events = capture.events(capture.topic("orders"))
+        transactions = [value for _, value in capture.events(capture.transactions)]
+    assert [(key["id"], value and (value["op"], value["after"])) for key, value in events] == [
+        (1, ("r", {"id": 1, "item": "pen", "price": "1.50"})),
+        (2, ("r", {"id": 2, "item": None, "price": None})),
+        (3, ("c", {"id": 3, "item": "ink", "price": "3.00"})),
+        (1, ("u", {"id": 1, "item": "pencil", "price": "1.50"})),
+        (2, ("d", None)),
+        (2, None),
+        (20, ("c", {"id": 20, "item": None, "price": None})),
+        (1, ("d", None)),
+        (1, None),
+        (4, ("c", {"id": 4, "item": "cap", "price": "4.00", "vip": True})),
+    ]
+    # The changes of one transaction share the part of its id before the colon, and only that.
+    assert _transaction(events[2]) == _transaction(events[3])
+    assert len({_transaction(event) for event in events[2:] if event[1]}) == 4
+    assert [each["event_count"] for each in transactions if each["status"] == "END"] == [2, 2, 1, 1]
+
+
+def _transaction(event: tuple[Any, Any]) -> str:
+    return str(event[1]["transaction"]["id"]).partition(":")[0]
+
+
+@pytest.mark.long
+def test_events_with_schemas_say_their_types(debezium: Debezium, database: str) -> None:
+    debezium.postgres.execute(TABLE, database)
+    with debezium.capturing(database, ["orders"], with_schemas=True) as capture:
+        (key, value), _ = capture.events(capture.topic("orders"))
+    assert key["payload"] == {"id": 1}
+    assert value["payload"]["after"]["price"] == "AJY="  # 150, in bytes, and the schema has the two decimals
+    (after,) = (field for field in value["schema"]["fields"] if field["field"] == "after")
+    assert after["fields"][2]["name"] == "org.apache.kafka.connect.data.Decimal"
+    assert after["fields"][2]["parameters"] == {"scale": "2", "connect.decimal.precision": "12"}
+
+
+@pytest.mark.long
+def test_debezium_that_is_killed_loses_nothing_and_may_repeat_itself(debezium: Debezium, database: str) -> None:
+    debezium.postgres.execute(TABLE, database)
+    with debezium.capturing(database, ["orders"]) as capture:
+        debezium.postgres.execute("insert into orders values (3, 'ink', 3)", database)
+        capture.settle()
+        debezium.kill()
+        debezium.postgres.execute("insert into orders values (4, 'cap', 4)", database)
+        debezium.restart()
+        capture.settle()
+        keys = [key["id"] for key, _ in capture.events(capture.topic("orders"))]
+    assert keys[:3] == [1, 2, 3]
+    assert keys[-1] == 4
+    assert set(keys) == {1, 2, 3, 4}
+
+
+# ---- what goes wrong
+
+
+def test_a_program_that_ends_is_reported_with_the_end_of_its_log(broker: Broker) -> None:
+    broker.stop()
+    data = broker.program.folder / "data"
+    aside = data.rename(broker.program.folder / "aside")
+    try:
+        with pytest.raises(DidNotStart, match=r"(?s)the broker ended; the end of .*meta.properties"):
+            broker.restart()
+    finally:
+        aside.rename(data)
