@@ -8,9 +8,10 @@ PEERS := $(VENV)/.peers
 MINUTES ?= 20
 SEED ?=
 
-.PHONY: help setup demo test test-long storm check format bench lock clean
+.PHONY: help setup demo parts test test-long storm check format bench lock clean
 help:
 	@echo "make demo       see what Shoal does"
+	@echo "make parts      bring the jars of Kafka and others, which the first tests bring otherwise"
 	@echo "make test       run the tests"
 	@echo "make test-long  run the long tier as well, and the storm"
 	@echo "make storm      run the storm alone (MINUTES=20 SEED=7)"
@@ -31,6 +32,9 @@ $(READY): requirements.lock requirements-java.lock pyproject.toml
 
 demo: $(READY)
 	$(BIN)/python -m tools.demo
+
+parts: $(READY)
+	$(BIN)/python -m tools.jars
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 -m "not long"

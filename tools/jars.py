@@ -1,4 +1,4 @@
-"""Brings the jars that tests of Kafka need, or pins them anew.
+"""Brings the jars that tests of Kafka need, or pins other versions.
 
 python -m tools.jars            bring all of them, and a Java for them, into the cache
 python -m tools.jars pin NAME   write the pins of a pom that was changed
@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from shoal.testing.kafka.cache import Unavailable
 from shoal.testing.kafka.jars import POMS, digests, format_pins, jars, run_maven
 from shoal.testing.kafka.java import java
 from shoal.testing.kafka.registry import NEEDED
@@ -33,9 +34,13 @@ def main(argv: list[str]) -> int:
         for name in argv[1:]:
             pin(name)
         return 0
-    for name in names():
-        print(f"{name}: {jars(name)}")
-    print(f"java: {java(NEEDED)}")
+    try:
+        for name in names():
+            print(f"{name}: {jars(name)}")
+        print(f"java: {java(NEEDED)}")
+    except Unavailable as e:
+        print(f"{e}: tests that need it are skipped", file=sys.stderr)
+        return 1
     return 0
 
 
