@@ -105,6 +105,8 @@ def _start(folder: Path) -> Registry:
         "PATH": os.environ["PATH"],
         "QUARKUS_HTTP_HOST": HOST,
         "QUARKUS_HTTP_PORT": str(port),
+        "QUARKUS_MANAGEMENT_HOST": HOST,
+        "QUARKUS_MANAGEMENT_PORT": "0",  # nobody asks there, and two registries would have the same port
         "APICURIO_STORAGE_KIND": "sql",
         "APICURIO_STORAGE_SQL_KIND": "h2",
         "APICURIO_DATASOURCE_URL": f"jdbc:h2:file:{folder / 'schemas'};WRITE_DELAY=0",
