@@ -1,7 +1,7 @@
 """What is brought once for all checkouts and processes: folders in the cache of the user, each under its digest.
 
-A folder appears whole, by a rename, so that whoever sees it may use it. Bringing happens under one lock for all, since
-Maven's own repository is not safe against two processes.
+A folder appears whole, by a rename, so that a process that sees it may use it. Bringing happens under one lock for all,
+since Maven's own repository is not safe against two processes.
 """
 
 from __future__ import annotations

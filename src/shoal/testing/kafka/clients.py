@@ -157,7 +157,7 @@ def read_values(bootstrap: str, topic: str, isolation: Isolation = "read_committ
 
 
 def read_until(bootstrap: str, topic: str, number: int, seconds: float = 30) -> list[bytes | None]:
-    """The values of all committed records when there are at least so many, or what there is after some seconds."""
+    """The values of all committed records, as soon as there are at least `number` of them or the seconds are over."""
     until = time.monotonic() + seconds
     while len(values := read_values(bootstrap, topic)) < number and time.monotonic() < until:
         time.sleep(0.05)
@@ -167,11 +167,11 @@ def read_until(bootstrap: str, topic: str, number: int, seconds: float = 30) -> 
 def watermarks(bootstrap: str, topic: str, isolation: Isolation = "read_committed") -> dict[int, tuple[int, int]]:
     """The first offset of each partition and the one after the last, committed ones ending at an open transaction."""
     with closing(_consumer(bootstrap, isolation)) as consumer:
-        found = {}
+        offsets = {}
         for partition in _partitions(consumer, topic):
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), _SECONDS)
-            found[partition] = (low, high)
-    return found
+            offsets[partition] = (low, high)
+    return offsets
 
 
 def _consumer(bootstrap: str, isolation: Isolation) -> Consumer:

@@ -52,11 +52,11 @@ def run_maven(pom: Path, folder: Path) -> None:
 
 def digests(folder: Path) -> dict[str, str]:
     """The SHA-256 of each file of a folder, by name."""
-    found = {}
+    by_name = {}
     for path in sorted(folder.iterdir()):
         with path.open("rb") as opened:
-            found[path.name] = file_digest(opened, "sha256").hexdigest()
-    return found
+            by_name[path.name] = file_digest(opened, "sha256").hexdigest()
+    return by_name
 
 
 def parse_pins(text: str) -> dict[str, str]:

@@ -44,8 +44,8 @@ def java(least: int = 17) -> Path:
     candidates = [Path(home, "bin", "java")] if home else []
     candidates += [Path(on_path)] if on_path else []
     candidates += [packaged] if packaged else []
-    found = next((each for each in candidates if java_version(each) >= least), None)
-    return found or _pinned(least)
+    installed = next((each for each in candidates if java_version(each) >= least), None)
+    return installed or _pinned(least)
 
 
 def java_command(folder: Path, libraries: Path, *words: str) -> list[str]:

@@ -78,7 +78,7 @@ class Postgres:
         self.program.stop(signal.SIGQUIT)
 
     def stop(self) -> None:
-        """Let it end in order. Whoever is connected is cut off."""
+        """Let it end in order. Clients that are connected are cut off."""
         self.program.stop()
 
     def restart(self) -> None:
