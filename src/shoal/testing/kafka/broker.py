@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -183,9 +183,3 @@ def _finish(futures: Mapping[Any, Any]) -> None:
     """Wait for what an admin asked for."""
     for future in futures.values():
         future.result(_SECONDS_FOR_ADMIN)
-
-
-def is_unknown_topic(error: KafkaException) -> bool:
-    """Whether a client says that there is no such topic."""
-    code: int = error.args[0].code()
-    return code == KafkaError.UNKNOWN_TOPIC_OR_PART
