@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 from tests.lake.conftest import Load, Read
 
@@ -9,8 +11,13 @@ from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from shoal.ids import Id, new, to_text
 from shoal.lake import changes, rewriting
 from shoal.lake.actions import patch_of
-from shoal.lake.commits import Note
+from shoal.lake.commits import Commits, Note
+from shoal.lake.keys import parse_sort_key
+from shoal.lake.lake import Lake
+from shoal.lake.objects import DataObject
+from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
+from shoal.model.values import int64, record
 
 ME = Note("me")
 
@@ -228,6 +235,35 @@ def test_rebase_after_a_merge_replays_only_what_came_since(pool: Pool, load: Loa
     tip = changes.rebase(pool, "child", "main")
     assert read("child") == ["{k:0}", "{k:1}", "{k:2}"]
     assert next(pool.log(tip)).parent == pool.resolve("main")
+
+
+def test_rebase_over_a_merge_reads_as_many_commits_as_there_are(made: Lake) -> None:
+    few, many = (commits_read(made, count) for count in (20, 80))
+    assert many < 5 * few
+
+
+def commits_read(made: Lake, count: int) -> int:
+    """How often a rebase asks for a commit, of a branch with a merge and some loads onto one with as many."""
+    pool = made.create_pool(PoolConfig(new(), f"p{count}", parse_sort_key("k")))
+    objects = (pool_objects(pool, k) for k in range(2 * count + 2))
+    pool.committer.commit(changes.load("main", next(objects), ME))
+    for name in ("child", "side"):
+        pool.names.create_branch(name, pool.resolve())
+    pool.committer.commit(changes.load("side", next(objects), ME))
+    changes.merge(pool, "side", "child", ME)
+    for _ in range(count):
+        for name in ("child", "main"):
+            pool.committer.commit(changes.load(name, next(objects), ME))
+    with patch.object(Commits, "read", autospec=True, side_effect=Commits.read) as read:
+        changes.rebase(pool, "child", "main")
+    assert len(list(pool.log(pool.resolve("child")))) == 2 * count + 2
+    return read.call_count
+
+
+def pool_objects(pool: Pool, k: int) -> list[DataObject]:
+    writer = pool.writer()
+    writer.write(record([("k", int64(k))]))
+    return writer.close()
 
 
 def test_rebase_of_a_branch_without_own_commits_moves_it_forward(pool: Pool, load: Load) -> None:

@@ -292,16 +292,15 @@ def rebase(pool: Pool, branch: str, onto: str, op: Id | None = None) -> Id | Non
 
 def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | None:
     """New commits on a target for those that a tip has beyond it; the last one."""
-    met = common_ancestors(pool.commits, tip, target)
-    begin, own = target, own_commits(pool.commits, tip, target)
-    has_merges = any(commit.merged is not None for commit in own)
-    for commit in own:
+    begin, bases = target, list[Id]()
+    for number, commit in enumerate(own_commits(pool.commits, tip, target)):
+        if not number or commit.merged is not None:  # only a merge brings in commits of the target
+            bases = common_ancestors(pool.commits, commit.id, begin)
         if commit.merged is not None and _brings_nothing(pool, commit.merged, begin):
             continue  # what it brought in is in the branch that is rebased onto, but for compactions
         what = f'rebase of "{branch}" at {to_text(commit.id)}'
         patch = Patch(commit.actions)
         _require_one_each(pool, patch, commit.parent, what)
-        bases = common_ancestors(pool.commits, commit.id, begin) if has_merges else met
         patch = fit_rest(pool, patch, _basis_of(pool, commit, begin, bases), target, what, fits_base=False)
         parent = None if target is None else pool.commits.read(target)
         draft = pool.history.draft(parent, patch, commit.note, commit.merged)
