@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound, OutcomeUnknown, ShoalError, StorageFailure
 from shoal.ids import Id, created_at, new, to_text
 from shoal.lake import branches
-from shoal.lake.actions import Patch, Stored, describe
+from shoal.lake.actions import Patch, describe
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.claims import unknown
 from shoal.lake.commits import Commit, Hints, Note
@@ -30,7 +30,6 @@ from shoal.lake.names import Names
 from shoal.lake.tallies import NO_RECORDS, Count, Tally, one_sided
 from shoal.lazy import lazy
 from shoal.model.node import frozen
-from shoal.storage.store import ObjectStore
 
 if TYPE_CHECKING:
     from concurrent import futures
@@ -334,16 +333,12 @@ class Committer:
 
     def __init__(
         self,
-        store: ObjectStore,
-        prefix: str,
         journal: Journal,
         history: History,
         names: Names,
         is_grouping: bool = True,
         is_keyed: bool = False,
     ) -> None:
-        self._store = store
-        self._prefix = prefix
         self.journal = journal
         self.history = history
         self.names = names
@@ -459,22 +454,15 @@ class Committer:
         """Conflict if what a patch newly refers to is not in the store, or is about to go."""
         if self._is_keyed and isinstance(change.build, Patch) and patch.adds:
             raise InvalidInput("this pool has a primary key, so what is added has to be compared with what is there")
-        references = list(patch.references())
         mark = refs.vacuum
         # A vacuum that was announced before the data was written cannot have listed it.
         if change.is_fresh and mark is not None and mark.position > (change.begun or 0):
-            for each in references:
-                self._require_stored(each, mark)
+            lost = self.names.vacuumed.objects(patch.references(), mark)
+            if lost:
+                raise Conflict(f"{describe(lost)}: a vacuum has removed this data before its commit (write it again)")
         purged = [o for o in patch.adds if refs.is_purged(o.id)]
         if purged:
             raise Conflict(f"{describe(purged)}: this data has been purged")
-
-    def _require_stored(self, reference: Stored, mark: VacuumMark) -> None:
-        """Conflict if a vacuum has taken an object that no commit refers to yet, or is about to."""
-        with suppress(NotFound):
-            if self._store.modified(reference.key(self._prefix)) * 1e9 > mark.until:
-                return
-        raise Conflict(f"{to_text(reference.id)}: a vacuum has removed this data before its commit (write it again)")
 
     # ---- the threads of this process
 

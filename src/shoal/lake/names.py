@@ -10,17 +10,17 @@ from collections.abc import Callable
 from shoal.errors import InvalidInput, NotFound
 from shoal.ids import Id, to_text
 from shoal.lake import branches
-from shoal.lake.branches import MAIN, Ref, Refs, VacuumMark
+from shoal.lake.branches import MAIN, Ref, Refs
 from shoal.lake.clocks import NEAR
-from shoal.lake.commits import Commit, older_than_history
+from shoal.lake.commits import Commit, MissingCommit, older_than_history
 from shoal.lake.cuts import Cut
 from shoal.lake.decisions import Decisions
 from shoal.lake.history import History, knows
 from shoal.lake.journal import Changes, Entry, Journal, Moment, Plan, State
+from shoal.lake.reach import Vacuumed
 from shoal.model.fields import NO_ID
 from shoal.model.literals import format_time
 from shoal.model.node import frozen
-from shoal.storage.store import Listed
 
 Warn = Callable[[str], None]
 
@@ -45,6 +45,7 @@ class Names:
     ident: Id
     """The id of the pool."""
     decisions: Decisions
+    vacuumed: Vacuumed
 
     def refs(self, cut: Cut | None = None) -> Refs:
         """Branches and tags as they are now, or in a cut."""
@@ -135,8 +136,8 @@ class Names:
             return
         refs = Refs(state)
         if not self.is_reached(ident, refs):
-            mark, listed = refs.vacuum, self.history.commits.find(ident)
-            if listed is None or (mark is not None and self._is_taken(ident, listed, mark)):
+            mark = refs.vacuum
+            if self.history.commits.find(ident) is None or (mark and self.vacuumed.has_commit(ident, mark)):
                 raise unreached(ident)
         self._kept(ident, refs)
 
@@ -149,14 +150,19 @@ class Names:
         if ident in tips:
             self.history.commits.read(ident)
             return True
-        if refs.horizon is not None:
-            return any(self.history.descends(tip, ident) for tip in tips)
-        return any(knows(self.history.commits, tip, ident) for tip in tips)
+        lost: MissingCommit | None = None
+        for tip in tips:
+            try:
+                if self._reaches(tip, ident, refs.horizon):
+                    return True
+            except MissingCommit as e:  # a branch that was dropped meanwhile, if another one reaches it
+                lost = e
+        if lost is not None:
+            raise lost
+        return False
 
-    def _is_taken(self, ident: Id, listed: Listed, mark: VacuumMark) -> bool:
-        if listed.modified * 1e9 > mark.until:
-            return False
-        return not self.is_reached(ident, Refs(self.journal.at_position(mark.position)))
+    def _reaches(self, tip: Id, ident: Id, horizon: Id | None) -> bool:
+        return self.history.descends(tip, ident) if horizon is not None else knows(self.history.commits, tip, ident)
 
     # ---- names that come and go
 

@@ -23,6 +23,7 @@ from shoal.lake.journal import Journal, State
 from shoal.lake.names import Names, Warn, unreached
 from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pool_partitions import Divider
+from shoal.lake.reach import Vacuumed
 from shoal.lake.settling import Pendings
 from shoal.lake.snapshots import Snapshot, Snapshots
 from shoal.lazy import lazy
@@ -152,8 +153,8 @@ def open_pool(
     commits = Commits(store, prefix, lambda: horizon_of(journal.known), is_purged)
     checkpoints = Checkpoints(store, prefix, config.key, is_purged)
     history = History(commits, checkpoints, Snapshots(commits, checkpoints, config.key), clock)
-    names = Names(config.name, journal, history, config.id, decisions)
-    committer = Committer(store, prefix, journal, history, names, is_grouping, bool(config.settings.primary))
+    names = Names(config.name, journal, history, config.id, decisions, Vacuumed(store, prefix, history, journal))
+    committer = Committer(journal, history, names, is_grouping, bool(config.settings.primary))
     columns = ColumnRegistry(store, prefix, patience)
     return Pool(store, config, journal, history, names, committer, columns)
 

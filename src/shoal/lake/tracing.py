@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
+from contextlib import contextmanager
 
-from shoal.errors import NotFound
 from shoal.ids import Id
 from shoal.lake.actions import stored
-from shoal.lake.commits import Commit
+from shoal.lake.commits import Commit, MissingCommit
 from shoal.lake.history import ancestors
 from shoal.lake.identities import Identities
 from shoal.lake.masks import Rows
@@ -44,25 +44,28 @@ def _first_commits(pool: Pool, tip: Id | None, wanted: Set[Id]) -> dict[Id, Id |
 
 
 def origin_objects(pool: Pool, tips: Iterable[Id | None], wanted: Set[Id]) -> dict[Id, DataObject]:
-    """Objects by their ids, as history describes them. Those that are not found, or not in the store, are left out.
+    """Objects by their ids, as history describes them. Those that are not found, or that a vacuum takes, are left out.
 
-    A commit that was picked may have brought rows whose first object is in the history of another branch alone.
+    A commit that was picked may have brought rows whose first object is in the history of another branch alone. That
+    may be dropped, and history may be cut, when a vacuum comes.
     """
     refs = pool.refs()
     objects: dict[Id, DataObject] = {}
     for tip in dict.fromkeys((*tips, *(ref.commit for ref in (*refs.branches(), *refs.tags())))):
-        for commit in ancestors(pool.commits, tip):
-            if len(objects) == len(wanted):
-                break
-            objects |= {o.id: o for o in (*commit.adds, *commit.deletes) if o.id in wanted}
-    return {ident: o for ident, o in objects.items() if _is_stored(pool, o) and not refs.is_purged(ident)}
+        with _unless_dropped(pool, tip):
+            for commit in ancestors(pool.commits, tip):
+                if len(objects) == len(wanted):
+                    break
+                objects |= {o.id: o for o in (*commit.adds, *commit.deletes) if o.id in wanted}
+    lost = pool.names.vacuumed.objects((each for o in objects.values() for each in stored(o)), refs.vacuum)
+    return {ident: o for ident, o in objects.items() if lost.isdisjoint(stored(o)) and not refs.is_purged(ident)}
 
 
-def _is_stored(pool: Pool, o: DataObject) -> bool:
-    """Whether the data of an object is there: a vacuum takes it with a history that was cut."""
+@contextmanager
+def _unless_dropped(pool: Pool, tip: Id | None) -> Iterator[None]:
+    """Go on without the rest of a history that a vacuum takes, because its branch was dropped meanwhile."""
     try:
-        for each in stored(o):
-            pool.store.size(each.key(pool.prefix))
-    except NotFound:
-        return False
-    return True
+        yield
+    except MissingCommit:
+        if tip is None or pool.names.is_reached(tip, pool.refs()):
+            raise

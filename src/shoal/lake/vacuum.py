@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 from shoal.errors import Conflict, CorruptData, InvalidInput, NotFound
 from shoal.ids import Id, new, parse, to_text
 from shoal.lake import branches
-from shoal.lake.actions import FOLDERS, reached, stored
+from shoal.lake.actions import FOLDERS
 from shoal.lake.branches import Refs, VacuumMark
-from shoal.lake.commits import Commit
-from shoal.lake.history import ancestors
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import data_keys
 from shoal.lake.pools import Pool
+from shoal.lake.reach import kept_commits, kept_objects, readable_commits
 from shoal.lazy import lazy
 from shoal.model.node import frozen
 from shoal.storage.store import Listed
@@ -123,34 +122,19 @@ def _ident(listed: Listed) -> Id | None:
 
 
 def _kept(pool: Pool, refs: Refs) -> Kept:
-    """What branches and tags reach. Where history was cut, a commit that was merged in stays, because later merges
-    look for it. Its data goes: the merge itself has added what is needed of it.
-    """
-    oldest = 0 if refs.horizon is None else pool.commits.read(refs.horizon).generation
-    commits: dict[Id, Commit] = {}
-    readable: dict[Id, Commit] = {}
-    if refs.horizon is not None:
-        commits[refs.horizon] = readable[refs.horizon] = pool.commits.read(refs.horizon)
-    for tip in refs.tips():
-        history = {commit.id: commit for commit in ancestors(pool.commits, tip) if commit.generation >= oldest}
-        commits.update(history)
-        readable.update(history if refs.horizon is None else {c.id: c for c in pool.history.log(tip, refs.horizon)})
+    """What branches, tags and pending entries reach, and the metadata that goes with it."""
     keep: dict[str, set[Id]] = {folder: set() for folder in (*FOLDERS, *_METADATA)}
-    for commit in readable.values():
-        for each in reached(commit.actions):
-            keep[each.folder].add(each.id)
-    if refs.horizon is not None:
-        for entry in pool.snapshot(refs.horizon).objects():
-            for each in stored(entry):
-                keep[each.folder].add(each.id)
+    for each in kept_objects(pool.history, refs):
+        keep[each.folder].add(each.id)
     for folder in FOLDERS:
         keep[folder].difference_update(refs.purged())
-    for ident in readable:
+    for ident in {commit.id for commit in readable_commits(pool.history, refs)}:
         with suppress(CorruptData):
             checkpoints = pool.history.checkpoints
             keep["pages"].update(checkpoints.pages(checkpoints.open(ident)))
     # The commit of a first attempt says from where on a repeat has to look for its entry.
-    keep["commits"].update(ident for commit in commits.values() for ident in (commit.id, commit.op))
+    commits = kept_commits(pool.history, refs).values()
+    keep["commits"].update(ident for commit in commits for ident in (commit.id, commit.op))
     keep["checkpoints"] = keep["commits"]
     return keep
 
