@@ -9,13 +9,14 @@ from tests.lake.conftest import Load, Read
 
 from shoal.errors import Conflict, CorruptData, InvalidInput, NotFound
 from shoal.ids import Id, new, to_text
-from shoal.lake import changes, rewriting, sessions, vacuum
+from shoal.lake import changes, lineage, rewriting, sessions, vacuum
 from shoal.lake.actions import patch_of
 from shoal.lake.commits import Note
 from shoal.lake.objects import Form, data_key
 from shoal.lake.pools import Pool, open_pool
 from shoal.lake.scans import scan
 from shoal.model.text import format_value
+from shoal.planner.predicates import parse_predicate
 from shoal.storage.faults import Fault, FaultyStore
 from shoal.storage.memory import MemoryStore
 from shoal.testing.clocks import DAY, MINUTE, Machine, World, cloud
@@ -208,6 +209,26 @@ def test_a_scan_goes_on_without_what_was_purged_and_says_so(pool: Pool, load: Lo
     assert warnings == [f"logs: data object {to_text(o)} (2 records) was purged and is left out"]
     with pytest.raises(Conflict, match="purged"):
         changes.revert(pool, "main", next(iter(pool.log(pool.resolve()))).id, ME)
+
+
+def test_what_was_compacted_and_purged_is_still_traced(
+    pool: Pool, load: Load, read: Read, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lineage, "MOST_INSIDE", 0)
+    first = load("{k:1} {k:2} {k:3} {k:4}")
+    load("{k:5} {k:6}")
+    pool.names.create_branch("side", pool.resolve())
+    changes.delete(pool, "side", objects(pool, first), ME)
+    rewriting.compact(pool, "main", objects(pool), ME)
+    (compacted,) = objects(pool)
+    rewriting.delete_where(pool, "main", parse_predicate("k > 2"), ME)
+    assert compacted not in objects(pool)
+    vacuum.purge(pool, [compacted])
+    vacuum.collect(pool, 0)
+    lineage.forget()
+    fresh = open_pool(store, pool.config)
+    changes.merge(fresh, "side", "main", ME)
+    assert read("main", fresh) == []
 
 
 def test_data_that_is_gone_and_was_not_purged_is_an_error(pool: Pool, load: Load, store: MemoryStore) -> None:

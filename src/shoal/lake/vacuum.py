@@ -17,7 +17,7 @@ from shoal.lake import branches
 from shoal.lake.actions import FOLDERS
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.journal import Changes, State
-from shoal.lake.objects import data_keys
+from shoal.lake.objects import DATA, data_keys
 from shoal.lake.pools import Pool
 from shoal.lake.reach import kept_commits, kept_objects, readable_commits
 from shoal.lazy import lazy
@@ -126,8 +126,7 @@ def _kept(pool: Pool, refs: Refs) -> Kept:
     keep: dict[str, set[Id]] = {folder: set() for folder in (*FOLDERS, *_METADATA)}
     for each in kept_objects(pool.history, refs):
         keep[each.folder].add(each.id)
-    for folder in FOLDERS:
-        keep[folder].difference_update(refs.purged())
+    keep[DATA].difference_update(refs.purged())  # a lineage stays: it has no data, and other objects refer to it
     for ident in {commit.id for commit in readable_commits(pool.history, refs)}:
         with suppress(CorruptData):
             checkpoints = pool.history.checkpoints
