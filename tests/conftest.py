@@ -25,7 +25,9 @@ from shoal.testing.services import Served, serving
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=60, suppress_health_check=SLOW)
-settings.register_profile("long", deadline=None, print_blob=True, max_examples=500, suppress_health_check=SLOW)
+settings.register_profile(
+    "long", deadline=None, derandomize=False, print_blob=True, max_examples=500, suppress_health_check=SLOW
+)
 settings.load_profile(os.environ.get("SHOAL_TESTS", "quick"))
 
 
