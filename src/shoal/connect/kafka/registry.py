@@ -287,7 +287,7 @@ def _checked(url: str, login: Login) -> tuple[str, Login]:
 
 def _check_login(login: Login) -> None:
     for what, secret in (("user", login.user), ("password", login.password), ("token", login.token)):
-        if secret is not None and not secret.isprintable():
+        if secret is not None and not (secret.isprintable() and (what != "token" or secret.isascii())):
             raise InvalidInput(f"the {what} of the schema registry has a character that no header can carry")
     if login.token is not None and login.user is not None:
         raise InvalidInput("give the schema registry a user or a token, not both")
