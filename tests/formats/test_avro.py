@@ -233,6 +233,15 @@ def test_types_are_defined_once_and_used_by_name() -> None:
     assert value.data == (0, 1, (0,), ((0, "x"), (1, (1,))))
 
 
+def test_names_without_a_namespace_mean_the_same_inside_a_union() -> None:
+    leaf = {"type": "record", "name": "Leaf", "fields": [{"name": "x", "type": "long"}]}
+    other = {"type": "record", "name": "Other", "fields": [{"name": "leaf", "type": "Leaf"}]}
+    schema = record(a=leaf, b=["null", "string", other], c="Other")
+    row = {"a": {"x": 1}, "b": ("Other", {"leaf": {"x": 2}}), "c": {"leaf": {"x": 3}}}
+    (text,) = texts(file_of(schema, [row]))
+    assert text == "{a:{x:1},b:{leaf:{x:2}}((string,{leaf:{x:int64}})),c:{leaf:{x:3}}}"
+
+
 def test_members_of_a_union_that_are_one_type_in_zed_become_one() -> None:
     records = [{"type": "record", "name": name, "fields": [{"name": "x", "type": "long"}]} for name in "AB"]
     data = file_of(record(a=records), [{"a": ("A", {"x": 1})}, {"a": ("B", {"x": 2})}])

@@ -8,6 +8,7 @@ which of several records it has read, but not which of several numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -90,7 +91,7 @@ class _Compiler:
         self._extension = extension
         self._named: dict[str, Node | None] = {}
         """None while a type is being defined."""
-        self._members = 0
+        self._count = 0
 
     def node(self, schema: Any) -> Node:
         """A schema or a part of it."""
@@ -116,7 +117,12 @@ class _Compiler:
         node = self._named[name]
         if node is None:
             raise InvalidInput(f"type {name!r} contains itself, which no Zed type does")
-        return Node(name, node.type, node.convert, node.least, node.memory, node.growth)
+        return replace(node, plain=node.plain["name"])
+
+    def _new_name(self) -> str:
+        """A name for the schema that fastavro reads by. Names without points mean the same wherever they stand."""
+        self._count += 1
+        return f"shoal{self._count}"
 
     def _define(self, name: str, make: Callable[[], Node]) -> Node:
         self._named[name] = None
@@ -133,7 +139,7 @@ class _Compiler:
             nodes = [self.node(field["type"]) for field in fields]
             parts = [{"name": n, "type": node.plain} for n, node in zip(names, nodes, strict=True)]
             return _sized(
-                {"type": "record", "name": name, "fields": parts},
+                {"type": "record", "name": self._new_name(), "fields": parts},
                 t.record(zip(names, (node.type for node in nodes), strict=True)),
                 _record_converter(names, nodes),
                 sum(node.least for node in nodes),
@@ -147,7 +153,7 @@ class _Compiler:
         """An enum."""
         name, symbols = schema["name"], schema["symbols"]
         places = {symbol: i for i, symbol in enumerate(symbols)}
-        plain = {"type": "enum", "name": name, "symbols": symbols}
+        plain = {"type": "enum", "name": self._new_name(), "symbols": symbols}
         return self._define(name, lambda: _sized(plain, t.enum(symbols), places.__getitem__, 1, _POINTER))
 
     def fixed(self, schema: Any) -> Node:
@@ -156,7 +162,7 @@ class _Compiler:
         if not isinstance(size, int) or size < 0:
             raise InvalidInput(f"type {name!r} has a size of {size!r}")
         typ, convert = self._extension("fixed", schema) or (t.BYTES, None)
-        plain = {"type": "fixed", "name": name, "size": size}
+        plain = {"type": "fixed", "name": self._new_name(), "size": size}
         return self._define(name, lambda: _sized(plain, typ, convert, size, _OBJECT))
 
     def array(self, schema: Any) -> Node:
@@ -194,8 +200,7 @@ class _Compiler:
             if node.type is t.NULL:
                 wrapped.append(node.plain)
                 continue
-            self._members += 1
-            name = f"shoal.{_MEMBER}{self._members}"
+            name = self._new_name()
             members[name] = node
             wrapped.append({"type": "record", "name": name, "fields": [{"name": _MEMBER, "type": node.plain}]})
         types = t.unique_types(node.type for node in values)
