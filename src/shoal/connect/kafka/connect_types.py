@@ -201,4 +201,4 @@ def avro_type(base: str, schema: Any) -> logical_types.Logical | None:
     if logical is not None or base not in _BASES:
         return logical
     named = meaning(_BASES[base], schema.get("connect.name"), schema.get("connect.parameters") or {})
-    return None if named is None else (named.type, named.convert)
+    return None if named is None else logical_types.Logical(named.type, named.convert, None)

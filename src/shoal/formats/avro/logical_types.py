@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import uuid
 from collections.abc import Callable
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from shoal.errors import InvalidInput
 from shoal.model import types as t
@@ -14,11 +15,19 @@ from shoal.model.decimals import format_decimal
 from shoal.model.literals import DAYS
 from shoal.model.zcode import Data
 
-Logical = tuple[t.Type, Callable[[Any], Data]]
-"""A type, and what makes data of it."""
 _MOST, _LEAST = (1 << 63) - 1, -(1 << 63)
 _MOST_DIGITS = 1000
 """How many digits, or bytes, a decimal may have; no database goes as far."""
+
+
+class Logical(NamedTuple):
+    """What values of a type of Avro stand for."""
+
+    type: t.Type
+    convert: Callable[[Any], Data]
+    """Makes data of what Avro has."""
+    write: Callable[[Data], Any] | None
+    """The inverse, exact or InvalidInput; None if there is none."""
 
 
 def of(base: str, schema: Any) -> Logical | None:
@@ -48,12 +57,39 @@ def _decimal(schema: Any) -> Logical | None:
         number = Decimal(digits).scaleb(-scale, context)
         return format_decimal(number) if is_long else number
 
-    return typ, convert
+    size = schema.get("size")
+    return Logical(typ, convert, _decimal_writer(precision, scale, size if isinstance(size, int) else None))
+
+
+def _decimal_writer(precision: int, scale: int, size: int | None) -> Callable[[Data], bytes]:
+    """Writes a number, or the text of one, as the fewest bytes that hold it, or as a fixed number of bytes."""
+    context, limit = Context(prec=2 * _MOST_DIGITS), 10**precision
+
+    def write(number: Decimal | str) -> bytes:
+        if isinstance(number, str) and not _DECIMAL_TEXT.fullmatch(number):
+            raise InvalidInput(f"{number[:100]!r} is not a decimal")
+        scaled = Decimal(number).scaleb(scale, context)
+        digits = int(scaled)
+        if digits != scaled or abs(digits) >= limit:
+            raise InvalidInput(f"{number} is not a decimal of {precision} digits, {scale} of them after the point")
+        needed = (digits.bit_length() if digits >= 0 else (digits + 1).bit_length()) // 8 + 1
+        if size is not None and needed > size:
+            raise InvalidInput(f"{number} takes more than {size} bytes")
+        return digits.to_bytes(needed if size is None else size, "big", signed=True)
+
+    return write
+
+
+_DECIMAL_TEXT = re.compile(r"-?\d{1,1000}(\.\d{1,1000})?", re.ASCII)
 
 
 def _date(schema: Any) -> Logical:
     """A day."""
-    return t.DATE, _checked_day
+    return Logical(t.DATE, _checked_day, _same)
+
+
+def _same(data: Data) -> Any:
+    return data
 
 
 def _checked_day(days: int) -> Data:
@@ -63,7 +99,7 @@ def _checked_day(days: int) -> Data:
 
 
 def _units(typ: t.Type, scale: int) -> Callable[[Any], Logical]:
-    return lambda schema: (typ, _scaled(scale))
+    return lambda schema: Logical(typ, _scaled(scale), _unscaled(scale))
 
 
 def _scaled(scale: int) -> Callable[[int], Data]:
@@ -76,19 +112,51 @@ def _scaled(scale: int) -> Callable[[int], Data]:
     return convert
 
 
+_UNIT_NAMES = {1_000_000: "milliseconds", 1000: "microseconds", 1: "nanoseconds"}
+
+
+def _unscaled(scale: int) -> Callable[[Data], Any]:
+    def write(nanoseconds: int) -> int:
+        number, rest = divmod(nanoseconds, scale)
+        if rest:
+            raise InvalidInput(f"a time is not a whole number of {_UNIT_NAMES[scale]}")
+        return number
+
+    return write
+
+
 def _text_uuid(schema: Any) -> Logical:
-    return t.STRING, str
+    return Logical(t.STRING, str, _same)
 
 
 def _fixed_uuid(schema: Any) -> Logical | None:
-    return (t.STRING, lambda data: str(uuid.UUID(bytes=data))) if schema["size"] == 16 else None
+    return Logical(t.STRING, lambda data: str(uuid.UUID(bytes=data)), _uuid_bytes) if schema["size"] == 16 else None
+
+
+def _uuid_bytes(text: str) -> bytes:
+    try:
+        parsed = uuid.UUID(text)
+    except ValueError:
+        parsed = None
+    if str(parsed) != text:
+        raise InvalidInput(f"{text[:100]!r} is not a UUID as it is usually written")
+    return parsed.bytes if parsed is not None else b""
+
+
+_THREE_NUMBERS = struct.Struct("<III")
 
 
 def _duration(schema: Any) -> Logical | None:
     """Months, days and milliseconds, of which none can be expressed by another."""
     parts = (("months", t.UINT32), ("days", t.UINT32), ("milliseconds", t.UINT32))
     typ = t.named("avro_duration", t.record(parts))
-    return (typ, struct.Struct("<III").unpack) if schema["size"] == 12 else None
+    return Logical(typ, _THREE_NUMBERS.unpack, _duration_bytes) if schema["size"] == 12 else None
+
+
+def _duration_bytes(parts: tuple[int | None, ...]) -> bytes:
+    if None in parts:
+        raise InvalidInput("a part of a duration is null")
+    return _THREE_NUMBERS.pack(*parts)
 
 
 _LOGICAL: dict[tuple[str, Any], Callable[[Any], Logical | None]] = {

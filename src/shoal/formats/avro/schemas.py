@@ -16,15 +16,15 @@ import fastavro
 from fastavro.schema import SchemaParseException, UnknownType
 
 from shoal.errors import InvalidInput
-from shoal.formats.avro import logical_types
+from shoal.formats.avro import logical_types, zed_types
 from shoal.formats.limits import at, check_fields
 from shoal.model import types as t
 from shoal.model.node import frozen
 from shoal.model.values import Value
-from shoal.model.zcode import Data, normal_map
+from shoal.model.zcode import Data, normal_map, normal_set
 
 Convert = Callable[[Any], Data]
-_MEMBER = "member"
+MEMBER = "member"
 """The field of a record that stands for a member of a union."""
 _POINTER, _OBJECT, _DICT, _ENTRY = 8, 56, 240, 120
 """Bytes of memory, about: of an element of a list, a small value, a record, and an entry of a record or map."""
@@ -46,6 +46,12 @@ class Node:
     growth: int
     """How many times its bytes a value, or any part of it, may take in memory."""
 
+    form: str = "leaf"
+    """How it is made of parts: record, wrapper, array, entries, map or union; leaf if it is not."""
+    parts: tuple[Part, ...] = ()
+    write: Callable[[Data], Any] | None = None
+    """For a leaf: the inverse of `convert`, exact or InvalidInput; None if both are the same."""
+
     def data(self, read: Any) -> Data:
         """The data of a value that fastavro has read."""
         return read if self.convert is None or read is None else self.convert(read)
@@ -53,9 +59,20 @@ class Node:
     def value(self, read: Any) -> Value:
         """The value of what fastavro has read as a whole: one of a union has the type of its member."""
         data = self.data(read)
-        if not isinstance(self.type, t.Union):
+        if self.form != "union" or not isinstance(self.type, t.Union):
             return Value(self.type, data)
         return Value(t.NULL, None) if data is None else Value(self.type.types[data[0]], data[1])
+
+
+@frozen
+class Part:
+    """A part of a node."""
+
+    name: str
+    """That of a field in Avro; in a union, that by which fastavro chooses this member."""
+    label: str
+    """The name of a field in Zed; in a union, that of the field of the record that stands for the member, if any."""
+    node: Node
 
 
 Extension = Callable[[str, Any], logical_types.Logical | None]
@@ -82,6 +99,14 @@ def compile_schema(schema: Any, others: Iterable[Any] = (), extension: Extension
         raise InvalidInput(f"schema: {' '.join(str(e).split())}") from None
 
 
+def compile_part(part: Any, names: Mapping[str, Any]) -> Node:
+    """A part of a schema that fastavro has parsed, given the definitions of all its names."""
+    try:
+        return _Compiler(names, logical_types.of).node(part)
+    except InvalidInput as e:
+        raise at("schema", e) from None
+
+
 class _Compiler:
     """Walks a schema whose names are full and known to be defined."""
 
@@ -102,16 +127,21 @@ class _Compiler:
                 return self._reference(schema)
             return self.node(self._outside[schema]) if schema in self._outside else self._primitive(schema, {})
         kind = schema["type"]
-        if kind in _COMPLEX:
-            return _COMPLEX[kind](self, schema)
-        return self._primitive(kind, schema)
+        return _COMPLEX[kind](self, schema) if kind in _COMPLEX else self._primitive(kind, schema)
 
     def _primitive(self, name: str, schema: Any) -> Node:
         if name not in _PRIMITIVES:
             raise InvalidInput(f"unknown type {name!r}")
         typ, convert, least = _PRIMITIVES[name]
-        typ, convert = self._extension(name, schema) or (typ, convert)
-        return _sized(name, typ, convert, least, _OBJECT)
+        node = _sized(name, typ, convert, least, _OBJECT)
+        return self._meant(node, name, schema) if schema else node
+
+    def _meant(self, node: Node, base: str, schema: Any) -> Node:
+        """A leaf with the type that its properties say."""
+        logical = zed_types.of(base, schema) or self._extension(base, schema)
+        if logical is not None:
+            node = replace(node, type=logical.type, convert=logical.convert, write=logical.write or _refuse)
+        return replace(node, type=zed_types.named(node.type, schema))
 
     def _reference(self, name: str) -> Node:
         node = self._named[name]
@@ -130,49 +160,85 @@ class _Compiler:
         return node
 
     def record(self, schema: Any) -> Node:
-        """A record."""
+        """A record, or what it stands for."""
         name, fields = schema["name"], schema["fields"]
         check_fields(len(fields), f"record {name!r}")
+        kind = schema.get(zed_types.TYPE)
+        if kind in zed_types.WRAPPERS and len(fields) == 1:
+            return self._define(name, lambda: self._wrapper(kind, schema))
 
         def make() -> Node:
-            names = [field["name"] for field in fields]
             nodes = [self.node(field["type"]) for field in fields]
-            parts = [{"name": n, "type": node.plain} for n, node in zip(names, nodes, strict=True)]
+            plain_fields = [{"name": f["name"], "type": node.plain} for f, node in zip(fields, nodes, strict=True)]
+            parts = [Part(f["name"], zed_types.field_name(f), node) for f, node in zip(fields, nodes, strict=True)]
+            typ = t.record((part.label, part.node.type) for part in parts)
             return _sized(
-                {"type": "record", "name": self._new_name(), "fields": parts},
-                t.record(zip(names, (node.type for node in nodes), strict=True)),
-                _record_converter(names, nodes),
+                {"type": "record", "name": self._new_name(), "fields": plain_fields},
+                zed_types.named(typ, schema),
+                _record_converter([part.name for part in parts], nodes),
                 sum(node.least for node in nodes),
                 _DICT + sum(_ENTRY + node.memory for node in nodes),
-                nodes,
+                "record",
+                tuple(parts),
             )
 
         return self._define(name, make)
+
+    def _wrapper(self, kind: str, schema: Any) -> Node:
+        """A record of one field that stands for what it holds."""
+        (field,) = schema["fields"]
+        name, members = field["name"], field["type"]
+        is_union = kind == zed_types.UNION and isinstance(members, list)
+        inner = self._union_of([self.node(each) for each in members], True) if is_union else self.node(members)
+        typ = t.error(inner.type) if kind == zed_types.ERROR else inner.type
+        plain = {"type": "record", "name": self._new_name(), "fields": [{"name": name, "type": inner.plain}]}
+        data, memory = inner.data, _DICT + inner.memory
+        return _sized(
+            plain,
+            zed_types.named(typ, schema),
+            lambda fields: data(fields[name]),
+            inner.least,
+            memory,
+            "wrapper",
+            (Part(name, name, inner),),
+        )
 
     def enum(self, schema: Any) -> Node:
         """An enum."""
         name, symbols = schema["name"], schema["symbols"]
         places = {symbol: i for i, symbol in enumerate(symbols)}
         plain = {"type": "enum", "name": self._new_name(), "symbols": symbols}
-        return self._define(name, lambda: _sized(plain, t.enum(symbols), places.__getitem__, 1, _POINTER))
+        typ = zed_types.named(t.enum(zed_types.symbols(schema)), schema)
+        node = replace(_sized(plain, typ, places.__getitem__, 1, _POINTER), write=symbols.__getitem__)
+        return self._define(name, lambda: node)
 
     def fixed(self, schema: Any) -> Node:
         """Bytes of a fixed number."""
         name, size = schema["name"], schema["size"]
         if not isinstance(size, int) or size < 0:
             raise InvalidInput(f"type {name!r} has a size of {size!r}")
-        typ, convert = self._extension("fixed", schema) or (t.BYTES, None)
         plain = {"type": "fixed", "name": self._new_name(), "size": size}
-        return self._define(name, lambda: _sized(plain, typ, convert, size, _OBJECT))
+        node = _sized(plain, t.BYTES, None, size, _OBJECT)
+        sized = replace(node, write=_of_size(size))
+        return self._define(name, lambda: self._meant(sized, "fixed", schema))
 
     def array(self, schema: Any) -> Node:
-        """An array."""
+        """An array, or a set or a map that is written as one."""
         item = self.node(schema["items"])
         if not item.least:
             raise InvalidInput("an array whose elements take no bytes could have any number of them")
-        data = item.data
+        data, elem = item.data, item.type
+        kind = schema.get(zed_types.TYPE)
+        form = "array"
+        typ: t.Type = t.array(elem)
         convert: Convert = tuple if item.convert is None else lambda items: tuple(map(data, items))
-        return _sized({"type": "array", "items": item.plain}, t.array(item.type), convert, 1, _OBJECT, [item])
+        if kind == zed_types.SET:
+            typ, convert = t.set_of(elem), lambda items: normal_set(elem, map(data, items))
+        elif kind == zed_types.MAP and item.form == "record" and len(item.parts) == 2:
+            key, value = (part.node.type for part in item.parts)
+            form, typ, convert = "entries", t.map_of(key, value), lambda items: normal_map(key, map(data, items))
+        plain = {"type": "array", "items": item.plain}
+        return _sized(plain, zed_types.named(typ, schema), convert, 1, _OBJECT, form, (Part("", "", item),))
 
     def map(self, schema: Any) -> Node:
         """A map, whose keys are strings."""
@@ -184,30 +250,42 @@ class _Compiler:
         def convert(entries: dict[str, Any]) -> Data:
             return normal_map(t.STRING, ((key, data(value)) for key, value in entries.items()))
 
-        plain, typ = {"type": "map", "values": item.plain}, t.map_of(t.STRING, item.type)
-        return Node(plain, typ, convert, 1, _DICT, max(_DICT, growth))
+        plain, typ = {"type": "map", "values": item.plain}, zed_types.named(t.map_of(t.STRING, item.type), schema)
+        return Node(plain, typ, convert, 1, _DICT, max(_DICT, growth), "map", (Part("", "", item),))
 
     def _union(self, schema: list[Any]) -> Node:
         nodes = [self.node(each) for each in schema]
-        values = [node for node in nodes if node.type is not t.NULL]
+        values = [node for node in nodes if node.plain != "null"]
+        if len(values) > 1:
+            return self._union_of(nodes)
         least, memory = 1 + min((node.least for node in nodes), default=0), max((n.memory for n in nodes), default=0)
-        if len(values) < 2:
-            (node,) = values or [_NULL]
-            plain: Any = [each.plain for each in nodes]
-            return _sized(plain, node.type, node.convert, least, memory, nodes)
-        wrapped, members = [], {}
+        (node,) = values or [_NULL]
+        parts = tuple(Part(_plain_name(each.plain), "", each) for each in nodes)
+        plain = [each.plain for each in nodes]
+        return _sized(plain, node.type, node.convert, least, memory, "union", parts)
+
+    def _union_of(self, nodes: list[Node], is_exact: bool = False) -> Node:
+        """A union of which fastavro tells which member it has read. If all members are of one type, it is that type.
+
+        An exact one is a union whatever its members are, and null may be one of them.
+        """
+        members: dict[str, Node] = {}
+        parts, plain = [], []
         for node in nodes:
-            if node.type is t.NULL:
-                wrapped.append(node.plain)
+            if node.plain == "null":
+                parts.append(Part("null", "", node))
+                plain.append(node.plain)
                 continue
             name = self._new_name()
             members[name] = node
-            wrapped.append({"type": "record", "name": name, "fields": [{"name": _MEMBER, "type": node.plain}]})
-        types = t.unique_types(node.type for node in values)
-        if len(types) == 1:
-            return _sized(wrapped, types[0], _picked(members), least, memory + _DICT, nodes)
+            parts.append(Part(name, MEMBER, node))
+            plain.append({"type": "record", "name": name, "fields": [{"name": MEMBER, "type": node.plain}]})
+        least, memory = 1 + min((node.least for node in nodes), default=0), max((n.memory for n in nodes), default=0)
+        types = t.unique_types(node.type for node in (nodes if is_exact else members.values()))
+        if len(types) == 1 and not is_exact:
+            return _sized(plain, types[0], _picked(members), least, memory + _DICT, "union", tuple(parts))
         union = t.union(types)
-        return _sized(wrapped, union, _tagged(members, union), least, memory + 2 * _DICT, nodes)
+        return _sized(plain, union, _tagged(members, union), least, memory + 2 * _DICT, "union", tuple(parts))
 
 
 _COMPLEX: dict[str, Callable[[_Compiler, Any], Node]] = {
@@ -221,10 +299,34 @@ _COMPLEX: dict[str, Callable[[_Compiler, Any], Node]] = {
 
 
 def _sized(
-    plain: Any, typ: t.Type, convert: Convert | None, least: int, memory: int, parts: list[Node] | None = None
+    plain: Any,
+    typ: t.Type,
+    convert: Convert | None,
+    least: int,
+    memory: int,
+    form: str = "leaf",
+    parts: tuple[Part, ...] = (),
 ) -> Node:
-    growth = max([memory // max(1, least), *(part.growth for part in parts or ())])
-    return Node(plain, typ, convert, least, memory, growth)
+    growth = max([memory // max(1, least), *(part.node.growth for part in parts)])
+    return Node(plain, typ, convert, least, memory, growth, form, parts)
+
+
+def _plain_name(plain: Any) -> str:
+    """What fastavro calls a member of a union."""
+    return plain if isinstance(plain, str) else str(plain.get("name") or plain["type"])
+
+
+def _refuse(data: Data) -> Any:
+    raise InvalidInput("values of this type are read, and not written")
+
+
+def _of_size(size: int) -> Callable[[Data], Any]:
+    def write(data: bytes) -> bytes:
+        if len(data) != size:
+            raise InvalidInput(f"{len(data)} bytes where there have to be {size}")
+        return data
+
+    return write
 
 
 def _int32(number: int) -> int:
@@ -273,17 +375,20 @@ def _picked(members: dict[str, Node]) -> Convert:
 
     def convert(read: tuple[str, dict[str, Any]]) -> Data:
         name, fields = read
-        return members[name].data(fields[_MEMBER])
+        return members[name].data(fields[MEMBER])
 
     return convert
 
 
 def _tagged(members: dict[str, Node], union: t.Union) -> Convert:
-    """Data of a union, with its tag."""
+    """Data of a union, with its tag. fastavro does not name the only record of a union."""
+    if len(members) == 1:
+        (only,) = members.values()
+        return lambda fields: (union.tags[only.type], only.data(fields[MEMBER]))
 
     def convert(read: tuple[str, dict[str, Any]]) -> Data:
         name, fields = read
         member = members[name]
-        return (union.tags[member.type], member.data(fields[_MEMBER]))
+        return (union.tags[member.type], member.data(fields[MEMBER]))
 
     return convert
