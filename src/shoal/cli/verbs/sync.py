@@ -13,19 +13,23 @@ from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.job_output import JOB_FLAGS, open_reporter
 from shoal.cli.lake import open_lake, read_note
 from shoal.cli.lake_flags import COMMIT_FLAGS, LAKE_FLAGS
+from shoal.cli.output import open_writer, output_flags
 from shoal.connect.settings import Section, read_settings
 from shoal.lazy import lazy
 
 if TYPE_CHECKING:
-    from shoal.connect.kafka import config, connection, decoders, from_kafka, registry
+    from shoal.connect.kafka import config, connection, decoders, encoders, from_kafka, registry, status, to_kafka
     from shoal.connect.kafka.config import FromKafka
-    from shoal.connect.kafka.registry import Schemas
+    from shoal.connect.kafka.registry import Registry
 else:
     config = lazy("shoal.connect.kafka.config")
     connection = lazy("shoal.connect.kafka.connection")
     decoders = lazy("shoal.connect.kafka.decoders")
+    encoders = lazy("shoal.connect.kafka.encoders")
     from_kafka = lazy("shoal.connect.kafka.from_kafka")
     registry = lazy("shoal.connect.kafka.registry")
+    status = lazy("shoal.connect.kafka.status")
+    to_kafka = lazy("shoal.connect.kafka.to_kafka")
 
 _WITHOUT_FILE = ("topic", "pool", "brokers", "registry", "key", "value", "group", "every", "records", "bytes", "from")
 VERB = Verb(
@@ -54,7 +58,9 @@ VERB = Verb(
         ),
         Flag("once", bool, False, "stop at the ends of all partitions"),
         Flag("exit-after", "duration", None, "stop after this time"),
+        Flag("resend", bool, False, "to-kafka: send everything to a topic that does not tell what it was sent"),
         *JOB_FLAGS,
+        *output_flags("table"),
         *COMMIT_FLAGS,
         *LAKE_FLAGS,
     ),
@@ -116,7 +122,7 @@ def _from_kafka(args: Parsed) -> None:
         worker.run(_deadline(args, stopped.is_set), once=args["once"])
 
 
-def _registry(section: Section) -> Schemas | None:
+def _registry(section: Section) -> Registry | None:
     settings = config.parse_registry(section)
     return None if settings is None else registry.Registry(settings.url, settings.login, ca_file=settings.ca)
 
@@ -167,4 +173,33 @@ def _deadline(args: Parsed, is_stopped: Callable[[], bool]) -> Callable[[], bool
     return lambda: is_stopped() or (until is not None and time.monotonic() >= until)
 
 
-_ACTIONS: dict[str, Callable[[Parsed], None]] = {"from-kafka": _from_kafka}
+def _to_kafka(args: Parsed) -> None:
+    if args["config"] is None:
+        raise UsageError("to-kafka: which pools and topics? (describe them in a file: -config FILE)")
+    section = read_settings(args["config"])
+    cluster = connection.Connection(config.parse_kafka(section))
+    plan, schemas = config.parse_to_kafka(section), _registry(section)
+    _require_known(section)
+    with stop_signals() as stopped, open_reporter(args, "to-kafka") as reporter:
+        sender = to_kafka.Sender(
+            open_lake(args),
+            cluster,
+            plan,
+            lambda name, subject: encoders.open_encoder(name, schemas, subject),
+            reporter,
+            resend=args["resend"],
+        )
+        sender.run(_deadline(args, stopped.is_set), once=args["once"])
+
+
+def _status(args: Parsed) -> None:
+    section = _settings(args)
+    cluster = connection.Connection(config.parse_kafka(section))
+    plan = config.parse_from_kafka(section)
+    _require_known(section)
+    with open_writer(args) as writer:
+        for row in status.status(open_lake(args), cluster, plan):
+            writer.write(row)
+
+
+_ACTIONS: dict[str, Callable[[Parsed], None]] = {"from-kafka": _from_kafka, "to-kafka": _to_kafka, "status": _status}

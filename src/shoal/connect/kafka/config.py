@@ -13,6 +13,8 @@ from-kafka:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import field
 
 from shoal.connect.kafka.registry import Login
 from shoal.connect.settings import Section
@@ -86,6 +88,29 @@ class FromKafka:
         return next((each for each in self.inputs if each.takes(topic)), None)
 
 
+@frozen
+class Output:
+    """A branch whose records go to topics."""
+
+    pool: str
+    branch: str = "main"
+    topics: tuple[str, ...] = ()
+    """The topics, by `kafka.topic` of the records; empty: all that occur."""
+    rename: Mapping[str, str] = field(default_factory=dict)
+    """Other names of topics at the broker."""
+    key: str = _VALUE
+    value: str = _VALUE
+
+
+@frozen
+class ToKafka:
+    """What `shoal sync to-kafka` does."""
+
+    outputs: tuple[Output, ...]
+    transactional_id: str = "shoal"
+    limits: Limits = Limits(records=10_000)
+
+
 def parse_kafka(section: Section) -> dict[str, str]:
     """Settings of librdkafka, which it checks itself."""
     return section.section("kafka").pairs()
@@ -126,6 +151,34 @@ def parse_from_kafka(section: Section) -> FromKafka:
     )
     inside.require_known()
     return config
+
+
+def parse_to_kafka(section: Section) -> ToKafka:
+    """The part `to-kafka` of a file."""
+    inside = section.section("to-kafka")
+    outputs = tuple(_output(each) for each in inside.sections("outputs"))
+    if not outputs:
+        raise InvalidInput(f"{inside.where}.outputs: nothing to send (such as `- {{pool: staging}}`)")
+    batch = inside.section("batch")
+    limits = Limits(records=batch.count("records", 10_000, 1) or 10_000)
+    batch.require_known()
+    config = ToKafka(outputs, inside.text("transactional-id") or "shoal", limits)
+    inside.require_known()
+    return config
+
+
+def _output(section: Section) -> Output:
+    pool, _, branch = section.required("pool").partition("@")
+    output = Output(
+        pool,
+        section.text("branch") or branch or "main",
+        section.texts("topics") or section.texts("topic"),
+        section.section("rename").pairs(),
+        section.text("key") or _VALUE,
+        section.text("value") or _VALUE,
+    )
+    section.require_known()
+    return output
 
 
 def _input(section: Section, above: Section) -> Input:

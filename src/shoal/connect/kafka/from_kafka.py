@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shoal.api.lake import Lake
 from shoal.api.requests import NoteArgs
@@ -21,12 +21,12 @@ from shoal.connect.kafka.connection import Connection, error_of
 from shoal.connect.kafka.decoders import Decoder
 from shoal.connect.kafka.events import Event
 from shoal.connect.kafka.messages import Message
+from shoal.connect.kafka.patience import TRANSIENT, patiently
 from shoal.connect.kafka.raw_records import Decoded, decode, joined
 from shoal.connect.kafka.starts import Start, find_starts
 from shoal.connect.kafka.targets import Committed, Consumed, Place, Rewind, Target, require_pool
-from shoal.errors import InvalidInput, NotFound, OutcomeUnknown, StorageFailure, TooMany
+from shoal.errors import InvalidInput, NotFound
 from shoal.lazy import lazy
-from shoal.storage.backoff import backoff
 from shoal.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ _AT_ONCE = 10_000
 _WAIT = 0.1
 _LOOK_AGAIN = 30.0
 """Seconds after which a worker with a static share looks for new partitions."""
-_TRANSIENT = (StorageFailure, TooMany, OutcomeUnknown)
 _MILLISECOND = 10**6
+T = TypeVar("T")
 Decoders = tuple[str, str]
 """Those of keys and of values, by name."""
 
@@ -160,24 +160,8 @@ class Worker:
             failure, self._failure = self._failure, None
             raise failure
 
-    def _patiently(self, what: str, act: Callable[[], Any], is_over: Callable[[], bool]) -> Any:
-        """Do something, again and again while a broker, a registry or a store is away."""
-        is_waiting = False
-        for wait in backoff(0.2, 5.0):
-            try:
-                done = act()
-            except _TRANSIENT as e:
-                if is_over():
-                    raise
-                if not is_waiting:
-                    self._report(Event("waiting", {"for": what, "error": str(e)}))
-                    is_waiting = True
-                time.sleep(wait)
-                continue
-            if is_waiting:
-                self._report(Event("resumed", {"after": what}))
-            return done
-        raise AssertionError
+    def _patiently(self, what: str, act: Callable[[], T], is_over: Callable[[], bool]) -> T:
+        return patiently(what, act, is_over, self._report)
 
     # ---- records
 
@@ -228,7 +212,7 @@ class Worker:
 
     def _on_revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
         with self._kept():
-            with suppress(*_TRANSIENT, Rewind):  # the worker that reads them now begins where the branch is
+            with suppress(*TRANSIENT, Rewind):  # the worker that reads them now begins where the branch is
                 self._commit_due(lambda: True, everything=True)
             self._close((each.topic, each.partition) for each in partitions)
 
@@ -331,7 +315,18 @@ class Worker:
                 self._consumer.commit(offsets=ends, asynchronous=True)
         self._go_on(target, batch)
         facts = {"pool": target.name, "commit": committed.commit, "records": committed.records, "bad": committed.bad}
-        self._report(Event("commit", {**facts, "retries": committed.retries, "bytes": gathered.size}))
+        more = {"retries": committed.retries, "bytes": gathered.size, "lag": self._lag(target)}
+        self._report(Event("commit", {**facts, **more}))
+
+    def _lag(self, target: Target) -> int:
+        """How many records of our partitions a branch does not have, as far as the consumer knows."""
+        lag = 0
+        for place, stream in self._streams.items():
+            if stream.target is target:
+                with suppress(ck.KafkaException):
+                    _, end = self._consumer.get_watermark_offsets(ck.TopicPartition(*place), cached=True)
+                    lag += max(0, end - stream.begin)
+        return lag
 
     def _decoded(self, gathered: Gathered) -> Decoded:
         return joined([
@@ -343,7 +338,7 @@ class Worker:
     def _committed(self, target: Target, batch: Consumed) -> Committed:
         try:
             return target.commit(batch)
-        except _TRANSIENT:
+        except TRANSIENT:
             target.forget()  # it may have landed
             raise
 

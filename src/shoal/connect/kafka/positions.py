@@ -26,7 +26,8 @@ FIRST = 1
 _TOPIC = t.record((("topic", t.STRING), ("id", t.STRING), ("next", t.array(t.INT64))))
 _TYPE = t.record((("kafka", t.record((("seqno", t.INT64), ("bad", t.INT64), ("topics", t.array(_TOPIC))))),))
 _FROM_DATA = (
-    "has(kafka.offset) | seqno:=max(seqno), last:=max(kafka.offset) by topic:=kafka.topic, partition:=kafka.partition"
+    "has(kafka.topic, kafka.partition, kafka.offset) "
+    "| seqno:=max(seqno), last:=max(kafka.offset) by topic:=kafka.topic, partition:=kafka.partition"
 )
 
 
