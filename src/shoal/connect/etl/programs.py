@@ -1,0 +1,86 @@
+"""The text of programs: pieces that a user wrote, checked one by one, put into what the lake is asked.
+
+A piece is checked alone before it is put between parentheses, so it cannot reach beyond them. Errors name the setting,
+with line and column in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from shoal.connect.etl.seqnos import Leg
+from shoal.engines.interp.engine import evaluate
+from shoal.errors import InvalidInput
+from shoal.lang import ast
+from shoal.lang.compile import compile_source
+from shoal.lang.parser import parse_source
+from shoal.lang.source import Part, Source
+from shoal.model.literals import quote
+
+
+def require_program(text: str, where: str) -> str:
+    """A program that compiles; InvalidInput with its position if it does not."""
+    compile_source(Source([Part(where, text)]), evaluate)
+    return text
+
+
+def require_expression(text: str, where: str) -> str:
+    """A single expression that compiles; InvalidInput with its position if it does not."""
+    source = Source([Part("", "yield"), Part(where, text)])
+    tree = parse_source(source)
+    match tree:
+        case (ast.Yield((_,)),):
+            compile_source(source, evaluate)
+            return text
+    raise InvalidInput(f"{where}: expecting a single expression, not {text!r}")
+
+
+def require_compiled(text: str, where: str) -> None:
+    """InvalidInput if pieces that compile alone do not compile together."""
+    try:
+        compile_source(Source([Part("", text)]), evaluate)
+    except InvalidInput as e:
+        raise InvalidInput(f"{where}: {e}") from None
+
+
+def within(text: str) -> str:
+    """A piece between parentheses, also if it ends with a comment."""
+    return f"({text}\n)"
+
+
+def is_topic(topics: Iterable[str]) -> str:
+    """A condition: records of any of these topics."""
+    return within(" or ".join(f"kafka.topic=={quote(topic)}" for topic in topics))
+
+
+def holds(condition: str) -> str:
+    """A condition that is false where the given one is an error, null or no boolean, as in `where`."""
+    return f"(is({within(condition)},<bool>) and {within(condition)})"
+
+
+def each_of(condition: str, others: Iterable[str]) -> str:
+    """A condition: what one takes, and none of the others, which are asked first."""
+    return " and ".join([within(condition), *(f"not {holds(other)}" for other in others)])
+
+
+def results_of(over: str, program: str, key: str | None) -> str:
+    """An expression: the results of a program that reads the value of an expression, each as `{value,key}`.
+
+    An array, always, or null: the value of a query in an expression would be the result itself if there is one.
+    """
+    each = "{value:this}" if key is None else f"{{value:this,key:{within(key)}}}"
+    return f"(over [{over}] | over [this] => {within(program)} | collect({each}))"
+
+
+def source_of(pool: str, legs: Sequence[Leg]) -> str:
+    """The source of a program: some ranges of a pool. Only ranges of their own are read alone, not those in an `or`."""
+    if len(legs) == 1 and not legs[0].mask:
+        return f"from {pool} | {_range(legs[0])}"
+    return f"from ( {' '.join(f'pool {pool} => {_range(leg)}' for leg in legs)} )"
+
+
+def _range(leg: Leg) -> str:
+    text = f"where seqno>={leg.first} and seqno<={leg.last}"
+    if leg.mask:
+        text += f' | where "{leg.mask}"[seqno-{leg.first}:seqno-{leg.first - 1}]=="1"'
+    return text
