@@ -1,4 +1,4 @@
-"""Moving data out of commits: when a branch has many objects within commits, a load puts them together into others."""
+"""Moving data out of commits: a load or a transaction compacts it, where a branch has many objects within commits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_INLINE = 64
 def roll_up(pool: Pool, branch: str, commit: Id, author: str) -> None:
     """Compact what lies within commits, if there is much of it. It is looked for when a checkpoint is due.
 
-    A failure is not an error: the load is done, and a later one tries again.
+    A failure is not an error: the data is there, and a later commit tries again.
     """
     if not pool.config.settings.inline or not pool.snapshots.is_due(pool.commits.read(commit)):
         return

@@ -21,6 +21,7 @@ from shoal.lake.branches import MAIN
 from shoal.lake.cuts import Cut, read_cut
 from shoal.lake.pool_transactions import Place
 from shoal.lake.pools import Pool
+from shoal.lake.roll_up import roll_up
 from shoal.lake.sessions import Session
 from shoal.lake.tallies import Tally
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
@@ -112,6 +113,9 @@ class LocalLakeTransaction(LakeTransaction):
             members = pool_transactions.participants_of(self._lake, parts, described)
             commits = pool_transactions.commit(self._lake.decisions, self._txn, members, described)
         self._finish()
+        for part in self.parts:
+            if part.place in commits:
+                roll_up(part.pool, part.session.branch, commits[part.place], described.author)
         return {name: to_text(ident) for name, ident in self._by_name(commits)}
 
     def _committed(self) -> Mapping[Place, Id] | None:

@@ -21,6 +21,7 @@ from shoal.lake.actions import NOTHING, Patch, patch_of
 from shoal.lake.cuts import Cut, read_cut
 from shoal.lake.lake import open_at
 from shoal.lake.pools import Pool
+from shoal.lake.roll_up import roll_up
 from shoal.lake.sessions import Session
 from shoal.lake.tallies import Count, exactly, of_deletion, of_upsert, one_sided
 from shoal.lazy import lazy
@@ -235,6 +236,7 @@ class LocalTransaction(Transaction):
         described = changes.with_message(stored_note(note), rewriting.describe_patch(self.session.staged))
         commit = sessions.commit(self._pool, self.session, described, self._lake)
         self.is_done = True
+        roll_up(self._pool, self.session.branch, commit, described.author)
         return to_text(commit)
 
     def abandon(self) -> None:
