@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -89,8 +90,8 @@ def _error(status: int, code: int, message: str) -> Answer:
 
 
 @contextmanager
-def serving_registry() -> Iterator[SchemaRegistry]:
-    """A registry that is there for a while."""
+def serving_registry(tls: ssl.SSLContext | None = None) -> Iterator[SchemaRegistry]:
+    """A registry that is there for a while, over an encrypted connection if it is told how."""
     registry = SchemaRegistry()
 
     class Handler(BaseHTTPRequestHandler):
@@ -118,8 +119,14 @@ def serving_registry() -> Iterator[SchemaRegistry]:
         def log_message(self, *args: Any) -> None:
             """Keep silent."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        registry.url = f"http://127.0.0.1:{server.server_port}"
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Say nothing of clients that have gone."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        registry.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -22,6 +22,7 @@ from shoal.formats.zng.stream import Writer
 from shoal.model.text import format_type, format_value
 from shoal.model.values import Value
 from shoal.testing import strategies
+from shoal.testing.samples import damaged
 from shoal.testing.schema_registry import Answer, SchemaRegistry, serving_registry
 from shoal.testing.tiers import examples
 
@@ -360,8 +361,86 @@ def test_names_of_kafka_connect_count_in_avro_too(served: SchemaRegistry, avro: 
     assert format_value(avro.value(framed(ident, b"\x02\x02\x04"))) == "{at:1970-01-01T00:00:00.000001Z,d:1970-01-03}"
 
 
+def test_a_time_that_ours_cannot_hold_keeps_its_base_type(served: SchemaRegistry, avro: Decoder) -> None:
+    until = {"type": "long", "logicalType": "timestamp-micros"}
+    day = {"type": "int", "connect.name": "io.debezium.time.Date"}
+    schema = record("R", at=until, until=["null", until], days={"type": "array", "items": day}, id="int")
+    ident = served.add(schema)
+    plain = {"at": 1, "until": 1, "days": [0], "id": 5}
+    for_ever = {"at": 1, "until": 253402300799000000, "days": [0, 2147483647], "id": 5}
+    numbers = record("R", at="long", until=["null", "long"], days={"type": "array", "items": "int"}, id="int")
+    texts = [format_value(avro.value(avro_record(ident, numbers, row))) for row in (plain, for_ever, plain)]
+    assert texts[1] == (
+        "{at:1970-01-01T00:00:00.000001Z,until:253402300799000000(=avro_timestamp_micros),"
+        "days:[0(io.debezium.time.Date=int32),2147483647(io.debezium.time.Date)],id:5(int32)}"
+    )
+    assert texts[0] == texts[2]
+    assert "1970-01-01]" in texts[0]
+    small = served.add(record("R", at=until, n="int"))
+    wrong = avro_record(small, record("R", at="long", n="long"), {"at": 253402300799000000, "n": 1 << 40})
+    assert refusal(avro, wrong) == "1099511627776 is not an int, which has 32 bits"
+
+
 def test_hostile_avro_is_an_error(served: SchemaRegistry, avro: Decoder) -> None:
     ident = served.add({"type": "array", "items": "long"}, "list")
     assert refusal(avro, framed(ident, b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\x02")).startswith("malformed record")
     strings = served.add('"string"', "string")
     assert refusal(avro, framed(strings, b"\xfe\xff\xff\xff\xff\x7fa")).startswith("malformed record")
+
+
+# ---- damage
+
+
+def read_or_refuse(decoder: Decoder, data: bytes) -> bool:
+    """Whether a record is a value; if it is not, it is bad, and nothing else happens."""
+    try:
+        value = decoder.value(data)
+    except InvalidInput as e:
+        assert "\n" not in str(e)
+        assert decoder.column([data]) is None
+        return False
+    batch = decoder.column([data])
+    assert batch is None or list(batch.values()) == [value]
+    return True
+
+
+TOTAL = {"field": "total", "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": 2}}
+TAGS = {"type": "map", "keys": {"type": "string"}, "values": {"type": "array", "items": {"type": "string"}}}
+AT = {"field": "at", "type": "int64", "name": "io.debezium.time.MicroTimestamp"}
+ENVELOPE = {
+    "schema": {"type": "struct", "fields": [{"field": "id", "type": "int32"}, TOTAL, AT, {"field": "tags", **TAGS}]},
+    "payload": {"id": 5, "total": "BBo=", "at": 1794814367254878, "tags": {"a": ["x", None], "b": None}},
+}
+RECORDS = {
+    "json": b'{"a":[1,2.5,"x\\u00e9",null,true],"b":{"c":-1e3}}',
+    "json-schema": framed(3, b'{"a":[1,2.5,"x"]}'),
+    "protobuf": framed(5, b"\x04\x02\x04abcdef"),
+    "debezium": json.dumps(ENVELOPE).encode(),
+    "text": "Zoë 😀".encode(),
+    "bytes": b"abc",
+    "zson": b"{a:1(int32),b:|[10.0.0.1]|,c:error({d:<{x:int64}>})}(=rec)",
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_damaged_record_is_a_value_or_bad(name: str) -> None:
+    decoder = open_decoder(name)
+    assert read_or_refuse(decoder, RECORDS[name])
+    results = [read_or_refuse(decoder, bad) for bad in damaged(RECORDS[name], examples(300), seed=5)]
+    assert any(results)
+    assert not all(results) or name == "bytes"
+
+
+def test_damaged_zng_and_avro_are_values_or_bad(served: SchemaRegistry, avro: Decoder) -> None:
+    good = open_decoder("zson").value(RECORDS["zson"])
+    for bad in damaged(zng(good), examples(300), seed=6):
+        read_or_refuse(open_decoder("zng"), bad)
+    schema = record(
+        "Damaged", a={"type": "array", "items": ["null", "string", "long"]}, m={"type": "map", "values": "int"}
+    )
+    row = {"a": ["x", None, 5, "yy"], "m": {"k": 1, "l": 2}}
+    data = avro_record(served.add(schema, "damaged"), schema, row)
+    assert read_or_refuse(avro, data)
+    results = [read_or_refuse(avro, data[:5] + bad) for bad in damaged(data[5:], examples(300), seed=7)]
+    assert any(results)
+    assert not all(results)

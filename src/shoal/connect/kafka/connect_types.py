@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
+from itertools import count
 from typing import Any
 
 from shoal.errors import InvalidInput
@@ -192,7 +193,12 @@ _MEANINGS: dict[tuple[str, str], Callable[[str, Parameters], Meaning | None]] = 
 
 # ---- in Avro
 
-_BASES = {"int": "int32", "long": "int64", "string": "string", "bytes": "bytes"}
+_BASES: dict[str, tuple[str, t.Type]] = {
+    "int": ("int32", t.INT32),
+    "long": ("int64", t.INT64),
+    "string": ("string", t.STRING),
+    "bytes": ("bytes", t.BYTES),
+}
 
 
 def avro_type(base: str, schema: Any) -> logical_types.Logical | None:
@@ -200,5 +206,36 @@ def avro_type(base: str, schema: Any) -> logical_types.Logical | None:
     logical = logical_types.of(base, schema)
     if logical is not None or base not in _BASES:
         return logical
-    named = meaning(_BASES[base], schema.get("connect.name"), schema.get("connect.parameters") or {})
+    named = meaning(_BASES[base][0], schema.get("connect.name"), schema.get("connect.parameters") or {})
     return None if named is None else logical_types.Logical(named.type, named.convert, None)
+
+
+class UnfitLeaf(Exception):
+    """A time that 64 bits of nanoseconds cannot hold, or a date beyond the calendar."""
+
+    def __init__(self, leaf: int) -> None:
+        super().__init__(leaf)
+        self.leaf = leaf
+
+
+def keeping(unfit: frozenset[int]) -> Callable[[str, Any], logical_types.Logical | None]:
+    """Like `avro_type`, but the leaves with these numbers keep their base type; UnfitLeaf tells which others should."""
+    numbers = count()
+
+    def extension(base: str, schema: Any) -> logical_types.Logical | None:
+        leaf, logical = next(numbers), avro_type(base, schema)
+        if logical is None or logical.type not in (t.TIME, t.DATE, t.DURATION):
+            return logical
+        if leaf in unfit:
+            name = schema.get("connect.name") or f"avro_{schema['logicalType'].replace('-', '_')}"
+            return logical_types.Logical(t.named(name, _BASES[base][1]), _same, None)
+
+        def convert(item: Any) -> Data:
+            try:
+                return logical.convert(item)
+            except InvalidInput:
+                raise UnfitLeaf(leaf) from None
+
+        return logical_types.Logical(logical.type, convert, None)
+
+    return extension

@@ -10,7 +10,6 @@ import json
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +29,7 @@ _FORGET_AFTER = 10.0
 """Seconds for which an unknown id is not asked for again."""
 _LARGEST_ANSWER = 64 << 20
 _CHUNK = 64 << 10
-_MOST_REFERENCES = 1000
+_MOST_REFERENCES, _DEEPEST = 1000, 100
 _LONGEST_REASON = 300
 LEVELS = ("BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE", "NONE")
 
@@ -150,31 +149,33 @@ class Registry:
         text, kind = answer.get("schema"), answer.get("schemaType", "AVRO")
         if not isinstance(text, str) or not isinstance(kind, str):
             raise self._odd(what)
-        texts: dict[tuple[str, int], str] = {}
-        for _ in self._references(answer, what, texts, 0):
-            if len(texts) > _MOST_REFERENCES:
-                raise Unsupported(f"{self.name}: {what} refers to more than {_MOST_REFERENCES} others")
-        return Schema(kind, text, tuple(texts.values()))
+        texts: dict[tuple[str, int], str | None] = {}
+        self._fetch_references(answer, what, texts)
+        return Schema(kind, text, tuple(each for each in texts.values() if each is not None))
 
-    def _references(
-        self, answer: dict[str, Any], what: str, texts: dict[tuple[str, int], str], depth: int
-    ) -> Iterator[None]:
-        """Fetch what a schema refers to into `texts`, those that come first first; a step for each."""
-        if depth > _MOST_REFERENCES // 10:
-            raise Unsupported(f"{self.name}: {what} refers to itself, or too deep")
-        for reference in answer.get("references") or ():
+    def _fetch_references(
+        self, answer: dict[str, Any], what: str, texts: dict[tuple[str, int], str | None], depth: int = 0
+    ) -> None:
+        """Fetch what a schema refers to into `texts`, first what comes first; None stands for what is being fetched."""
+        references = answer.get("references") or []
+        if not isinstance(references, list):
+            raise self._odd(what)
+        for reference in references:
             try:
-                subject, version = str(reference["subject"]), int(reference["version"])
+                place = str(reference["subject"]), int(reference["version"])
             except (TypeError, KeyError, ValueError):
                 raise self._odd(what) from None
-            if (subject, version) in texts:
+            if place in texts and texts[place] is not None:
                 continue
-            inner = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/{version}")
+            if place in texts or depth > _DEEPEST or len(texts) > _MOST_REFERENCES:
+                raise InvalidInput(f"{self.name}: {what} refers to itself, or to too many others")
+            texts[place] = None
+            inner = self._ask("GET", f"/subjects/{quote(place[0], safe='')}/versions/{place[1]}")
             if not isinstance(inner.get("schema"), str):
-                raise self._odd(f"version {version} of {subject}")
-            yield from self._references(inner, what, texts, depth + 1)
-            texts[subject, version] = inner["schema"]
-            yield
+                raise self._odd(f"version {place[1]} of {place[0]}")
+            self._fetch_references(inner, what, texts, depth + 1)
+            del texts[place]  # those that it refers to stand before it
+            texts[place] = inner["schema"]
 
     # ---- writing
 
