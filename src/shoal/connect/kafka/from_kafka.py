@@ -195,6 +195,8 @@ class Worker:
         elif code in (ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE):
             if stream is not None:
                 self._restart(stream.target)
+        elif code == ck.KafkaError.UNKNOWN_TOPIC_OR_PART and (place[0] or "").startswith("^"):
+            pass  # nothing matches the pattern yet
         elif code == ck.KafkaError._MAX_POLL_EXCEEDED:
             self._report(Event("warning", {"error": "the group has given our partitions to others: a commit was slow"}))
         elif error.fatal():
