@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from shoal.errors import Conflict, InvalidInput
 from shoal.ids import parse, to_text
 from shoal.lake import changes, rewriting, sessions
 from shoal.lake.commits import Note
-from shoal.lake.objects import DataObject
+from shoal.lake.lake import open_lake
+from shoal.lake.objects import DataObject, format_object, without_rows
 from shoal.lake.partition_changes import replace_partitions
 from shoal.lake.pools import Pool
 from shoal.lake.row_masking import hide_rows
 from shoal.lake.tracing import added_by
-from shoal.local.lake import stored
+from shoal.local.lake import LocalLake, stored
 from shoal.model.text import format_value
 from shoal.planner.merge_policies import policy_of
 from shoal.planner.predicates import parse_predicate
@@ -72,13 +74,13 @@ def test_a_compaction_hides_what_was_deleted_while_it_was_written(monkeypatch: p
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Somebody else acts once, when a compaction is written and not committed yet."""
-    replace = rewriting._replace
+    replace_objects = rewriting._replace
     acts = [act]
 
     def later(pool: Pool, *args: Any) -> Any:
         if acts:
             acts.pop()()
-        return replace(pool, *args)
+        return replace_objects(pool, *args)
 
     monkeypatch.setattr(rewriting, "_replace", later)
 
@@ -356,6 +358,66 @@ def test_what_an_older_version_has_compacted_is_a_conflict_as_it_was(monkeypatch
     (o,) = objects(handle)
     by = added_by(pool, pool.resolve(), o, np.arange(3))
     assert by[0] == by[1] != by[2]
+
+
+def dropping_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Descriptions are written as older versions write them that have read newer ones."""
+    monkeypatch.setattr("shoal.lake.masks.without_rows", lambda *args: replace(without_rows(*args), lineage=None))
+    monkeypatch.setattr("shoal.lake.checkpoints.format_object", lambda o: format_object(replace(o, lineage=None)))
+
+
+def older_deletes(handle: PoolHandle) -> None:
+    handle.delete(where="k == 20")
+
+
+def older_leaves_checkpoints(handle: PoolHandle) -> None:
+    for k in range(30, 36):
+        loaded(handle, k)
+
+
+@pytest.mark.parametrize("act", [older_deletes, older_leaves_checkpoints])
+@pytest.mark.parametrize("before", ["nothing", "a load", "a deletion that was taken back"])
+def test_a_deletion_of_rows_of_which_an_older_version_forgot_the_origin_is_a_conflict(
+    monkeypatch: pytest.MonkeyPatch, act: Callable[[PoolHandle], None], before: str
+) -> None:
+    """The rows are still there, and nobody can tell which they are."""
+    monkeypatch.setattr("shoal.lake.snapshots.CHECKPOINT_EVERY", 3)
+    handle = new_pool()
+    loaded(handle, *range(10))
+    loaded(handle, 20, 21)
+    handle.create_branch("b")
+    handle.branch("b").delete(where="k < 3")
+    if before == "a load":
+        loaded(handle, 40, branch="b")
+    if before == "a deletion that was taken back":
+        handle.revert(handle.delete(where="k < 3"))
+    compact(handle)
+    with monkeypatch.context() as older:
+        dropping_lineage(older)
+        act(handle)
+    fresh = LocalLake(open_lake(stored(handle).store)).pool("p")
+    there = keys(fresh)
+    with pytest.raises(Conflict, match="no commit has deleted them"):
+        fresh.merge("b")
+    assert keys(fresh) == there
+
+
+def test_rows_that_were_deleted_and_restored_beside_another_deletion_may_be_missing() -> None:
+    """One branch has deleted them, and another has restored what it had deleted itself: in the end they are gone."""
+    handle = new_pool()
+    loaded(handle, *range(10))
+    for name in ("b", "c", "d"):
+        handle.create_branch(name)
+    handle.branch("b").delete(where="k < 3")
+    handle.branch("c").revert(handle.branch("c").delete(where="k < 3"))
+    handle.branch("d").delete(where="k < 2")
+    loaded(handle, 30, branch="d")
+    loaded(handle, 20, branch="c")
+    handle.merge("b")
+    handle.merge("c")
+    assert keys(handle) == [*range(3, 10), 20]
+    handle.merge("d")
+    assert keys(handle) == [*range(3, 10), 20, 30]
 
 
 # ---- merge policies

@@ -31,12 +31,13 @@ from shoal.lazy import lazy
 from shoal.model.fields import NO_ID
 
 if TYPE_CHECKING:
-    from shoal.lake import keyed_changes, merge_tallies, record_changes, translation
+    from shoal.lake import keyed_changes, merge_tallies, record_changes, row_patches, translation
     from shoal.lake.primary_keys import KeyGroup
 else:
     keyed_changes = lazy("shoal.lake.keyed_changes")
     merge_tallies = lazy("shoal.lake.merge_tallies")
     record_changes = lazy("shoal.lake.record_changes")
+    row_patches = lazy("shoal.lake.row_patches")
     translation = lazy("shoal.lake.translation")
 
 _MOST_LISTED = 10
@@ -329,7 +330,7 @@ def _records_of(pool: Pool, commit: Commit, patch: Patch) -> Tally | None:
 
 def _brings_nothing(pool: Pool, merged: Id, target: Id | None) -> bool:
     """Whether a target knows all that a commit does, but for compactions."""
-    return all(translation.is_move(pool, Patch(commit.actions)) for commit in own_changes(pool, merged, target))
+    return all(row_patches.is_move(pool, Patch(commit.actions)) for commit in own_changes(pool, merged, target))
 
 
 def _basis_of(pool: Pool, commit: Commit, target: Id | None, bases: Sequence[Id]) -> Basis:

@@ -16,9 +16,11 @@ from shoal.lazy import lazy
 from shoal.model.node import frozen
 
 if TYPE_CHECKING:
-    from shoal.lake import keyed_changes, translation
+    from shoal.lake import keyed_changes, row_conflicts, row_patches, translation
 else:
     keyed_changes = lazy("shoal.lake.keyed_changes")
+    row_conflicts = lazy("shoal.lake.row_conflicts")
+    row_patches = lazy("shoal.lake.row_patches")
     translation = lazy("shoal.lake.translation")
 
 
@@ -64,7 +66,7 @@ def fit(pool: Pool, patch: Patch, basis: Basis, tip: Id | None, what: str, is_mo
     """
     fitted = fit_rest(pool, patch, basis, tip, what, is_moved=is_moved)
     if fitted.is_empty and not patch.is_empty and (is_moved or not pool.config.settings.primary):
-        who = translation.who_did(pool, patch, _others(pool, basis, tip))
+        who = row_conflicts.who_did(pool, patch, _others(pool, basis, tip))
         entries = [before for before, _ in patch.effects() if before is not None] or patch.adds
         message = f"{what}: {who} has done the same with {describe(entries)} meanwhile (nothing is left to do)"
         raise AlreadyDone(message) if is_moved else Conflict(message)
@@ -88,13 +90,19 @@ def fit_rest(
         return patch
     now = pool.snapshot(tip)
     is_as_it_was = not patch.lost_in(now) and not patch.present_in(now)
-    if is_as_it_was and (basis.is_fresh or not (basis.bases or translation.may_be_elsewhere(pool, patch, now))):
+    if is_as_it_was and (basis.is_fresh or not (basis.bases or row_patches.may_be_elsewhere(pool, patch, now))):
         return patch
     parted = None
     if basis.bases:
         bases = tuple(map(pool.snapshot, basis.bases))
-        parted = translation.Parted(bases, pool.snapshot(basis.others), basis.is_merged)
-    sides = translation.Sides(lambda: basis.patches(patch), lambda: _others(pool, basis, tip), basis.is_merge, parted)
+        parted = row_conflicts.Parted(bases, pool.snapshot(basis.others), basis.is_merged)
+    sides = row_conflicts.Sides(
+        ours=lambda: basis.patches(patch),
+        theirs=lambda: _others(pool, basis, tip),
+        commits=lambda: _unknown(pool, tip, basis.source),
+        is_merge=basis.is_merge,
+        parted=parted,
+    )
     return translation.translated(pool, patch, now, what, sides, (tip, basis.source))
 
 
@@ -103,6 +111,12 @@ def _others(pool: Pool, basis: Basis, tip: Id | None) -> Iterator[tuple[str, Pat
     with suppress(NotFound):  # where history was cut, some commits are gone
         for commit in own_changes(pool, basis.others or tip, basis.source):
             yield f"commit {to_text(commit.id)}", Patch(commit.actions)
+
+
+def _unknown(pool: Pool, tip: Id | None, source: Id | None) -> Iterator[Commit]:
+    """The commits that a tip knows of and a source does not."""
+    with suppress(NotFound):
+        yield from beyond(pool.commits, tip, source)
 
 
 def own_changes(pool: Pool, tip: Id | None, other: Id | None) -> Iterator[Commit]:

@@ -20,11 +20,11 @@ from shoal.model.node import frozen
 
 if TYPE_CHECKING:
     from shoal.formats.columns.batches import Rows
-    from shoal.lake import keyed_changes, record_changes, translation
+    from shoal.lake import keyed_changes, record_changes, row_patches
 else:
     keyed_changes = lazy("shoal.lake.keyed_changes")
     record_changes = lazy("shoal.lake.record_changes")
-    translation = lazy("shoal.lake.translation")
+    row_patches = lazy("shoal.lake.row_patches")
 
 
 @frozen
@@ -83,7 +83,7 @@ def replace_partitions(
     def build(tip: Id | None) -> Patch:
         if tip != base:
             others = [o for o in members(pool.snapshot(tip).objects(), is_in) if o.id not in known]
-            if others and not translation.is_of(pool, others, old):
+            if others and not row_patches.is_of(pool, others, old):
                 raise Conflict(f"rewrite: {describe(others)} came into this partition meanwhile (repeat the rewrite)")
         fitted = fit(pool, patch, planned_at(base), tip, what="rewrite")
         if pool.config.settings.primary:
