@@ -19,6 +19,7 @@ from shoal.api.changes import Change
 from shoal.api.lake import Lake
 from shoal.api.pool import Pool
 from shoal.errors import InvalidInput, NotFound, ShoalError, Unsupported
+from shoal.ids import parse
 from shoal.local.lake import LocalLake, whole
 from shoal.model.text import format_value
 
@@ -106,6 +107,12 @@ def test_positions_name_a_change_to_go_on_after(pool: Pool) -> None:
     assert list(pool.changes(since=f"{commits[1]}/0")) == changes[3:]
     with pytest.raises(ShoalError):
         told(pool, "nosuch/1")
+
+
+def test_a_position_goes_on_from_either_form_of_an_id(pool: Pool) -> None:
+    commit = pool.load([{"k": number} for number in range(3)])
+    stream = pool.changes(since=f"0x{parse(commit).hex()}/1")
+    assert [change.position for change in stream] == [f"{commit}/2", f"{commit}/3"]
 
 
 def test_tables_and_batches_have_the_columns_of_changes(pool: Pool) -> None:

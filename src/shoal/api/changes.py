@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from shoal.api.codecs import CHANGES
+from shoal.api.commitish import split_position
 from shoal.api.infos import MAIN
 from shoal.api.requests import Need, Request, in_query, verb
 from shoal.api.results import Results
 from shoal.errors import InvalidInput
 from shoal.ids import Id, to_text
+from shoal.model.fields import NO_ID
 from shoal.model.node import frozen
 from shoal.model.types import NULL as NULL_TYPE
 from shoal.model.values import Value
@@ -74,18 +76,17 @@ class ChangeStream(Iterator[Change]):
     def __init__(self, results: Results, since: str | None) -> None:
         self._results = results
         self._values: Iterator[Value] | None = None
-        commit, _, number = (since or "").rpartition("/")
-        self._last = (commit, int(number)) if number.isdecimal() else ("", 0)
+        self._last = split_position(since or "") or (NO_ID, 0)
 
     def __next__(self) -> Change:
         if self._values is None:
             self._values = iter(self._results)
         value = next(self._values)
         kind, before, after, commit, author, ts = (field_of(value, name) for name in _FIELDS)
-        ident = to_text(Id(commit.data))
+        ident = Id(commit.data)
         number = self._last[1] + 1 if ident == self._last[0] else 1
         self._last = ident, number
-        return Change(kind.data, _present(before), _present(after), ident, author.data, ts.data, number)
+        return Change(kind.data, _present(before), _present(after), to_text(ident), author.data, ts.data, number)
 
     def __enter__(self) -> Self:
         return self

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
+from shoal.api.commitish import split_position
 from shoal.errors import InvalidInput, NotFound, Unsupported
-from shoal.ids import Id, parse, to_text
+from shoal.ids import Id, to_text
 from shoal.lake.actions import Patch, touched
 from shoal.lake.commits import Commit, older_than_history
 from shoal.lake.loaded_records import GroupKey, LoadedRecords
@@ -49,9 +50,9 @@ def parse_position(pool: Pool, text: str | None, warn: Warn | None = None) -> Po
     """The position in a text: a commitish, or `COMMIT/NUMBER` as a feed has given it; nothing is the beginning."""
     if not text:
         return BEGINNING
-    commit, slash, number = text.rpartition("/")
-    if slash and number.isdecimal() and pool.refs().named(text) is None:
-        return Position(parse(commit), int(number))
+    position = split_position(text)
+    if position is not None and pool.refs().named(text) is None:
+        return Position(*position)
     return Position(pool.resolve(text, warn))
 
 
