@@ -169,6 +169,31 @@ def test_a_follower_gets_each_commit_once(pool: Pool) -> None:
     assert seen == [f"+{{k:{number}}}" for number in range(1, 5)]
 
 
+def test_a_follower_that_waits_ends_when_another_thread_closes_it(pool: Pool) -> None:
+    pool.load([{"k": 0}])
+    stream = pool.changes(follow=True)
+    assert short(next(stream)) == "+{k:0}"
+    rest: list[Change] = []
+    failures: list[Exception] = []
+
+    def read() -> None:
+        try:
+            rest.extend(stream)
+        except Exception as e:
+            failures.append(e)
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive()
+    stream.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert (rest, failures) == ([], [])
+    assert next(stream, None) is None
+    stream.close()
+
+
 @pytest.mark.direct
 def test_who_can_no_longer_read_a_pool_gets_no_more_of_it(lake: Lake, pool: Pool) -> None:
     assert isinstance(lake, LocalLake)

@@ -13,7 +13,7 @@ from shoal.client.service import Call, Service, require_zng, unreadable
 from shoal.client.transport import Answer
 from shoal.errors import InvalidInput, Unsupported
 from shoal.formats.zng import stream as zng
-from shoal.frames.results import Results
+from shoal.frames.results import Endless, Results
 from shoal.lang.source import Part, Source
 from shoal.lazy import lazy
 from shoal.model.fields import get_or, name_of
@@ -91,8 +91,9 @@ def answered(
 ) -> Results:
     """The results that a call gives, with control messages between them."""
     counted = Statistics()
-    pieces = Stream(service.send(call), counted, on_debug, on_warning, on_output, has_beats)
-    results = Results(text, pieces, counted, in_pieces=True)
+    answer = service.send(call)
+    pieces = Stream(answer, counted, on_debug, on_warning, on_output, has_beats)
+    results = Results(text, Endless(pieces, answer.interrupt) if has_beats else pieces, counted, in_pieces=True)
     results.on_spark(_refuse)
     return results
 

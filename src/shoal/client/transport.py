@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,11 @@ class Answer:
     def tell(self) -> int:
         """How much was read."""
         return self._count
+
+    def interrupt(self) -> None:
+        """Let a thread that waits for more of it find its end."""
+        with suppress(ValueError, RuntimeError, OSError):  # it was read to its end, or closed
+            self._response.shutdown()
 
     def close(self) -> None:
         """Let go of it; the connection is used again only if all of it was read."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from shoal.api.handles import public_names
 from shoal.api.options import Statistics
-from shoal.errors import InvalidInput, Unsupported
+from shoal.errors import InvalidInput, ShoalError, Unsupported
 from shoal.formats.json.writer import to_json
 from shoal.frames.python_values import to_python
 from shoal.lazy import lazy
@@ -32,6 +33,51 @@ else:
 def _one_by_one(pieces: Iterator[Piece]) -> Iterator[Value]:
     for piece in pieces:
         yield from (piece,) if isinstance(piece, Value) else piece.values()
+
+
+V = TypeVar("V")
+
+
+def _close(values: Iterator[Any]) -> None:
+    """Stop computing values, if they can be stopped."""
+    close = getattr(values, "close", None)
+    if close is not None:
+        close()
+
+
+class Endless(Iterator[V]):
+    """Values that another thread may close while somebody waits for the next one: then there are no more."""
+
+    def __init__(self, values: Iterator[V], interrupt: Callable[[], None]) -> None:
+        """`interrupt` lets a wait for the next value end, with an error of ours."""
+        self._values = values
+        self._interrupt = interrupt
+        self._is_closed = False
+        self._lock = Lock()
+        """Held while a value is computed: a generator cannot be closed then."""
+
+    def __next__(self) -> V:
+        with self._lock:
+            try:
+                if not self._is_closed:
+                    value = next(self._values)
+                    if not self._is_closed:
+                        return value
+            except ShoalError:
+                if not self._is_closed:
+                    raise
+            _close(self._values)
+        raise StopIteration
+
+    def close(self) -> None:
+        """Stop here. A thread that waits for the next value is told that there are no more, and closes what is open."""
+        self._is_closed = True
+        self._interrupt()
+        if self._lock.acquire(blocking=False):
+            try:
+                _close(self._values)
+            finally:
+                self._lock.release()
 
 
 class Results:
@@ -94,9 +140,7 @@ class Results:
     def close(self) -> None:
         """Stop computing and remove temporary files. Values kept by `hold` stay."""
         self._is_read = True
-        close = getattr(self._pieces or self._values, "close", None)
-        if close is not None:
-            close()
+        _close(self._pieces or self._values)
 
     def hold(self) -> Self:
         """Compute all values and keep them."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterator
+from threading import Event
 from typing import TYPE_CHECKING
 
 from shoal.access.view import VisibleLake
 from shoal.api.changes import Changes
 from shoal.api.options import Statistics
 from shoal.engines.stopping import Stop, current, results_stopped_by
+from shoal.errors import Stopped
 from shoal.formats.columns.batches import EMPTY, Piece
-from shoal.frames.results import Results
+from shoal.frames.results import Endless, Results
 from shoal.lake.change_feed import (
     CommitChanges,
     Shape,
@@ -37,18 +38,19 @@ _SHORTEST, _LONGEST = 0.1, 1.0
 @implements(Changes)
 def changes(lake: StoreExecutor, request: Changes) -> Results:
     """The changes of records, as records."""
-    pool, branch, warn, stop = lake.opened(request.pool), request.branch_name, request.on_warning, current()
+    pool, branch, warn, closed = lake.opened(request.pool), request.branch_name, request.on_warning, Event()
     since = parse_position(pool, request.since, warn)
     group = merge_policies.group_of(pool.config) if pool.config.settings.policy else None
     parts: Iterator[CommitChanges | None]
     if request.follow:
         shape = uniform(pool, since, pool.resolve(branch)) if request.uniform else as_it_is
-        parts = following(pool, branch, since, _waiting(lake, request, stop), warn, group)
+        parts = following(pool, branch, since, _waiting(lake, request, current(), closed), warn, group)
     else:
         until = pool.resolve(request.until or branch, warn)
         shape = uniform(pool, since, until) if request.uniform else as_it_is
         parts = changes_between(pool, since, until, warn, group)
-    return Results("changes", results_stopped_by(stop, _pieces(parts, shape)), Statistics(), in_pieces=True)
+    pieces = results_stopped_by(current(), _pieces(parts, shape))
+    return Results("changes", Endless(pieces, closed.set), Statistics(), in_pieces=True)
 
 
 def _pieces(parts: Iterator[CommitChanges | None], shape: Shape) -> Generator[Piece, None, None]:
@@ -61,14 +63,15 @@ def _pieces(parts: Iterator[CommitChanges | None], shape: Shape) -> Generator[Pi
                 yield show_change(change, part.commit, shape)
 
 
-def _waiting(lake: StoreExecutor, request: Changes, stop: Stop) -> Callable[[], None]:
-    """Waits a while. Who may no longer see the pool is not told any more."""
+def _waiting(lake: StoreExecutor, request: Changes, stop: Stop, closed: Event) -> Callable[[], None]:
+    """Waits a while, or until the feed is closed. Who may no longer see the pool is not told any more."""
     seconds = _SHORTEST
 
     def wait() -> None:
         nonlocal seconds
         stop.check()
-        time.sleep(seconds)
+        if closed.wait(seconds):
+            raise Stopped("the feed was closed")
         seconds = min(2 * seconds, _LONGEST)
         if isinstance(lake.root, VisibleLake):
             lake.root.pool(request.pool)
