@@ -9,9 +9,13 @@ import threading
 import time
 from pathlib import Path
 
+import pyarrow.ipc as ipc
+import pyarrow.parquet as pq
 import pytest
 
 from shoal.testing.shell import Shell
+
+_NAMES = ["change", "before", "after", "commit", "author", "ts"]
 
 
 @pytest.fixture
@@ -41,6 +45,20 @@ def test_changes_are_written_in_every_format(orders: Shell, tmp_path: Path, form
     assert path.stat().st_size > 0
     if form in ("arrows", "parquet", "zng", "zjson"):
         assert orders.run("zq", "-z", "yield after.ts", str(path)) == "1\n2\n"
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "arrows", "arrow", "parquet"])
+def test_formats_with_columns_have_them_without_changes(orders: Shell, tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"changes.{form}"
+    orders.run("changes", "-since", "main", "-f", form, "-o", str(path))
+    orders.run("zq", "-z", "-i", form, "yield this", str(path))
+    if form in ("csv", "tsv"):
+        assert path.read_text().splitlines() == [("," if form == "csv" else "\t").join(_NAMES)]
+    elif form == "parquet":
+        assert pq.read_schema(path).names == _NAMES
+    else:
+        open_file = ipc.open_stream if form == "arrows" else ipc.open_file
+        assert open_file(path.read_bytes()).schema.names == _NAMES
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

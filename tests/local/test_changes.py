@@ -125,6 +125,17 @@ def test_tables_and_batches_have_the_columns_of_changes(pool: Pool) -> None:
     assert [batch.num_rows for batch in pool.changes().to_batches(3)] == [3, 3, 1]
 
 
+def test_a_feed_without_changes_has_the_columns_of_one_that_has_some(pool: Pool) -> None:
+    empty = pool.changes().to_arrow()
+    pool.load([{"k": 1}])
+    table = pool.changes().to_arrow()
+    for each in (empty, pool.changes(since="main").to_arrow()):
+        assert each.num_rows == 0
+        assert each.column_names == table.column_names
+        names = ["change", "commit", "author", "ts"]
+        assert each.select(names).schema == table.select(names).schema
+
+
 def test_changes_of_one_type_lose_nothing(pool: Pool) -> None:
     start = pool.load([{"k": 1}])
     pool.load([{"k": 2, "v": "x"}])

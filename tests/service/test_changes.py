@@ -53,6 +53,15 @@ def test_parameters_choose_commits(api: Api, pool: str) -> None:
         assert api.call("GET", f"/pool/{pool}/changes?{query}").status == status, query
 
 
+def test_formats_with_columns_have_them_without_changes(api: Api, pool: str) -> None:
+    path = f"/pool/{pool}/changes?since=main"
+    names = ["change", "before", "after", "commit", "author", "ts"]
+    table = ipc.open_stream(api.call("GET", path, accept="application/vnd.apache.arrow.stream").data).read_all()
+    assert (table.column_names, table.num_rows) == (names, 0)
+    assert api.call("GET", path, accept="text/csv").data.decode().strip() == ",".join(names)
+    assert api.call("GET", path, accept="application/x-ndjson").data == b""
+
+
 def running(api: Api) -> float:
     text = api.call("GET", "/metrics", accept="*/*").data.decode()
     return float(re.search(r"^shoal_queries_running ([\d.]+)", text, re.MULTILINE)[1])  # type: ignore[index]

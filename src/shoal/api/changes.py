@@ -16,13 +16,26 @@ from shoal.api.requests import Need, Request, in_query, verb
 from shoal.api.results import Results
 from shoal.errors import InvalidInput
 from shoal.ids import Id, to_text
-from shoal.model.fields import NO_ID
+from shoal.model import types as t
+from shoal.model.fields import KSUID, NO_ID
 from shoal.model.node import frozen
-from shoal.model.types import NULL as NULL_TYPE
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
     import pyarrow
+
+NO_CHANGES = t.record(
+    (
+        ("change", t.STRING),
+        ("before", t.NULL),
+        ("after", t.NULL),
+        ("commit", KSUID),
+        ("author", t.STRING),
+        ("ts", t.TIME),
+    )
+)
+"""The type of changes where there are none, for formats that begin with their columns."""
+_FIELDS = tuple(field.name for field in NO_CHANGES.fields)
 
 
 @verb("GET", "/pool/{pool}/changes", Need.READ, CHANGES)
@@ -114,9 +127,6 @@ class ChangeStream(Iterator[Change]):
         return self._results.to_batches(rows)
 
 
-_FIELDS = ("change", "before", "after", "commit", "author", "ts")
-
-
 def field_of(value: Value, name: str) -> Value:
     """A field of a change."""
     field = value.field(name)
@@ -126,4 +136,4 @@ def field_of(value: Value, name: str) -> Value:
 
 
 def _present(side: Value) -> Value | None:
-    return None if side.type is NULL_TYPE or side.data is None else side
+    return None if side.type is t.NULL or side.data is None else side

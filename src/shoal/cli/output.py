@@ -79,9 +79,17 @@ def output_format(args: Parsed, terminal: bool) -> tuple[str, int]:
 
 @contextmanager
 def open_writer(
-    args: Parsed, head: str = "", *, refuses_mixtures: bool = False, draws_graph: bool = False
+    args: Parsed,
+    head: str = "",
+    *,
+    refuses_mixtures: bool = False,
+    draws_graph: bool = False,
+    shape: Type | None = None,
 ) -> Iterator[Writer]:
-    """The writer that the flags choose; `head` is marked as HEAD. What was written before an error is kept."""
+    """The writer that the flags choose; `head` is marked as HEAD. What was written before an error is kept.
+
+    `shape` is the type of the values, if there are none.
+    """
     if "/" in args["o"] and args["split"]:
         raise UsageError("with -split, -o is the prefix of file names (name the directory with -split)")
     to_terminal = not args["o"] and not args["split"] and _stdout().isatty()
@@ -96,6 +104,7 @@ def open_writer(
         zng_compress=args["zng.compress"],
         zng_frame_size=args["zng.framethresh"],
         width=_screen().columns if to_terminal and not args["wide"] else 0,
+        shape=shape,
         refuses_mixtures=refuses_mixtures,
         head=head,
         draws_graph=draws_graph,

@@ -18,6 +18,7 @@ from shoal.lang.source import Part, Source
 from shoal.lazy import lazy
 from shoal.model.fields import get_or, name_of
 from shoal.model.parse import parse_value
+from shoal.model.types import Type
 from shoal.model.values import Value, record, string
 from shoal.planner.files import read_text
 
@@ -88,12 +89,14 @@ def answered(
     on_warning: Callable[[str], None] | None = None,
     on_output: Callable[[str, Value], None] | None = None,
     has_beats: bool = False,
+    shape: Type | None = None,
 ) -> Results:
     """The results that a call gives, with control messages between them."""
     counted = Statistics()
     answer = service.send(call)
     pieces = Stream(answer, counted, on_debug, on_warning, on_output, has_beats)
-    results = Results(text, Endless(pieces, answer.interrupt) if has_beats else pieces, counted, in_pieces=True)
+    values = Endless(pieces, answer.interrupt) if has_beats else pieces
+    results = Results(text, values, counted, in_pieces=True, shape=shape)
     results.on_spark(_refuse)
     return results
 

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from shoal.api.branch import Load
-from shoal.api.changes import Changes
+from shoal.api.changes import NO_CHANGES, Changes
 from shoal.api.codecs import SIDES, Reader, read_pool
 from shoal.api.infos import PoolInfo
 from shoal.api.lake import CreatePool, Describe, DropPool, Explain, GetPool, Lake, RenamePool
@@ -174,7 +174,8 @@ def _diff_values(service: Service, request: DiffValues) -> Iterator[tuple[str, V
 def _changes(service: Service, request: Changes) -> Results:
     call = call_of(request)
     call = replace(call, choices={**call.choices, "ctrl": "T", "warnings": "T"})
-    return answered(service, call, "changes", on_warning=request.on_warning, has_beats=request.follow)
+    warn = request.on_warning
+    return answered(service, call, "changes", on_warning=warn, has_beats=request.follow, shape=NO_CHANGES)
 
 
 _OWN_WAY: dict[type[Request[Any]], Callable[[Service, Any], Any]] = {

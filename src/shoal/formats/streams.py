@@ -15,6 +15,7 @@ from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.errors import InvalidInput
 from shoal.formats.limits import LIGHT, NO_PARTS, Costs, check_text
 from shoal.lazy import lazy
+from shoal.model import types as t
 from shoal.model.node import frozen
 from shoal.model.values import Value
 
@@ -90,6 +91,8 @@ class WriteOptions:
     zng_frame_size: int = 512 * 1024
     width: int = 0
     """The columns of the terminal that a table has to fit; 0 means any width."""
+    shape: t.Type | None = None
+    """The type of values of which there may be none: formats with a header have it then, too."""
     refuses_mixtures: bool = False
     """Whether a table of records refuses any other value, as `zq` does."""
 

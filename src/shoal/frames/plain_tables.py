@@ -18,6 +18,7 @@ from shoal.engines.tables.plain import FRAMES
 from shoal.errors import Unsupported
 from shoal.formats.columns.batches import Piece, in_batches
 from shoal.lazy import optional_library
+from shoal.model import types as t
 from shoal.model.values import Value
 
 _DEEPEST = 60
@@ -26,10 +27,11 @@ _NOT_A_TIME = -(2**63)
 """NaT in numpy, which is a time like any other elsewhere."""
 
 
-def to_table(pieces: Iterable[Piece]) -> pa.Table:
-    """An Arrow table."""
+def to_table(pieces: Iterable[Piece], shape: t.Type | None = None) -> pa.Table:
+    """An Arrow table; of no values, one with the columns of a type that they would have."""
     runs = list(in_batches(pieces))
-    form = TableForm(tuple(dict.fromkeys(part.shape for run in runs for part in run.parts)), FRAMES)
+    shapes = tuple(dict.fromkeys(part.shape for run in runs for part in run.parts))
+    form = TableForm(shapes or (() if shape is None else (shape,)), FRAMES)
     if not form.columns:
         return pa.table({})
     return pa.Table.from_batches((batch_in_form(form, run) for run in runs), form.schema)

@@ -13,6 +13,7 @@ from shoal.errors import InvalidInput, ShoalError, Unsupported
 from shoal.formats.json.writer import to_json
 from shoal.frames.python_values import to_python
 from shoal.lazy import lazy
+from shoal.model import types as t
 from shoal.model.text import format_value
 from shoal.model.values import Value
 
@@ -88,10 +89,17 @@ class Results:
     """
 
     def __init__(
-        self, program: str, values: Iterator[Piece], statistics: Statistics, *, in_pieces: bool = False
+        self,
+        program: str,
+        values: Iterator[Piece],
+        statistics: Statistics,
+        *,
+        in_pieces: bool = False,
+        shape: t.Type | None = None,
     ) -> None:
-        """`in_pieces` says that some of the values come in columns."""
+        """`in_pieces` says that some of the values come in columns; `shape` is what they are, if there are none."""
         self._program = program
+        self._shape = shape
         self._pieces = values if in_pieces else None
         """The values with their columns, as long as nobody asked for them one by one."""
         self._values: Iterator[Value] = _one_by_one(values) if in_pieces else values  # type: ignore[assignment]
@@ -180,7 +188,7 @@ class Results:
         each row. Values that are not records are in a column `$value`. A type that Arrow lacks, such as ip, is written
         as a similar type, with the Zed type in the metadata of the field.
         """
-        return arrow_tables.to_table(list(self)) if exact else plain_tables.to_table(self.pieces())
+        return arrow_tables.to_table(list(self)) if exact else plain_tables.to_table(self.pieces(), self._shape)
 
     def to_batches(self, rows: int = 10_000) -> Iterator[pyarrow.RecordBatch]:
         """Arrow record batches of up to `rows` rows, as they are computed.

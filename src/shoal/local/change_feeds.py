@@ -7,7 +7,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from shoal.access.view import VisibleLake
-from shoal.api.changes import Changes
+from shoal.api.changes import NO_CHANGES, Changes
 from shoal.api.options import Statistics
 from shoal.engines.stopping import Stop, current, results_stopped_by
 from shoal.errors import Stopped
@@ -50,7 +50,7 @@ def changes(lake: StoreExecutor, request: Changes) -> Results:
         shape = uniform(pool, since, until) if request.uniform else as_it_is
         parts = changes_between(pool, since, until, warn, group)
     pieces = results_stopped_by(current(), _pieces(parts, shape))
-    return Results("changes", Endless(pieces, closed.set), Statistics(), in_pieces=True)
+    return Results("changes", Endless(pieces, closed.set), Statistics(), in_pieces=True, shape=NO_CHANGES)
 
 
 def _pieces(parts: Iterator[CommitChanges | None], shape: Shape) -> Generator[Piece, None, None]:

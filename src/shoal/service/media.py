@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from shoal.errors import InvalidInput
 from shoal.formats.json.writer import to_json
 from shoal.formats.registry import Format, by_media_type, by_name
 from shoal.formats.streams import Sink, WriteOptions, Writer
+from shoal.model.types import Type
 from shoal.model.values import Value
 
 _UNSAID = ("", "*/*", "application/octet-stream", "application/x-www-form-urlencoded")
@@ -51,12 +53,13 @@ def default_format(name: str) -> Format:
     return chosen
 
 
-def open_writer(written: Format, is_one: bool = False) -> OpenWriter:
-    """What writes values: JSON of several is an array."""
+def open_writer(written: Format, is_one: bool = False, shape: Type | None = None) -> OpenWriter:
+    """What writes values, which may be none of a known type: JSON of several is an array."""
     if written.name == "json" and not is_one:
         return _ArrayWriter
     make = written.load_writer()
-    return lambda out: make(out, _PLAIN)
+    options = _PLAIN if shape is None else replace(_PLAIN, shape=shape)
+    return lambda out: make(out, options)
 
 
 class _ArrayWriter:

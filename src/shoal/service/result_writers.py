@@ -21,6 +21,7 @@ from shoal.formats.zng import stream as zng
 from shoal.lazy import lazy
 from shoal.model.fields import named, time_value
 from shoal.model.text import format_value
+from shoal.model.types import Type
 from shoal.model.values import Value, int64, string
 from shoal.service.answers import Chunks
 from shoal.service.media import open_writer
@@ -59,9 +60,10 @@ class ResultWriter(Protocol):
 class PlainResults:
     """Values of all channels but `debug`, and nothing else."""
 
-    def __init__(self, chunks: Chunks, answer_format: Format) -> None:
+    def __init__(self, chunks: Chunks, answer_format: Format, shape: Type | None = None) -> None:
+        """`shape` is the type of the values, if there are none."""
         self._chunks = chunks
-        self._writer = open_writer(answer_format)(chunks)
+        self._writer = open_writer(answer_format, shape=shape)(chunks)
         self._flush = getattr(self._writer, "flush", None)
 
     def write(self, value: Value, channel: str = MAIN) -> None:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from shoal.api.changes import ChangeStream
+from shoal.api.changes import NO_CHANGES, ChangeStream
 from shoal.cli.command import Verb, stop_signals
 from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.lake import open_branch
@@ -51,7 +51,7 @@ def run(args: Parsed) -> None:
         uniform=registry.by_name(output_format(args, terminal=True)[0]).takes_one_type,
         on_warning=None if args["q"] else print_warning,
     )
-    with stream, open_writer(args) as writer:
+    with stream, open_writer(args, shape=NO_CHANGES) as writer:
         if not args["follow"]:
             _write(stream, writer, lambda: False)
             return

@@ -132,8 +132,8 @@ class Writer(RecordWriter):
     prefix = "arrowio"
 
     def close(self) -> None:
-        """Write what is buffered and the index. Without records the file has no columns."""
-        if self.is_empty():
+        """Write what is buffered and the index. Without records of a known type the file has no columns."""
+        if self.is_empty() and self._shape is None:
             self.start(pa.schema([]))
         super().close()
 

@@ -199,8 +199,8 @@ class Writer(RecordWriter):
             raise pa.ArrowInvalid(f"unsupported type: {format_type(typ)}")
 
     def close(self) -> None:
-        """Write what is buffered and the footer. Without records the file has no columns."""
-        if self.is_empty():
+        """Write what is buffered and the footer. Without records of a known type the file has no columns."""
+        if self.is_empty() and self._shape is None:
             self.start(pa.schema([]))
         super().close()
 

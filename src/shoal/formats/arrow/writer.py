@@ -41,6 +41,7 @@ class RecordWriter:
 
     def __init__(self, out: Sink, options: WriteOptions) -> None:
         self._out = out
+        self._shape = options.shape
         self._type: t.Record | None = None
         self._schema: pa.Schema | None = None
         self._stream: Any = None
@@ -63,7 +64,10 @@ class RecordWriter:
             self._flush()
 
     def close(self) -> None:
-        """Write what is buffered and the end of the stream; without records there is no stream."""
+        """Write what is buffered and the end of the stream. Without records of a known type there is no stream."""
+        if self._type is None and self._shape is not None:
+            self._enter(Value(self._shape, None))
+            self.start(self._schema)
         if self._rows:
             self._flush()
         if self._stream is not None:

@@ -29,6 +29,7 @@ class Writer:
         chosen = options.csv_delimiter
         self._delimiter = delimiter_of(self._default_delimiter if chosen is None else chosen)
         self._needs_quotes = re.compile(rf'["\r\n{re.escape(self._delimiter)}]|\A[{SPACES}]|\A\\\.\Z').search
+        self._shape = options.shape
         self._layout: t.Type | None = None
         self._type: t.Type | None = None
         self._cells: Callable[[Data], list[str]] = list
@@ -41,7 +42,9 @@ class Writer:
         self._line(self._cells(value.data))
 
     def close(self) -> None:
-        """Nothing is buffered."""
+        """Nothing is buffered; without values of a known type there is a header alone."""
+        if self._layout is None and self._shape is not None:
+            self._line(list(_names(self._shape)))
 
     def _enter(self, value: Value) -> None:
         """Prepare for rows of this value's type; the first one gives the header."""

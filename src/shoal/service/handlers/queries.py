@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from shoal.access.limits import limited
-from shoal.api.changes import Changes
+from shoal.api.changes import NO_CHANGES, Changes
 from shoal.api.infos import MAIN, Channel
 from shoal.api.lake import Describe
 from shoal.api.queries import Sql
@@ -86,7 +86,7 @@ def changes(call: Call) -> Answer:
         with stopped_by(output.stop):
             return call.lake.do(request)
 
-    return stream(call, ask)
+    return stream(call, ask, shape=NO_CHANGES)
 
 
 class Output:
@@ -106,23 +106,24 @@ Ask = Callable[[Output], Results]
 """Starts a query."""
 
 
-def stream(call: Call, ask: Ask, channels: tuple[str, ...] = (MAIN,)) -> Streaming:
-    """Stream the results of a query.
+def stream(call: Call, ask: Ask, channels: tuple[str, ...] = (MAIN,), shape: t.Type | None = None) -> Streaming:
+    """Stream the results of a query, which are of a type that is known if there are none.
 
     The query starts in the thread that writes: some do all their work before the first result, and stop if the client
     goes away meanwhile.
     """
-    return _QueryStream(call, ask, channels)
+    return _QueryStream(call, ask, channels, shape)
 
 
 class _QueryStream(Streaming):
     """The results of a query."""
 
-    def __init__(self, call: Call, ask: Ask, channels: tuple[str, ...]) -> None:
+    def __init__(self, call: Call, ask: Ask, channels: tuple[str, ...], shape: t.Type | None) -> None:
         super().__init__(media_type(call.answer_format))
         self._call = call
         self._ask = ask
         self._channels = channels
+        self._shape = shape
         self._output = Output(self.stopping)
         self._error = ""
 
@@ -157,7 +158,7 @@ class _QueryStream(Streaming):
     def _open_writer(self, chunks: Chunks, results: Results) -> ResultWriter:
         call, name = self._call, self._call.answer_format.name
         if not call.is_set("ctrl") or not has_controls(call.answer_format):
-            return PlainResults(chunks, call.answer_format)
+            return PlainResults(chunks, call.answer_format, self._shape)
         warnings = call.warnings if _reads_warnings(call) else None
         has_columns = call.is_set("columns")
         return ControlledResults(chunks, name, self._channels, results.statistics, warnings, has_columns)
