@@ -164,3 +164,8 @@ def test_a_graph_draws_branches_that_were_merged_into_each_other(shell: Shell) -
     assert listed(shell, {name: ident for ident, name in names.items()}, "-all", "-graph", "-since", "main") == [
         "ba", "ab", "b1", "a1",
     ]  # fmt: skip
+
+
+def test_a_number_of_commits_is_the_most_that_are_listed(shell: Shell, commits: dict[str, str]) -> None:
+    assert listed(shell, commits, "-n", "1") == ["merge"]
+    assert shell.run("log", "-n", "0") == ""

@@ -105,8 +105,44 @@ def test_positions_name_a_change_to_go_on_after(pool: Pool) -> None:
     for place, change in enumerate(changes, 1):
         assert list(pool.changes(since=change.position)) == changes[place:]
     assert list(pool.changes(since=f"{commits[1]}/0")) == changes[3:]
-    with pytest.raises(ShoalError):
+    with pytest.raises(NotFound, match=r"since: .*nosuch/1.* a position is COMMIT/NUMBER, with the id of a commit"):
         told(pool, "nosuch/1")
+    pool.create_branch("side/1", commits[0])
+    assert list(pool.changes(since="side/1")) == changes[3:]
+
+
+def test_a_position_past_the_changes_of_its_commit_is_refused(pool: Pool) -> None:
+    commit = pool.load([{"k": 1}, {"k": 2}])
+    pool.load([{"k": 3}])
+    assert told(pool, f"{commit}/2") == ["+{k:3}"]
+    with pytest.raises(InvalidInput, match=f"{commit}/3: this commit has 2 changes"):
+        told(pool, f"{commit}/3")
+
+
+def test_beginnings_and_ends_are_times_dates_and_durations_as_well(pool: Pool) -> None:
+    pool.load([{"k": 1}])
+    for since in ("7d", "2020-01-01", "2020-01-01T00:00:00Z"):
+        assert told(pool, since) == ["+{k:1}"], since
+    for since in ("0s", "2199-12-31"):
+        assert told(pool, since) == [], since
+    assert told(pool, None, "0s") == ["+{k:1}"]
+    pool.create_branch("7d", "main")
+    pool.load([{"k": 2}])
+    assert told(pool, "7d") == ["+{k:2}"]
+
+
+@pytest.mark.parametrize("name", ["since", "until"])
+def test_what_is_neither_a_commitish_nor_a_time_is_refused_with_what_is(pool: Pool, name: str) -> None:
+    pool.load([{"k": 1}])
+    for text in ("garbage", "now", "0"):
+        with pytest.raises(NotFound, match=f"{name}: .*{text}.*: branch not found .*time, a date or a duration"):
+            told(pool, **{name: text})
+    with pytest.raises(InvalidInput, match=f"{name}: invalid time: '2020-13-01T00:00:00Z' .month"):
+        told(pool, **{name: "2020-13-01"})
+    with pytest.raises(InvalidInput, match=f"{name}: -1d is in the future .*: 1d"):
+        told(pool, **{name: "-1d"})
+    with pytest.raises(InvalidInput, match=f"{name}: not a text: 5"):
+        told(pool, **{name: 5})
 
 
 def test_a_position_goes_on_from_either_form_of_an_id(pool: Pool) -> None:

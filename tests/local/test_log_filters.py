@@ -87,10 +87,29 @@ def test_since_takes_times_dates_durations_and_names(lake: Lake) -> None:
         "2020-01-01": ["two", "one"], "2200-01-01T00:00:00Z": [], "2199-12-31": [],
     }.items():  # fmt: skip
         assert listed(pool, since=since) == expected, since
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match=r"since: .*nosuch.*: branch not found .*time, a date or a duration"):
         listed(pool, since="nosuch")
+    with pytest.raises(InvalidInput, match="since: -1d is in the future"):
+        listed(pool, since="-1d")
+    with pytest.raises(InvalidInput, match="since: not a text: 5"):
+        listed(pool, since=5)
     with pytest.raises(InvalidInput, match="is not the path of a field"):
         listed(pool, path="a..b")
+
+
+def test_a_path_is_quoted_as_in_the_language(lake: Lake) -> None:
+    pool = lake.create("things", key="k", primary="k")
+    pool.load([{"k": 1, "x.y": 5, "x": {"y": 5, "a b": 1}, "count": 1}], message="load")
+    pool.upsert([{"k": 1, "x.y": 6, "x": {"y": 5, "a b": 1}, "count": 1}], message="dotted")
+    pool.upsert([{"k": 1, "x.y": 6, "x": {"y": 6, "a b": 2}, "count": 1}], message="nested")
+    for path in ('"x.y"', '["x.y"]', 'this["x.y"]'):
+        assert listed(pool, path=path) == ["dotted", "load"], path
+    for path in ("x.y", "this.x.y", 'x["y"]', 'x["a b"]', 'this.x["a b"]'):
+        assert listed(pool, path=path) == ["nested", "load"], path
+    assert listed(pool, path="count") == ["load"]
+    for path in ("left+1", "a b", "x[0]", "", "this", "k | head", "a..b"):
+        with pytest.raises(InvalidInput, match=r"is not the path of a field .*another name is quoted"):
+            listed(pool, path=path)
 
 
 def test_a_graph_has_all_between_what_is_selected_and_ends_with_it(lake: Lake) -> None:

@@ -37,7 +37,21 @@ from shoal.api.infos import (
 )
 from shoal.api.options import DEFAULT_READ, Memory, ReadOptions, Watch
 from shoal.api.queries import Query, Sql
-from shoal.api.requests import NO_NOTE, Executor, Need, Note, NoteArgs, Op, R, Request, in_body, in_query, verb
+from shoal.api.requests import (
+    NO_NOTE,
+    WHEN,
+    Executor,
+    Need,
+    Note,
+    NoteArgs,
+    Op,
+    R,
+    Request,
+    in_body,
+    in_query,
+    require_texts,
+    verb,
+)
 from shoal.api.results import Results
 from shoal.api.transaction import Begin, Isolation, Transaction, committed
 from shoal.errors import InvalidInput
@@ -244,11 +258,12 @@ class Log(Request[Iterator[CommitInfo]]):
     author: str | None = in_query("author", "part of the names of authors; * stands for any text")
     limit: float | None = in_query("limit", "how many commits to list", "number")
     brought: bool = in_query("brought", "T to add to each merge the commits that it brought in", "boolean")
-    since: str | None = in_query("since", "a time, a date, a duration such as 7d, or a commitish: commits after it")
-    path: str | None = in_query("path", "a field: commits that changed it, or records that have it")
+    since: str | None = in_query("since", f"{WHEN}: commits after it")
+    path: str | None = in_query("path", "a field, quoted as in a program: commits that changed it, or records with it")
     graph: bool = in_query("graph", "T to list also the commits that a graph of these leads past, as hidden", "boolean")
 
     def __post_init__(self) -> None:
+        require_texts(self)
         if self.limit is not None and not self.limit >= 0:
             raise InvalidInput(f"the limit of a log is a number of commits, not {self.limit:g}")
 
@@ -588,7 +603,8 @@ class Branch:
         - `brought`: give each merge the commits that it brought in, as its attribute `brought`.
         - `since`: list commits after a time, a date or a duration before now, such as `7d`; or those that a commitish
           does not know.
-        - `path`: list commits that added or deleted records with this field, such as `a.b`, or updated its value.
+        - `path`: list commits that added or deleted records with this field, such as `a.b` or `this["a b"].c`, or
+          updated its value.
         - `graph`: list also what lies between these commits, with `is_listed` False.
         """
         choices = ancestors, all, author, limit, brought, since, path, graph
@@ -605,8 +621,9 @@ class Branch:
     ) -> ChangeStream:
         """What commits changed, record by record: the oldest commit first, and compactions left out.
 
-        - `since`: changes after this commitish, or after the `position` of a change; all, if it is not given.
-        - `until`: changes up to this commitish, and with it; those of this branch, if it is not given.
+        - `since`: changes after this commitish, time, date or duration before now, or after the `position` of a
+          change; all, if it is not given.
+        - `until`: changes up to such a time or commitish, and with it; those of this branch, if it is not given.
         - `follow`: go on with the commits to come, until the stream is closed.
         - `uniform`: give `before` and `after` one type in all changes, for formats such as Arrow and CSV.
         - `on_warning`: called with a line for each data object that was purged, whose records are left out.

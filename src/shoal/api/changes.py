@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from shoal.api.codecs import CHANGES
 from shoal.api.commitish import split_position
 from shoal.api.infos import MAIN
-from shoal.api.requests import Need, Request, in_query, verb
+from shoal.api.requests import WHEN, Need, Request, in_query, require_texts, verb
 from shoal.api.results import Results
 from shoal.errors import InvalidInput
 from shoal.ids import Id, to_text
@@ -44,13 +44,14 @@ class Changes(Request[Results]):
 
     pool: str
     branch: str | None = in_query("branch", "the branch; main if it is not given")
-    since: str | None = in_query("since", "a commitish, or COMMIT/NUMBER: the changes after it")
-    until: str | None = in_query("until", "a commitish: the changes up to it, and with it")
+    since: str | None = in_query("since", f"{WHEN}, or COMMIT/NUMBER: the changes after it")
+    until: str | None = in_query("until", f"{WHEN}: the changes up to it, and with it")
     follow: bool = in_query("follow", "T to go on with the changes of commits to come", "boolean")
     uniform: bool = in_query("uniform", "T to give before and after one type in all changes", "boolean")
     on_warning: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
+        require_texts(self)
         if self.follow and self.until is not None:
             raise InvalidInput("changes: to follow a branch goes without an end (leave until or follow out)")
 

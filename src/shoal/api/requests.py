@@ -24,6 +24,7 @@ from enum import Enum
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar, dataclass_transform
 
 from shoal.api.codecs import Codec
+from shoal.errors import InvalidInput
 from shoal.model.node import frozen
 from shoal.model.plain_names import require_plain_name
 
@@ -167,6 +168,8 @@ def names_of(request: type[Request[Any]]) -> tuple[str, ...]:
 
 # ---- where fields are sent
 
+WHEN = "a time, a date, a duration before now such as 7d, or a commitish"
+
 
 @frozen
 class Param:
@@ -203,6 +206,14 @@ def in_body(name: str, schema: Any = "string", *, is_id: bool = False, has_texts
 def params_of(request: type[Request[Any]]) -> dict[str, Param]:
     """The fields of a request that are query parameters."""
     return {f.name: f.metadata["param"] for f in dataclasses.fields(request) if "param" in f.metadata}  # type: ignore[arg-type]
+
+
+def require_texts(request: Request[Any]) -> None:
+    """InvalidInput if a query parameter that is a text got something else from Python."""
+    for name, param in params_of(type(request)).items():
+        value = getattr(request, name)
+        if param.schema == "string" and not isinstance(value, str | None):
+            raise InvalidInput(f"{param.name}: not a text: {value!r} ({param.about})")
 
 
 def body_of(request: type[Request[Any]]) -> dict[str, BodyField]:

@@ -16,7 +16,8 @@ from shoal.ids import Id, to_text
 from shoal.lake.actions import Patch, touched
 from shoal.lake.commits import Commit, older_than_history
 from shoal.lake.loaded_records import GroupKey, LoadedRecords
-from shoal.lake.names import Warn
+from shoal.lake.moments import commit_at
+from shoal.lake.names import NotYet, Warn
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
 from shoal.lake.record_changes import RecordChange, loaded_changes, record_changes
@@ -47,13 +48,16 @@ BEGINNING = Position(None)
 
 
 def parse_position(pool: Pool, text: str | None, warn: Warn | None = None) -> Position:
-    """The position in a text: a commitish, or `COMMIT/NUMBER` as a feed has given it; nothing is the beginning."""
+    """The position in a text: `COMMIT/NUMBER` as a feed has given it, or what `commit_at` takes; "" begins."""
     if not text:
         return BEGINNING
     position = split_position(text)
     if position is not None and pool.refs().named(text) is None:
         return Position(*position)
-    return Position(pool.resolve(text, warn))
+    try:
+        return Position(commit_at(pool, "since", text, warn))
+    except NotYet:
+        return BEGINNING
 
 
 @frozen
@@ -81,13 +85,19 @@ def _changes_in(
 ) -> Iterator[CommitChanges]:
     for ident in chain:
         commit = pool.commits.read(ident)
-        if is_moving(commit):
-            continue
-        changes = changes_of(pool, commit, loaded, warn)
+        changes = iter(()) if is_moving(commit) else changes_of(pool, commit, loaded, warn)
         if commit.id == since.commit and since.seen:
             _require_all_there(pool, commit)
-            changes = islice(changes, since.seen, None)
-        yield CommitChanges(commit, changes)
+            _skip(changes, since)
+        if not is_moving(commit):
+            yield CommitChanges(commit, changes)
+
+
+def _skip(changes: Iterator[RecordChange], since: Position) -> None:
+    """Go past the changes of a commit that have been seen."""
+    count = sum(1 for _ in islice(changes, since.seen))
+    if count != since.seen:
+        raise InvalidInput(f"since: {since}: this commit has {count} changes (is it one of another pool?)")
 
 
 def following(

@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from shoal.errors import InvalidInput, Unsupported
+from shoal.errors import Unsupported
 from shoal.ids import Id
 from shoal.lake.actions import Patch
-from shoal.lake.branches import as_time
 from shoal.lake.change_feed import is_moving
 from shoal.lake.commits import Commit
 from shoal.lake.history import ancestors
 from shoal.lake.keys import Path, getter
+from shoal.lake.moments import moment_of
 from shoal.lake.pools import Pool
 from shoal.lake.tallies import one_sided
 from shoal.lazy import lazy
 from shoal.model import types as t
-from shoal.model.literals import parse_duration
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
@@ -30,15 +29,6 @@ else:
     record_changes = lazy("shoal.lake.record_changes")
 
 Keep = Callable[[Commit], bool]
-_MIDNIGHT = "T00:00:00Z"
-
-
-def parse_path(text: str) -> Path:
-    """The field that a dotted path names."""
-    path = tuple(text.removeprefix("this.").split("."))
-    if not all(path):
-        raise InvalidInput(f"path: {text!r} is not the path of a field (names joined by dots)")
-    return path
 
 
 # ---- since when
@@ -46,24 +36,11 @@ def parse_path(text: str) -> Path:
 
 def after(pool: Pool, text: str) -> Keep:
     """Commits after a time, a date or a duration before now; or those that a commitish does not know."""
-    is_name = pool.refs().named(text) is not None
-    moment = None if is_name else _moment(pool, text)
+    moment = moment_of(pool, "since", text)
     if moment is not None:
         return lambda commit: commit.date > moment
     knows = _Known(pool, pool.resolve(text))
     return lambda commit: not knows(commit)
-
-
-def _moment(pool: Pool, text: str) -> int | None:
-    ns = as_time(text)
-    if ns is None:
-        ns = as_time(text + _MIDNIGHT)
-    if ns is not None:
-        return ns
-    try:
-        return pool.clock.now() - abs(parse_duration(text))
-    except InvalidInput:
-        return None
 
 
 class _Known:

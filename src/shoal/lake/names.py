@@ -25,6 +25,10 @@ from shoal.model.node import frozen
 Warn = Callable[[str], None]
 
 
+class NotYet(NotFound):
+    """A branch at a time before it was created."""
+
+
 def unreached(ident: Id) -> NotFound:
     """The error of a commit that a vacuum took, or its parents or data, since nothing kept it."""
     return NotFound(f"{to_text(ident)}: no branch or tag reaches this commit, and a vacuum has taken it")
@@ -72,14 +76,18 @@ class Names:
         ns = branches.as_time(commitish)
         if ns is None:
             raise refs.unknown_branch(commitish)
+        return self.tip_at(ns, commitish, warn, cut)
+
+    def tip_at(self, ns: int, text: str, warn: Warn | None = None, cut: Cut | None = None) -> Id | None:
+        """The commit of `main` at a time in nanoseconds since 1970, which the caller has as a text."""
         moment = self.journal.moment(ns)
-        doubt = self._doubt(f"{self.pool}@{commitish}", moment)
+        doubt = self._doubt(f"{self.pool}@{text}", moment)
         if warn is not None and doubt is not None:
             warn(doubt)
         main = (Cut() if cut is None else cut).refs_at(self.ident, self.journal, moment.position, ns).named(MAIN)
         if main is None:
-            raise NotFound(f'{self.pool}: there was no branch "{MAIN}" yet at {commitish}')
-        return None if main.commit is None else self._kept(main.commit, refs)
+            raise NotYet(f'{self.pool}: there was no branch "{MAIN}" yet at {text}')
+        return None if main.commit is None else self._kept(main.commit, self.refs(cut))
 
     def _part_of(self, ident: Id) -> Id:
         """The commit that a transaction made here, on `main` if it made several; an id of anything else as it is."""

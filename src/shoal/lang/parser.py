@@ -4,6 +4,7 @@ search, expression; the first that fits is it."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeGuard
 
 from shoal.errors import InvalidInput
 from shoal.lang import ast
@@ -15,6 +16,7 @@ from shoal.lang.parse_sources import Sources
 from shoal.lang.recursion import deep_frames
 from shoal.lang.scanner import MAX_LENGTH, MAX_NESTING, Scanner, memoized, too_deep
 from shoal.lang.source import Part, Source
+from shoal.model.literals import is_identifier
 
 
 def parse(text: str) -> ast.Seq:
@@ -36,6 +38,17 @@ def parse_source(source: Source) -> ast.Seq:
 def parse_search(text: str) -> ast.Expr | None:
     """The search that a text is; None if it is not a search."""
     return Parser(text).search()
+
+
+def parse_path(text: str) -> tuple[str, ...] | None:
+    """The field that a path names, as `a.b`, `this["a b"].c`, `["a.b"]` or `"a.b"`; None for anything else."""
+    names = tuple(text.removeprefix("this.").split("."))
+    if names != ("this",) and all(map(is_identifier, names)):
+        return names  # also those that are words of the language
+    check_size(Source([Part("", text)]))
+    parser = Parser(f"this{text}" if text.startswith("[") else text)
+    with deep_frames():
+        return parser.path()
 
 
 def check_size(source: Source) -> None:
@@ -72,6 +85,13 @@ class Parser:
         """A search that is the whole text; None if it cannot be understood."""
         expr = self._searches.search_or()
         return expr if self.scan.at_end() else None
+
+    def path(self) -> tuple[str, ...] | None:
+        """The path of a field that is the whole text; None if it is anything else."""
+        expr = self._exprs.expr()
+        if expr is None or not self.scan.at_end():
+            return None
+        return (expr.text,) if _is_string(expr) else _names_of(expr) or None
 
     def scoped_sequence(self) -> ast.Seq | None:
         """Operators, with declarations before them or not."""
@@ -408,3 +428,24 @@ class Parser:
         if expr is not None and self.end_of_op():
             return ast.OpExpr(expr, span=expr.span)
         return None
+
+
+def _is_string(expr: ast.Expr) -> TypeGuard[ast.Primitive]:
+    return isinstance(expr, ast.Primitive) and expr.type == "string"
+
+
+def _names_of(expr: ast.Expr) -> tuple[str, ...] | None:
+    """The names along a path from `this`; None for anything else."""
+    match expr:
+        case ast.Id("this"):
+            return ()
+        case ast.Id(name):
+            return (name,)
+        case ast.Dot(inner, name):
+            outer = _names_of(inner)
+            return None if outer is None else (*outer, name)
+        case ast.Index(inner, index) if _is_string(index):
+            outer = _names_of(inner)
+            return None if outer is None else (*outer, index.text)
+        case _:
+            return None

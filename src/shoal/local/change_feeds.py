@@ -23,6 +23,7 @@ from shoal.lake.change_feed import (
     show_change,
     uniform,
 )
+from shoal.lake.moments import commit_at
 from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements
 
@@ -46,7 +47,7 @@ def changes(lake: StoreExecutor, request: Changes) -> Results:
         shape = uniform(pool, since, pool.resolve(branch)) if request.uniform else as_it_is
         parts = following(pool, branch, since, _waiting(lake, request, current(), closed), warn, group)
     else:
-        until = pool.resolve(request.until or branch, warn)
+        until = pool.resolve(branch, warn) if not request.until else commit_at(pool, "until", request.until, warn)
         shape = uniform(pool, since, until) if request.uniform else as_it_is
         parts = changes_between(pool, since, until, warn, group)
     pieces = results_stopped_by(current(), _pieces(parts, shape))

@@ -34,16 +34,19 @@ from shoal.lake.scans import scan_objects
 from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements, operation, text_of
 from shoal.model import types as t
+from shoal.model.literals import quote
 from shoal.model.text import format_type
 from shoal.model.values import Value
 
 if TYPE_CHECKING:
     from shoal.lake import keyed_changes, log_filters, merging, row_masking
+    from shoal.lang import parser
     from shoal.planner import merge_policies
 else:
     keyed_changes = lazy("shoal.lake.keyed_changes")
     log_filters = lazy("shoal.lake.log_filters")
     merging = lazy("shoal.lake.merging")
+    parser = lazy("shoal.lang.parser")
     merge_policies = lazy("shoal.planner.merge_policies")
     row_masking = lazy("shoal.lake.row_masking")
 
@@ -154,8 +157,18 @@ def _selection(pool: Pool, request: Log) -> log_filters.Keep:
     if request.since is not None:
         keeps.append(log_filters.after(pool, request.since))
     if request.path is not None:
-        keeps.append(log_filters.changing(pool, log_filters.parse_path(request.path)))
+        keeps.append(log_filters.changing(pool, _path(request.path)))
     return lambda commit: all(keep(commit) for keep in keeps)
+
+
+def _path(text: str) -> tuple[str, ...]:
+    path = parser.parse_path(text)
+    if path is None:
+        example = f"this[{quote(text)}]"
+        raise InvalidInput(
+            f"path: {text!r} is not the path of a field (such as a.b; another name is quoted: {example})"
+        )
+    return path
 
 
 @implements(Report)

@@ -21,8 +21,8 @@ VERB = Verb(
     "changes [flags]",
     "list the changes of records on a branch, commit by commit, oldest first",
     (
-        Flag("since", str, None, "begin after this commit, tag, branch or time, or after COMMIT/NUMBER", "COMMIT"),
-        Flag("until", str, None, "end with this commit, tag, branch or time", "COMMIT"),
+        Flag("since", str, None, "begin after this time, date, duration before now, commit, or COMMIT/NUMBER", "WHEN"),
+        Flag("until", str, None, "end with this time, date, duration before now, or commit", "WHEN"),
         Flag("follow", bool, False, "go on with the changes of commits to come, until interrupted"),
         Flag("exit-after", "duration", None, "with -follow: stop after this time"),
         *OUTPUT_FLAGS,
