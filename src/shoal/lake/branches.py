@@ -155,12 +155,21 @@ def commit_of(entry: Entry, op: Id, branch: str) -> Id:
     return entry.group.get(op, commit_set(entry.changes, branch))
 
 
+def _range_hint(name: str) -> str:
+    """What a name that is not there was meant to be, if it looks like the two ends of a change feed."""
+    if ".." not in name:
+        return ""
+    return (
+        " (the changes between two commits are from POOL@A..B:changes, not in SQL; a name with two dots is in quotes)"
+    )
+
+
 class Refs:
     """The journal of a pool at one position; NotFound for a pool that was dropped."""
 
     def __init__(self, state: State) -> None:
         if is_dropped(state):
-            raise NotFound("the pool has been dropped meanwhile")
+            raise NotFound(f"{state.owner}: this pool has been dropped meanwhile")
         self._state = state
 
     def branches(self) -> list[Ref]:
@@ -188,7 +197,10 @@ class Refs:
     def unknown_branch(self, name: str) -> NotFound:
         """The error of a name that nothing here has; it suggests a branch or a tag."""
         names = (*self._names(_BRANCH), *self._names(_TAG))
-        return NotFound(f'"{name}": branch not found{did_you_mean(name, names)}')
+        return NotFound(f"{self._place(name)}: branch not found{did_you_mean(name, names) or _range_hint(name)}")
+
+    def _place(self, name: str) -> str:
+        return f"{self._state.owner}@{name}"
 
     def _names(self, kind: str) -> Iterator[str]:
         return (key.removeprefix(kind) for key in self._state.entries if key.startswith(kind))
@@ -197,7 +209,7 @@ class Refs:
         """A tag by its name."""
         value = self._state.entries.get(_TAG + name)
         if value is None:
-            raise NotFound(f'"{name}": tag not found{did_you_mean(name, self._names(_TAG))}')
+            raise NotFound(f"{self._place(name)}: tag not found{did_you_mean(name, self._names(_TAG))}")
         return _parse(value, name)
 
     def named(self, name: str) -> Ref | None:
@@ -208,9 +220,9 @@ class Refs:
     def require_free(self, name: str) -> None:
         """AlreadyExists if a branch or tag has this name."""
         if _BRANCH + name in self._state.entries:
-            raise AlreadyExists(f'"{name}": branch already exists')
+            raise AlreadyExists(f"{self._place(name)}: branch already exists")
         if _TAG + name in self._state.entries:
-            raise AlreadyExists(f'"{name}": a tag of this name already exists')
+            raise AlreadyExists(f"{self._place(name)}: a tag of this name already exists")
 
     @property
     def horizon(self) -> Id | None:

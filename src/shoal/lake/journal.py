@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Protocol
 
 from shoal.errors import CorruptData, NotFound, OutcomeUnknown, ShoalError, StorageFailure
@@ -45,6 +45,11 @@ class State:
     at: int
     """When the last entry was made, in nanoseconds since 1970."""
     entries: Mapping[str, Value]
+    owner: str = ""
+    """The name of the pool whose journal it is, for messages; "" for the other journals of a lake."""
+
+
+EMPTY = State(0, 0, {})
 
 
 @frozen
@@ -110,9 +115,6 @@ class Moment:
     """Whether a wrong clock was corrected there."""
 
 
-EMPTY = State(0, 0, {})
-
-
 class Journal:
     """One journal of a lake. A handle remembers how far it has read; handles need not know of each other.
 
@@ -128,6 +130,7 @@ class Journal:
         clock: Clock | None = None,
         guard: Callable[[State], None] | None = None,
         settles: Settles | None = None,
+        owner: str = "",
     ) -> None:
         """`guard` is asked before each change: it raises if this handle may not make one in this state.
 
@@ -139,9 +142,17 @@ class Journal:
         self._prefix = prefix
         self._patience = patience
         self._clock = clock
-        self._known = EMPTY
+        self._known = State(0, 0, {}, owner)
+
+    def rename(self, owner: str) -> None:
+        """The pool has another name, as messages tell from now on."""
+        self._known = replace(self._known, owner=owner)
 
     # ---- reading
+
+    @property
+    def _empty(self) -> State:
+        return State(0, 0, {}, self._known.owner)
 
     def read(self) -> State:
         """The newest state."""
@@ -175,7 +186,7 @@ class Journal:
 
     def at_position(self, position: int) -> State:
         """The state after an entry of the past."""
-        return EMPTY if position == 0 else self._open_at(position)
+        return self._empty if position == 0 else self._open_at(position)
 
     def moment(self, ns: int) -> Moment:
         """Where the journal stood at a time, in nanoseconds since 1970."""
@@ -265,7 +276,7 @@ class Journal:
 
     def _open_at(self, position: int) -> State:
         """The state at a position: the nearest snapshot that can be read, and the entries since."""
-        state, at = EMPTY, position - position % SNAPSHOT_EVERY
+        state, at = self._empty, position - position % SNAPSHOT_EVERY
         while at > 0:
             with suppress(NotFound, CorruptData):
                 state = self._read_snapshot(at)
@@ -277,7 +288,7 @@ class Journal:
             entry = self.entry(i)
             _apply(entries, entry.changes)
             last = entry.at
-        return State(position, last, entries)
+        return State(position, last, entries, state.owner)
 
     def _read_snapshot(self, position: int) -> State:
         key = self._snapshot(position)
@@ -286,7 +297,7 @@ class Journal:
             raise CorruptData(f"{key}: not a snapshot of this position")
         entries: dict[str, Value] = {}
         _apply(entries, dict(_parse_change(v, key) for v in values[1:]))
-        return State(position, get_data(values[0], "at", key), entries)
+        return State(position, get_data(values[0], "at", key), entries, self._known.owner)
 
     def _follow(self, state: State, meet: Meet | None = None) -> State:
         """The state after the entries that came since; `meet` gets each of them."""
@@ -298,7 +309,7 @@ class Journal:
             position, at = entry.position, entry.at
             if meet is not None:
                 meet(entry)
-        return state if entries is None else State(position, at, entries)
+        return state if entries is None else State(position, at, entries, state.owner)
 
     # ---- writing
 
@@ -457,7 +468,7 @@ class Journal:
         """Keep the new state; now and then leave hints for others, which may fail."""
         entries = dict(state.entries)
         _apply(entries, entry.changes)
-        new = self._learn(State(entry.position, entry.at, entries))
+        new = self._learn(State(entry.position, entry.at, entries, state.owner))
         with suppress(ShoalError):
             if entry.position % SNAPSHOT_EVERY == 0:
                 key = self._snapshot(entry.position)

@@ -77,6 +77,7 @@ class Pool:
 
     def with_config(self, config: PoolConfig) -> Pool:
         """The pool under another name. It shares what it is made of."""
+        self.journal.rename(config.name)
         return replace(self, config=config, names=replace(self.names, pool=config.name))
 
     def refs(self) -> Refs:
@@ -145,7 +146,8 @@ def open_pool(
         if primary_of(state) not in (None, config.settings.primary):
             raise Altered(config.id, config.name)
 
-    journal = Journal(store, f"{prefix}/branches", patience, clock, guard, Pendings(config.id, decisions, clock))
+    pendings = Pendings(config.id, decisions, clock)
+    journal = Journal(store, f"{prefix}/branches", patience, clock, guard, pendings, config.name)
 
     def is_purged(ident: Id) -> bool:
         return Refs(journal.known).is_purged(ident)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from shoal.errors import OutcomeUnknown
 from shoal.ids import Id
@@ -39,7 +40,7 @@ class Pendings:
             return Settled(state, undecided=undecided)
         changes = self._resolving(state, decided, undecided)
         entries = {**state.entries, **changes}
-        resolved = State(state.position, state.at, {k: v for k, v in entries.items() if v is not None})
+        resolved = replace(state, entries={k: v for k, v in entries.items() if v is not None})
         return Settled(resolved, changes, max(decision.at for _, decision in decided), undecided)
 
     def _resolving(

@@ -10,9 +10,10 @@ from shoal.access.view import VisibleLake
 from shoal.api.changes import NO_CHANGES, Changes
 from shoal.api.options import Statistics
 from shoal.engines.stopping import Stop, current, results_stopped_by
-from shoal.errors import Stopped
+from shoal.errors import NotFound, Stopped
 from shoal.formats.columns.batches import EMPTY, Piece
 from shoal.frames.results import Endless, Results
+from shoal.ids import to_text
 from shoal.lake.change_feed import (
     CommitChanges,
     Shape,
@@ -24,6 +25,7 @@ from shoal.lake.change_feed import (
     uniform,
 )
 from shoal.lake.moments import commit_at
+from shoal.lake.pools import Pool
 from shoal.lazy import lazy
 from shoal.local.executor import StoreExecutor, implements
 
@@ -45,7 +47,7 @@ def changes(lake: StoreExecutor, request: Changes) -> Results:
     parts: Iterator[CommitChanges | None]
     if request.follow:
         shape = uniform(pool, since, pool.resolve(branch)) if request.uniform else as_it_is
-        parts = following(pool, branch, since, _waiting(lake, request, current(), closed), warn, group)
+        parts = following(pool, branch, since, _waiting(lake, pool, current(), closed), warn, group)
     else:
         until = pool.resolve(branch, warn) if not request.until else commit_at(pool, "until", request.until, warn)
         shape = uniform(pool, since, until) if request.uniform else as_it_is
@@ -64,7 +66,7 @@ def _pieces(parts: Iterator[CommitChanges | None], shape: Shape) -> Generator[Pi
                 yield show_change(change, part.commit, shape)
 
 
-def _waiting(lake: StoreExecutor, request: Changes, stop: Stop, closed: Event) -> Callable[[], None]:
+def _waiting(lake: StoreExecutor, pool: Pool, stop: Stop, closed: Event) -> Callable[[], None]:
     """Waits a while, or until the feed is closed. Who may no longer see the pool is not told any more."""
     seconds = _SHORTEST
 
@@ -75,6 +77,13 @@ def _waiting(lake: StoreExecutor, request: Changes, stop: Stop, closed: Event) -
             raise Stopped("the feed was closed")
         seconds = min(2 * seconds, _LONGEST)
         if isinstance(lake.root, VisibleLake):
-            lake.root.pool(request.pool)
+            _require_visible(lake.root, pool)
 
     return wait
+
+
+def _require_visible(lake: VisibleLake, pool: Pool) -> None:
+    try:
+        lake.pool(to_text(pool.config.id))
+    except NotFound:
+        raise NotFound(f"{pool.config.name}: pool not found (dropped, or you may no longer read it)") from None
