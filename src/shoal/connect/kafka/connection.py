@@ -28,6 +28,8 @@ else:
 T = TypeVar("T")
 TIMEOUT = 15.0
 """Seconds that a question to the brokers may take."""
+_PATIENCE = 1.0
+"""Seconds after which it is looked whether they have refused us."""
 _SECRET = ("password", "secret", "key.pem", "oauthbearer.config", "sasl.jaas")
 _OURS = {
     "enable.auto.commit": "false",
@@ -111,12 +113,20 @@ class Connection:
     def partitions(self) -> dict[str, int]:
         """All topics but those of the cluster itself, and how many partitions each has."""
 
+        began = time.monotonic()
+
         def list_topics(client: Any) -> dict[str, int]:
             client.poll(0)
-            topics = client.list_topics(timeout=TIMEOUT).topics
+            topics = client.list_topics(timeout=_PATIENCE).topics
             return {name: len(topic.partitions) for name, topic in topics.items() if not name.startswith("__")}
 
-        return self.ask(list_topics)
+        while True:
+            try:
+                return self.ask(list_topics)
+            except StorageFailure:
+                self.require_access()
+                if time.monotonic() - began > TIMEOUT:
+                    raise
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
         """The id of each topic; those that are gone are left out."""

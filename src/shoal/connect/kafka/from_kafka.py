@@ -210,7 +210,6 @@ class Worker:
         with self._kept():
             places = [(each.topic, each.partition) for each in partitions]
             self._open(places)
-            self._report(Event("assigned", {"partitions": len(self._streams)}))
 
     def _on_revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
         with self._kept():
@@ -245,6 +244,7 @@ class Worker:
                 self._streams[place] = Stream(source, target, start, start.begin)
                 offsets.append(ck.TopicPartition(*place, start.offset))
         self._is_assigned = True
+        self._report(Event("assigned", {"partitions": len(self._streams)}))
         is_incremental = self._consumer_protocol() == "COOPERATIVE"
         (self._consumer.incremental_assign if is_incremental else self._consumer.assign)(offsets)
 
