@@ -8,9 +8,10 @@ PEERS := $(VENV)/.peers
 MINUTES ?= 20
 SEED ?=
 
-.PHONY: help setup demo parts test test-long storm check format bench lock clean
+.PHONY: help setup demo demo-kafka parts test test-long storm check format bench lock clean
 help:
 	@echo "make demo       see what Shoal does"
+	@echo "make demo-kafka see Kafka, ETL and Kafka with a real broker of Kafka"
 	@echo "make parts      bring the jars of Kafka and others, which the first tests bring otherwise"
 	@echo "make test       run the tests"
 	@echo "make test-long  run the long tier as well, and the storm"
@@ -35,6 +36,9 @@ demo: $(READY)
 
 parts: $(READY)
 	$(BIN)/python -m tools.jars
+
+demo-kafka: $(READY)
+	$(BIN)/python -m tools.demo_kafka
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 -m "not long"

@@ -20,6 +20,7 @@ from shoal.connect.kafka.decoders import open_decoder
 from shoal.connect.kafka.events import Event
 from shoal.connect.kafka.from_kafka import Worker
 from shoal.connect.kafka.positions import read_positions
+from shoal.connect.kafka.status import status
 from shoal.connect.settings import Section
 from shoal.errors import InvalidInput, NotFound
 from shoal.testing.kafka.broker import Broker
@@ -329,3 +330,26 @@ def test_several_topics_with_their_own_decoders_go_into_one_pool(
     Worker(lake, kafka, parse_from_kafka(section), open_decoder, share=(0, 1)).run(deadline(60), once=True)
     require_once(raw, broker, *names)
     assert sorted(raw.query("is(value, <string>) | yield value").to_list()) == ["one", "two"]
+
+
+def test_records_of_one_batch_are_numbered_in_the_order_of_their_times(
+    lake: Lake, raw: Pool, broker: Broker, topic_name: str
+) -> None:
+    """Over topics and partitions; but records of one partition keep their order, whatever their times."""
+    names = [f"{topic_name}.{letter}" for letter in "ab"]
+    at = 1_700_000_000_000
+    for name, times in zip(names, [(1, 4, 5), (2, 3, 9, 6)], strict=True):
+        broker.create_topic(name)
+        produce(broker.bootstrap, name, [Record(b"%d" % n, timestamp=at + n) for n in times])
+    read_to_the_end(lake, broker, names)
+    assert raw.query("sort seqno | yield value").to_list() == [1, 2, 3, 4, 5, 9, 6]
+    require_once(raw, broker, *names)
+
+
+def test_markers_of_transactions_are_no_lag(lake: Lake, raw: Pool, broker: Broker, topic: str) -> None:
+    produce_transaction(broker.bootstrap, {topic: numbered(3)})
+    read_to_the_end(lake, broker, topic)
+    assert read_positions(raw).positions.topic(topic).next == (4,)
+    section = Section("test", {"from-kafka": {"inputs": [{"topics": topic, "pool": "raw"}]}})
+    (row,) = status(lake, Connection({"bootstrap.servers": broker.bootstrap}), parse_from_kafka(section))
+    assert {name: shoal.to_python(row)[name] for name in ("next", "end", "lag")} == {"next": 4, "end": 4, "lag": 0}

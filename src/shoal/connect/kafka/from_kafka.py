@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from shoal.api.lake import Lake
 from shoal.api.requests import NoteArgs
 from shoal.connect.kafka.config import FromKafka, Input
@@ -55,6 +57,8 @@ class Stream:
     begin: int
     """The branch has all before this offset, or there is nothing between that and the first record gathered."""
     has_ended: bool = False
+    end: int = 0
+    """Where the partition ended when that was seen last: markers of transactions take offsets, too."""
 
     def __post_init__(self) -> None:
         self.decoders = self.source.key, self.source.value
@@ -191,7 +195,7 @@ class Worker:
         stream = self._streams.get(place)
         if code == ck.KafkaError._PARTITION_EOF:
             if stream is not None:
-                stream.has_ended = True
+                stream.has_ended, stream.end = True, record.offset()
         elif code in (ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE):
             if stream is not None:
                 self._restart(stream.target)
@@ -331,11 +335,12 @@ class Worker:
         return lag
 
     def _decoded(self, gathered: Gathered) -> Decoded:
-        return joined([
-            decode(messages, self._decoders[key], self._decoders[value])
-            for (key, value), messages in gathered.messages.items()
-            if messages
+        piles = [(names, messages) for names, messages in gathered.messages.items() if messages]
+        decoded = joined([
+            decode(messages, self._decoders[key], self._decoders[value]) for (key, value), messages in piles
         ])  # fmt: skip
+        times = (message.timestamp or 0 for _, messages in piles for message in messages)
+        return decoded.in_order(np.fromiter(times, np.int64, len(decoded)))
 
     def _committed(self, target: Target, batch: Consumed) -> Committed:
         try:
@@ -363,6 +368,9 @@ class Worker:
             decoded.topics, decoded.partitions.tolist(), decoded.offsets.tolist(), strict=True
         ):
             ends[topic, partition] = offset + 1
+        for place, end in ends.items():
+            if self._streams[place].has_ended:
+                ends[place] = max(end, self._streams[place].end)
         begins = {place: self._streams[place].begin for place in ends}
         names = {topic for topic, _ in ends}
         ids = self._connection.topic_ids(names)

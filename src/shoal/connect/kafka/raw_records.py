@@ -46,12 +46,46 @@ class Decoded:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def in_order(self, times: Rows) -> Decoded:
+        """The records by their times, those of one partition in the order of their offsets."""
+        rank_of, codes = np.empty(len(self), np.int64), _codes(self)
+        latest = np.empty(len(self), np.int64)
+        for code in np.unique(codes):
+            rows = np.flatnonzero(codes == code)
+            latest[rows] = np.maximum.accumulate(times[rows])
+        order = np.argsort(latest, kind="stable")
+        if np.array_equal(order, np.arange(len(self))):
+            return self
+        rank_of[order] = np.arange(len(self))
+        return Decoded(
+            [[_moved(part, rank_of) for part in parts] for parts in self.parts],
+            [self.topics[row] for row in order.tolist()],
+            self.partitions[order],
+            self.offsets[order],
+            self.is_bad[order],
+        )
+
     def numbered(self, first: int, rows: Rows) -> Batch:
         """Some of these records, with numbers from the first on."""
         numbers = pa.array(np.arange(first, first + len(rows), dtype=np.int64))
         fields = [[Part(t.INT64, numbers, np.arange(len(rows), dtype=np.int64))]]
         fields += [list(parts) if len(rows) == len(self) else _chosen(parts, rows) for parts in self.parts]
         return Batch(tuple(column_parts.records([NUMBER, "kafka", "value"], fields, len(rows))), len(rows))
+
+
+def _codes(records: Decoded) -> Rows:
+    """A number for the topic and partition of each record."""
+    numbers: dict[str, int] = {}
+    topics = np.fromiter((numbers.setdefault(t, len(numbers)) for t in records.topics), np.int64, len(records))
+    codes: Rows = topics * (int(records.partitions.max(initial=0)) + 1) + records.partitions
+    return codes
+
+
+def _moved(part: Part, rank_of: Rows) -> Part:
+    """A part whose rows are at other places."""
+    rows = rank_of[part.rows]
+    order = np.argsort(rows)
+    return Part(part.shape, part.column.take(pa.array(order)), rows[order])
 
 
 def _chosen(parts: Sequence[Part], rows: Rows) -> list[Part]:

@@ -85,4 +85,5 @@ def _pace(log: Iterator[CommitInfo]) -> Pace:
         return Pace(None, None)
     (last, most), (first, least) = points[0], points[-1]
     now = max(last, time.time_ns()) if last - first < _SECOND else last
-    return Pace((most - least) * _SECOND / max(1, now - first) if len(points) > 1 else None, last)
+    rate = (most - least) * _SECOND / max(1, now - first)
+    return Pace(round(rate, 1) if len(points) > 1 else None, last)
