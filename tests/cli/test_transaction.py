@@ -46,6 +46,13 @@ def test_it_goes_on_from_command_to_command(shell: Shell) -> None:
     assert files(shell) == []
 
 
+def test_commands_read_other_pools_as_the_first_one_read_them(shell: Shell) -> None:
+    begin(shell, "logs")
+    assert shell.run("transaction", "query", "-z", "from items") == "{id:1,n:1}\n"
+    shell.load("{id:2,n:2}", "-q", "-use", "items")
+    assert shell.run("transaction", "query", "-z", "from items") == "{id:1,n:1}\n"
+
+
 @pytest.mark.parametrize("places", [["logs", "items"], ["logs"]])
 def test_a_commit_that_was_interrupted_at_its_end_is_found_by_the_next_one(shell: Shell, places: list[str]) -> None:
     begin(shell, "logs", "items")

@@ -39,6 +39,11 @@ def pool(made: Lake) -> Pool:
 
 
 @pytest.fixture
+def other(made: Lake) -> Pool:
+    return made.create_pool(PoolConfig(new(), "items", parse_sort_key("k")))
+
+
+@pytest.fixture
 def load(pool: Pool) -> Load:
     """Loads ZSON text onto a branch."""
 

@@ -6,81 +6,18 @@ from dataclasses import replace
 
 import pytest
 from tests.lake.conftest import Load, Read
+from tests.lake.staging import ME, commit, load_into, stop_after_the_decision, stop_at_the_decision, writes
 
 from shoal.errors import Conflict, InvalidInput, NotFound, Unsupported
-from shoal.ids import Id, new, to_text
+from shoal.ids import new, to_text
 from shoal.lake import changes, pool_transactions, sessions, vacuum
 from shoal.lake.actions import patch_of
-from shoal.lake.commits import Note
-from shoal.lake.cuts import Cut, read_cut
 from shoal.lake.decisions import Decision, Decisions
-from shoal.lake.keys import EVERYTHING, parse_sort_key
+from shoal.lake.keys import EVERYTHING
 from shoal.lake.lake import TRANSACTIONS, Lake, open_lake
-from shoal.lake.pending import DEPENDS, PENDING, pending_in
-from shoal.lake.pool_config import PoolConfig
+from shoal.lake.pending import PENDING, pending_in
 from shoal.lake.pools import Pool
-from shoal.lake.sessions import Isolation, Session
 from shoal.model.literals import format_time
-from shoal.testing.queries import parse_values
-
-ME = Note("me", "both")
-Staged = tuple[Pool, Session]
-
-
-class Died(BaseException):
-    """The process ends here."""
-
-
-@pytest.fixture
-def other(made: Lake) -> Pool:
-    return made.create_pool(PoolConfig(new(), "items", parse_sort_key("k")))
-
-
-def writes(pool: Pool, text: str, branch: str = "main", isolation: Isolation = "snapshot") -> Staged:
-    writer = pool.writer()
-    for value in parse_values(text):
-        writer.write(value)
-    session = sessions.begin(pool, branch, isolation)
-    return pool, sessions.stage(session, patch_of(writer.close()))
-
-
-def commit(lake: Lake, *parts: Staged, txn: Id | None = None, patience: float = 60.0) -> dict[tuple[Id, str], Id]:
-    members = pool_transactions.participants_of(lake, parts, ME)
-    return dict(pool_transactions.commit(lake.decisions, txn or new(), members, ME, patience))
-
-
-def stop_at_the_decision(lake: Lake, monkeypatch: pytest.MonkeyPatch, *parts: Staged, patience: float = 60.0) -> Id:
-    """A transaction whose writer dies when all pending entries are there; its id."""
-    txn = new()
-
-    def die(self: Decisions, decision: Decision) -> Decision:
-        raise Died
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Decisions, "decide", die)
-        with pytest.raises(Died):
-            commit(lake, *parts, txn=txn, patience=patience)
-    return txn
-
-
-def stop_after_the_decision(lake: Lake, monkeypatch: pytest.MonkeyPatch, *parts: Staged) -> Id:
-    """A transaction whose writer dies before any branch is rolled forward; its id."""
-    txn = new()
-
-    def die(pools: object) -> None:
-        raise Died
-
-    with monkeypatch.context() as patched:
-        patched.setattr(pool_transactions, "settle", die)
-        with pytest.raises(Died):
-            commit(lake, *parts, txn=txn)
-    return txn
-
-
-def load_into(lake: Lake, pool: Pool, text: str, branch: str = "main") -> Id:
-    part = writes(pool, text, branch)
-    return pool.committer.commit(changes.load(branch, part[1].staged.adds, ME))
-
 
 # ---- committing
 
@@ -275,71 +212,6 @@ def test_a_pool_that_was_dropped_aborts_the_transaction(made: Lake, pool: Pool, 
         commit(made, *parts)
     assert read() == []
     load_into(made, pool, "{k:3}")
-
-
-# ---- cuts
-
-
-def seen(cut: Cut, *pools: Pool) -> list[Id | None]:
-    return [cut.refs(each.config.id, each.journal).branch("main").commit for each in pools]
-
-
-def test_a_cut_that_was_read_around_a_transaction_is_read_again(made: Lake, pool: Pool, other: Pool) -> None:
-    cut = Cut()
-    seen(cut, pool)
-    commit(made, writes(pool, "{k:1}"), writes(other, "{k:2}"))
-    assert seen(cut, other) != [None]
-    assert not cut.is_consistent()
-    cut.read_again()
-    assert cut.is_consistent()
-    assert seen(cut, pool, other) == [pool.resolve(), other.resolve()]
-
-
-def test_a_cut_looks_again_at_what_was_undecided(
-    made: Lake, pool: Pool, other: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    parts = writes(pool, "{k:1}"), writes(other, "{k:2}")
-    txn = stop_at_the_decision(made, monkeypatch, *parts)
-    cut = Cut()
-    assert seen(cut, pool) == [None]
-    commit(made, *parts, txn=txn)
-    assert seen(cut, other) != [None]
-    assert not cut.is_consistent()
-
-
-def test_dependencies_are_transitive(made: Lake, pool: Pool, other: Pool) -> None:
-    third = made.create_pool(PoolConfig(new(), "third", parse_sort_key("k")))
-    cut = Cut()
-    assert seen(cut, pool) == [None]
-    commit(made, writes(pool, "{k:1}"), writes(other, "{k:2}"))
-    commit(made, writes(other, "{k:3}"), writes(third, "{k:4}"))
-    assert seen(cut, third) != [None]
-    assert not cut.is_consistent()
-
-
-def test_a_pool_that_joins_a_fixed_cut_is_read_as_it_was_then(made: Lake, pool: Pool, other: Pool) -> None:
-    third = made.create_pool(PoolConfig(new(), "third", parse_sort_key("k")))
-    commit(made, writes(pool, "{k:1}"), writes(other, "{k:2}"))
-    cut = read_cut([(pool.config.id, pool.journal)])
-    then = [other.resolve(), third.resolve()]
-    load_into(made, third, "{k:9}")
-    alone = third.resolve()
-    commit(made, writes(pool, "{k:3}"), writes(other, "{k:4}"))
-    commit(made, writes(other, "{k:5}"), writes(third, "{k:6}"))
-    assert seen(cut, other, third) == [then[0], alone]
-    assert seen(read_cut([(each.config.id, each.journal) for each in (pool, other, third)]), pool, other, third) == [
-        pool.resolve(), other.resolve(), third.resolve(),
-    ]  # fmt: skip
-
-
-def test_pools_without_transactions_depend_on_nothing(made: Lake, pool: Pool, other: Pool, load: Load) -> None:
-    load("{k:1}")
-    cut = Cut()
-    seen(cut, pool)
-    load_into(made, other, "{k:2}")
-    seen(cut, other)
-    assert cut.is_consistent()
-    assert DEPENDS not in pool.journal.read().entries
 
 
 # ---- the past

@@ -1,7 +1,8 @@
 """Clients of three pools whose storage calls are interleaved by a seed, with faults, late writes and crashes.
 
 They move amounts between the pools by transactions, and commit to single pools beside that. Readers add up all pools,
-one after the other in any order, and see the same total each time. `SHOAL_SEED=n` runs one seed alone.
+one after the other in any order, and see the same total each time. So it is on two branches, which the transactions of
+one pool do not share. `SHOAL_SEED=n` runs one seed alone.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ PARTS = 2
 MOST_TO_FIND = 2_000
 """Within so many seeds a planted bug has to show."""
 POOLS = 3
+BRANCHES = ("main", "dev")
 START = 100
 UNTIL = 0.5
 PATIENCE = Patience(deadline=0.02, refusals=2)
@@ -63,6 +65,7 @@ class Transfer:
     key: int
     amounts: Step
     op: Id
+    branch: str = "main"
     may_be_done: bool = False
     is_done: bool = False
 
@@ -78,10 +81,10 @@ def opened(store: ObjectStore) -> tuple[list[Pool], Decisions]:
     return [open_pool(store, config, PATIENCE, decisions=decisions) for config in configs], decisions
 
 
-def staged(pool: Pool, key: int, amount: int) -> tuple[Pool, sessions.Session]:
+def staged(pool: Pool, key: int, amount: int, branch: str = "main") -> tuple[Pool, sessions.Session]:
     writer = pool.writer()
     writer.write(record([("k", int64(key)), ("n", int64(amount))]))
-    return pool, sessions.stage(sessions.begin(pool, "main"), patch_of(writer.close()))
+    return pool, sessions.stage(sessions.begin(pool, branch), patch_of(writer.close()))
 
 
 @dataclass
@@ -117,10 +120,10 @@ class Mover:
         self.parts = self.parts or opened(self.store)
         pools, decisions = self.parts
         note = Note("mover", str(transfer.key))
-        parts = [staged(pools[i], transfer.key, n) for i, n in enumerate(transfer.amounts) if n]
+        parts = [staged(pools[i], transfer.key, n, transfer.branch) for i, n in enumerate(transfer.amounts) if n]
         if not parts:
-            ((pool, session),) = [staged(pools[transfer.key % POOLS], transfer.key, 0)]
-            pool.committer.commit(changes.load("main", session.staged.adds, note, transfer.op))
+            pool, session = staged(pools[transfer.key % POOLS], transfer.key, 0, transfer.branch)
+            pool.committer.commit(changes.load(transfer.branch, session.staged.adds, note, transfer.op))
             return
         lake = open_lake(self.store)
         members = list(pool_transactions.participants_of(lake, parts, note))
@@ -140,15 +143,17 @@ class Reader:
             try:
                 pools, _ = opened(self.store)
                 self.random.shuffle(pools)
-                self.totals.append(total(pools, self._cut(pools)))
+                cut = self._cut(pools)
+                self.totals += [total(pools, cut, branch) for branch in BRANCHES]
             except (Crash, ShoalError):
                 continue
 
     def _cut(self, pools: Sequence[Pool]) -> Cut:
-        if self.random.random() < 0.3:
-            cut = read_cut([(pool.config.id, pool.journal) for pool in pools[:1]])  # the others join it
-            total(pools, cut)
-            return cut
+        if self.random.random() < 0.4:
+            waits = self.random.choice([(), ("main",), BRANCHES])
+            first = pools[: self.random.randint(1, 2)]  # the others join them
+            places = [(pool.config.id, branch) for pool in first for branch in waits]
+            return read_cut([(pool.config.id, pool.journal) for pool in first], places)
         cut = Cut()
         tips(pools, cut)
         while not cut.is_consistent():
@@ -156,16 +161,21 @@ class Reader:
         return cut
 
 
-def tips(pools: Sequence[Pool], cut: Cut) -> list[Id | None]:
-    return [pool.resolve("main", cut=cut) for pool in pools]
+def tips(pools: Sequence[Pool], cut: Cut, branch: str = "main") -> list[Id | None]:
+    return [pool.resolve(branch, cut=cut) for pool in pools]
 
 
-def total(pools: Sequence[Pool], cut: Cut) -> int:
-    return sum(amounts(pool, tip) for pool, tip in zip(pools, tips(pools, cut), strict=True))
+def total(pools: Sequence[Pool], cut: Cut, branch: str) -> int:
+    return sum(amounts(pool, tip) for pool, tip in zip(pools, tips(pools, cut, branch), strict=True))
 
 
 def amounts(pool: Pool, tip: Id | None) -> int:
     return sum(value.data[1] for value in scan(pool, tip))
+
+
+def counts(pool: Pool, branch: str) -> Counter[tuple[int, int]]:
+    """How often each key with its amount is on a branch."""
+    return Counter((value.data[0], value.data[1]) for value in scan(pool, pool.resolve(branch)))
 
 
 def transfers_of(client: int, random: Random) -> list[Transfer]:
@@ -179,7 +189,7 @@ def transfers_of(client: int, random: Random) -> list[Transfer]:
             step = tuple(-amount if i == giver else amount if i == taker else 0 for i in range(POOLS))
         else:
             step = (-2 * amount, amount, amount)
-        out.append(Transfer(10 * client + number, step, new()))
+        out.append(Transfer(10 * client + number, step, new(), random.choice(BRANCHES)))
     return out
 
 
@@ -188,7 +198,8 @@ def set_up(store: MemoryStore) -> None:
     for number in range(POOLS):
         pool = lake.create_pool(PoolConfig(new(), name(number), parse_sort_key("k")))
         (_, session) = staged(pool, -1, START)
-        pool.committer.commit(changes.load("main", session.staged.adds, Note("bank", "start")))
+        start = pool.committer.commit(changes.load("main", session.staged.adds, Note("bank", "start")))
+        pool.names.create_branch("dev", start)
 
 
 def check(store: MemoryStore, transfers: Sequence[Transfer], readers: Sequence[Reader]) -> None:
@@ -196,25 +207,28 @@ def check(store: MemoryStore, transfers: Sequence[Transfer], readers: Sequence[R
     pools, _ = opened(store)
     moments = set()
     for pool in pools:
-        pool.journal.decided()
+        read_cut([(pool.config.id, pool.journal)], [(pool.config.id, branch) for branch in BRANCHES])  # all is decided
         pool.journal.settle()
         assert PENDING not in pool.journal.read().entries
         entries = check_journal(store, f"{pool.prefix}/branches")
-        moments |= {entry.at for entry in entries[2:]}
-        check_chain(pool, pool.resolve())
-    there = [Counter((value.data[0], value.data[1]) for value in scan(pool, pool.resolve())) for pool in pools]
+        moments |= {entry.at for entry in entries[3:]}
+        for branch in BRANCHES:
+            check_chain(pool, pool.resolve(branch))
+    on_branch = {branch: [counts(pool, branch) for pool in pools] for branch in BRANCHES}
     for transfer in transfers:
+        there = on_branch[transfer.branch]
         singles = (0,) if not any(transfer.amounts) else ()
-        counts = {there[i][transfer.key, n] for i, n in enumerate(transfer.amounts) if n}
-        counts |= {there[transfer.key % POOLS][transfer.key, n] for n in singles}
+        times = {there[i][transfer.key, n] for i, n in enumerate(transfer.amounts) if n}
+        times |= {there[transfer.key % POOLS][transfer.key, n] for n in singles}
         if transfer.is_done:
-            assert counts == {1}
+            assert times == {1}
         elif transfer.may_be_done:
-            assert counts in ({0}, {1})
+            assert times in ({0}, {1})
         else:
-            assert counts == {0}
-    assert sum(sum(n * count for (_, n), count in each.items()) for each in there) == POOLS * START
-    first = max(pool.journal.entry(2).at for pool in pools)
+            assert times == {0}
+    for there in on_branch.values():
+        assert sum(sum(n * count for (_, n), count in each.items()) for each in there) == POOLS * START
+    first = max(pool.journal.entry(3).at for pool in pools)
     for moment in sorted(each for each in moments if each >= first):
         past = [pool.resolve(format_time(moment)) for pool in pools]
         assert sum(amounts(pool, tip) for pool, tip in zip(pools, past, strict=True)) == POOLS * START
@@ -284,11 +298,18 @@ def _commits_beside(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("shoal.lake.settling.Pendings.blocking", lambda self, settled, changes: ())
 
 
+def _undecided_that_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("shoal.lake.cuts._Seen.hidden", ())
+
+
 def _any_decision(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("shoal.lake.decisions.Decision.names", lambda self, pool, branch, commit: self.is_committed)
 
 
-@pytest.mark.parametrize("plant", [_no_second_look, _no_dependencies, _commits_beside, _any_decision])
+PLANTED = [_no_second_look, _no_dependencies, _commits_beside, _undecided_that_count, _any_decision]
+
+
+@pytest.mark.parametrize("plant", PLANTED)
 def test_a_planted_bug_is_found(
     scheduler: Scheduler, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

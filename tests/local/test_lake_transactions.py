@@ -14,6 +14,8 @@ from shoal.api.lake import Lake
 from shoal.api.pool import Pool
 from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound, ReadOnly, ShoalError
 from shoal.ids import to_text
+from shoal.lake import sessions
+from shoal.local.lake_transactions import LocalLakeTransaction
 
 
 @pytest.fixture(autouse=True)
@@ -175,6 +177,44 @@ def test_it_is_saved_and_resumed(lake: Lake, orders: Pool) -> None:
     assert last.is_done
     with pytest.raises(InvalidInput):
         lake.resume("{}")
+
+
+def copies(lake: Lake, t: Any) -> list[Any]:
+    """A transaction, and what becomes of it in other processes."""
+    return [t, lake.resume(t.save()), pickle.loads(pickle.dumps(t))]
+
+
+@pytest.mark.direct
+def test_a_copy_of_it_reads_what_it_has_read(lake: Lake) -> None:
+    third = lake.create("third", key="id")
+    t = lake.begin(["orders", "items"])
+    t.load("orders", [{"id": 7}])
+    assert t.query("from third").to_list() == []
+    third.load([{"id": 1}])
+    assert [each.query("from third").to_list() for each in copies(lake, t)] == [[], [], []]
+
+
+@pytest.mark.direct
+def test_a_copy_of_it_reads_the_cut_from_when_it_began(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, begun = sessions.begin, []
+    lake.pool("orders").create_branch("dev", "main")
+    lake.pool("items").create_branch("dev", "main")
+
+    def slowly(*args: Any) -> Any:
+        begun.append(1)
+        if len(begun) == 2:  # the cut is there, and not yet all of the transaction
+            with lake.transaction(["orders@dev", "items@dev"]) as other:
+                other.load("orders@dev", [{"id": 1}])
+                other.load("items@dev", [{"id": 3, "stock": 1}])
+        return begin(*args)
+
+    monkeypatch.setattr(sessions, "begin", slowly)
+    t = lake.begin(["orders", "items"])
+    assert isinstance(t, LocalLakeTransaction)
+    counts = 'select (select count(*) from "orders@dev") as a, (select count(*) from "items@dev") as b'
+    assert [each.sql(counts).to_list() for each in copies(lake, t)] == [[{"a": 0, "b": 2}]] * 3
+    cut = {each.pool: each.position for each in t.parts[0].scope.cut.taken()}
+    assert all(part.session.position == cut[part.pool.config.id] for part in t.parts)
 
 
 def _stage(saved: bytes, number: int) -> bytes:

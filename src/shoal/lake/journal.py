@@ -18,6 +18,7 @@ from shoal.errors import CorruptData, NotFound, OutcomeUnknown, ShoalError, Stor
 from shoal.ids import Id, new, to_text
 from shoal.lake.claims import Patience, claim, confirm, unknown
 from shoal.lake.clocks import FAR, Clock
+from shoal.lake.decisions import Decision
 from shoal.lake.pending import Pending
 from shoal.lake.sealed import seal, unseal
 from shoal.lake.timelines import CLOCK, Timeline, format_timeline, timeline_of
@@ -35,6 +36,8 @@ Changes = Mapping[str, Value | None]
 """New values by key; None takes a key away."""
 Plan = Callable[["State"], "Changes | Group"]
 Meet = Callable[["Entry"], None]
+Counts = Callable[[Decision], bool]
+"""Whether a decision counts. A transaction whose decision does not is undecided."""
 
 
 @frozen
@@ -77,8 +80,11 @@ class Settled:
 class Settles(Protocol):
     """Knows what has been decided about pending entries of a journal."""
 
-    def settle(self, state: State, until: int | None = None, /) -> Settled:
-        """A state with all that is decided resolved: now, or as it was at a time in nanoseconds since 1970."""
+    def settle(self, state: State, counts: Counts | None = None, /) -> Settled:
+        """A state with all resolved that is decided by now, as far as that counts."""
+
+    def decision(self, txn: Id, /) -> Decision | None:
+        """The decision about a transaction; None if there is none yet."""
 
     def blocking(self, settled: Settled, changes: Changes, /) -> tuple[Pending, ...]:
         """What has to be decided before some changes can be made."""
@@ -159,19 +165,19 @@ class Journal:
         state = self._known
         return self._learn(self._follow(state if state.position else self._open_at(self._find_end())))
 
-    def settled(self, state: State | None = None, until: int | None = None) -> Settled:
-        """A state, by default the newest, with pending entries resolved as they are decided now, or were at a time."""
+    def settled(self, state: State | None = None, counts: Counts | None = None) -> Settled:
+        """A state, by default the newest, with pending entries resolved as they are decided now, if that counts."""
         state = self.read() if state is None else state
-        return Settled(state) if self._settles is None else self._settles.settle(state, until)
+        return Settled(state) if self._settles is None else self._settles.settle(state, counts)
 
-    def decided(self) -> Settled:
-        """The newest state, as soon as nothing in it waits for a decision."""
-        for pause in backoff():
-            settled = self.settled()
-            if not settled.undecided or self._settles is None:
-                return settled
-            self._settles.wait(settled.undecided, pause)
-        raise AssertionError
+    def decision(self, txn: Id) -> Decision | None:
+        """The decision about a transaction; None if there is none yet."""
+        return None if self._settles is None else self._settles.decision(txn)
+
+    def wait(self, pending: tuple[Pending, ...], seconds: float) -> None:
+        """Let some time pass for decisions to come; abort what has taken too long."""
+        if self._settles is not None:
+            self._settles.wait(pending, seconds)
 
     @property
     def known(self) -> State:
@@ -354,8 +360,8 @@ class Journal:
             if is_ours:
                 self._remember(state, entry)
                 return entry
-            if blocking and self._settles is not None:
-                self._settles.wait(blocking, next(waits))
+            if blocking:
+                self.wait(blocking, next(waits))
             else:
                 time.sleep(next(waits))
 

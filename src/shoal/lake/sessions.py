@@ -104,6 +104,8 @@ def begin(
         raise InvalidInput(f"unknown isolation {isolation!r} (snapshot or serializable)")
     position = pool.journal.read().position
     base = pool.names.refs(cut).branch(branch).commit
+    if cut is not None:
+        position = cut.position(pool.config.id) or position
     return Session(op or new(), branch, base, position, time.time() + seconds, isolation)
 
 

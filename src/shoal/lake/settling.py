@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from shoal.errors import OutcomeUnknown
@@ -11,7 +11,7 @@ from shoal.ids import Id
 from shoal.lake.branches import set_branch, touches
 from shoal.lake.clocks import SECOND, Clock
 from shoal.lake.decisions import Decision, Decisions, format_positions
-from shoal.lake.journal import Changes, Settled, State
+from shoal.lake.journal import Changes, Counts, Settled, State
 from shoal.lake.pending import DEPENDS, PENDING, Pending, format_pending, joined, needs_in, pending_in
 from shoal.model.values import Value
 
@@ -26,14 +26,15 @@ class Pendings:
         self._watched: dict[tuple[Id, str], float] = {}
         """When this process first met an undecided entry, by the monotonic clock."""
 
-    def settle(self, state: State, until: int | None = None) -> Settled:
-        """A state with all that is decided resolved: now, or as it was at a time in nanoseconds since 1970."""
+    def settle(self, state: State, counts: Counts | None = None) -> Settled:
+        """A state with all resolved that is decided by now, as far as that counts."""
         pending = pending_in(state.entries)
         if not pending:
             return Settled(state)
         decisions = {each.txn: self._decisions.find(each.txn) for each in pending}
-        if until is not None:
-            decisions = {txn: each if each and each.at <= until else None for txn, each in decisions.items()}
+        self._forget(pending, decisions)
+        if counts is not None:
+            decisions = {txn: each if each and counts(each) else None for txn, each in decisions.items()}
         undecided = tuple(each for each in pending if decisions[each.txn] is None)
         decided = [(each, decision) for each in pending if (decision := decisions[each.txn]) is not None]
         if not decided:
@@ -55,6 +56,16 @@ class Pendings:
                 changes.update(set_branch(each.branch, each.commit, decision.at))
                 changes[DEPENDS] = format_positions(needs)
         return changes
+
+    def decision(self, txn: Id) -> Decision | None:
+        """The decision about a transaction; None if there is none yet."""
+        return self._decisions.find(txn)
+
+    def _forget(self, pending: Sequence[Pending], decisions: Mapping[Id, Decision | None]) -> None:
+        """Watch no longer what has been decided."""
+        for each in pending if self._watched else ():
+            if decisions[each.txn] is not None:
+                self._watched.pop((each.txn, each.branch), None)
 
     def blocking(self, settled: Settled, changes: Changes) -> tuple[Pending, ...]:
         """The undecided entries that have to be decided before some changes can be made."""

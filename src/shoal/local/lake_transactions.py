@@ -18,15 +18,14 @@ from shoal.ids import Id, new, parse, to_text
 from shoal.lake import changes, pool_transactions, sessions
 from shoal.lake.actions import Patch
 from shoal.lake.branches import MAIN
-from shoal.lake.cuts import Cut, read_cut
+from shoal.lake.cuts import Taken, read_cut
 from shoal.lake.pool_transactions import Place
-from shoal.lake.pools import Pool
 from shoal.lake.roll_up import roll_up
 from shoal.lake.sessions import Session
 from shoal.lake.tallies import Tally
 from shoal.local.executor import StoreExecutor, implements, operation, stored_note
 from shoal.local.transaction_scope import Scope
-from shoal.local.transactions import LocalTransaction, begin_in, resumed
+from shoal.local.transactions import LocalTransaction, begin_in, cut_again
 from shoal.planner.execute import Question
 from shoal.planner.lake_query import ask, change_of
 
@@ -40,7 +39,8 @@ def begin_over(lake: StoreExecutor, request: BeginOver) -> LocalLakeTransaction:
     pool_transactions.require_transactions(lake.root.info, lake.uri)
     heads = [parse_head(place) for place in request.places]
     places = dict.fromkeys((lake.find(name), branch or MAIN) for name, branch in heads)
-    scope = Scope(read_cut([(pool.config.id, pool.journal) for pool, _ in places]))
+    journals = [(pool.config.id, pool.journal) for pool, _ in places]
+    scope = Scope(read_cut(journals, [(pool.config.id, branch) for pool, branch in places]))
     txn = operation(request.op) or new()
     parts = [begin_in(lake, pool, branch, request, scope, txn) for pool, branch in places]
     return LocalLakeTransaction(lake.root, txn, parts, scope)
@@ -149,7 +149,8 @@ class LocalLakeTransaction(LakeTransaction):
         self._require_active()
         if self._scope.log is not None:
             raise InvalidInput("a serializable transaction cannot be saved (begin one with snapshot isolation)")
-        return json.dumps({"id": self.id, "parts": [_saved(part.pool, part.session) for part in self.parts]})
+        cut = [_saved_pool(each) for each in self._scope.cut.taken()]
+        return json.dumps({"id": self.id, "parts": list(map(_saved, self.parts)), "cut": cut})
 
 
 def _name(part: LocalTransaction) -> str:
@@ -163,17 +164,22 @@ def _info(part: LocalTransaction) -> PlaceInfo:
 
 def _restored(txn: Id, *parts: LocalTransaction) -> LocalLakeTransaction:
     """A copy of a transaction, whose parts were restored one by one: they see each other again."""
-    scope = Scope(Cut(is_fixed=True))
-    lake = parts[0].lake
-    joined = [resumed(lake, part.pool, part.session, scope) for part in parts]
+    scope, lake = Scope(parts[0].scope.cut), parts[0].lake
+    joined = [LocalTransaction(lake, part.pool, part.session, scope) for part in parts]
     return LocalLakeTransaction(lake, txn, joined, scope)
 
 
-def _saved(pool: Pool, session: Session) -> dict[str, Any]:
+def _saved_pool(taken: Taken) -> dict[str, Any]:
+    """A pool of a cut as JSON."""
+    return {"pool": to_text(taken.pool), "position": taken.position, "hidden": [to_text(txn) for txn in taken.hidden]}
+
+
+def _saved(part: LocalTransaction) -> dict[str, Any]:
     """A session as JSON; what is staged is in a commit that no branch points at."""
-    view = None if session.staged.is_empty else sessions.view(pool, session)
+    session = part.session
+    view = None if session.staged.is_empty else part.view()
     return {
-        "pool": to_text(pool.config.id),
+        "pool": to_text(part.pool.config.id),
         "branch": session.branch,
         "base": None if session.base is None else to_text(session.base),
         "position": session.position,
@@ -188,13 +194,20 @@ def resume(lake: StoreExecutor, request: Resume) -> LocalLakeTransaction:
     """Go on with a transaction that was saved."""
     try:
         saved = json.loads(request.saved)
-        txn, scope = parse(saved["id"]), Scope(Cut(is_fixed=True))
+        txn, scope = parse(saved["id"]), Scope(cut_again(lake.root, _taken(saved)))
         parts = [_resumed(lake, txn, each, scope) for each in saved["parts"]]
     except (KeyError, TypeError, ValueError):
         raise InvalidInput("this is not a saved transaction (it is what save() gives)") from None
     for part in parts:
         sessions.check_open(part.session)
     return LocalLakeTransaction(lake.root, txn, parts, scope)
+
+
+def _taken(saved: Mapping[str, Any]) -> list[Taken]:
+    """The cut of a saved transaction; earlier versions saved the positions of its parts alone."""
+    pools = saved.get("cut", saved["parts"])
+    hidden = [tuple(map(parse, each.get("hidden", ()))) for each in pools]
+    return [Taken(parse(each["pool"]), int(each["position"]), txns) for each, txns in zip(pools, hidden, strict=True)]
 
 
 def _resumed(lake: StoreExecutor, txn: Id, saved: Mapping[str, Any], scope: Scope) -> LocalTransaction:
@@ -204,4 +217,4 @@ def _resumed(lake: StoreExecutor, txn: Id, saved: Mapping[str, Any], scope: Scop
     session = Session(txn, saved["branch"], base, int(saved["position"]), float(saved["expires"]), records=records)
     if saved["view"] is not None:
         session = replace(session, staged=Patch(pool.commits.read(parse(saved["view"])).actions))
-    return resumed(lake.root, pool, session, scope)
+    return LocalTransaction(lake.root, pool, session, scope)

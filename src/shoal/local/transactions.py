@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -14,11 +15,12 @@ from shoal.api.options import DEFAULT_READ, ReadOptions
 from shoal.api.requests import NO_NOTE, Note, Op
 from shoal.api.results import Results
 from shoal.api.transaction import Begin, Transaction
-from shoal.errors import InvalidInput
+from shoal.errors import InvalidInput, NotFound
 from shoal.ids import Id, to_text
 from shoal.lake import changes, rewriting, sessions
 from shoal.lake.actions import NOTHING, Patch, patch_of
-from shoal.lake.cuts import Cut, read_cut
+from shoal.lake.cuts import Cut, Taken, fixed_cut, read_cut
+from shoal.lake.journal import Journal
 from shoal.lake.lake import open_at
 from shoal.lake.pools import Pool
 from shoal.lake.roll_up import roll_up
@@ -49,7 +51,7 @@ else:
 def begin(lake: StoreExecutor, request: Begin) -> LocalTransaction:
     """Begin a transaction on the tip of a branch."""
     pool = lake.writable(request.pool)
-    cut = read_cut([(pool.config.id, pool.journal)])
+    cut = read_cut([(pool.config.id, pool.journal)], [(pool.config.id, request.branch)])
     return begin_in(lake, pool, request.branch, request, Scope(cut), operation(request.op))
 
 
@@ -78,7 +80,7 @@ class LocalTransaction(Transaction):
     """A session on a branch, with the pool to write to."""
 
     def __init__(self, lake: Pools, pool: Pool, session: Session, scope: Scope) -> None:
-        self._scope = scope
+        self.scope = scope
         scope.parts.append(self)
         self._lake = lake
         self._pool = pool
@@ -95,7 +97,7 @@ class LocalTransaction(Transaction):
         """The ids of the operations that were staged; a retry stages nothing."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._lake.store.uri, to_text(self._pool.config.id), self.session)
+        return _restore, (self._lake.store.uri, to_text(self._pool.config.id), self.session, self.scope.cut.taken())
 
     @property
     def place(self) -> tuple[Id, str]:
@@ -201,13 +203,13 @@ class LocalTransaction(Transaction):
             self._steps.add(ident)
 
     def query(self, program: str) -> Results:
-        scope, (pool, branch) = self._scope, self.place
+        scope, (pool, branch) = self.scope, self.place
         head = (to_text(pool), branch)
         return ask(self._lake, Question(program, head, views=scope.views(), reads=scope.log, cut=scope.cut))
 
     def sql(self, statement: str, *, op: Op = None) -> Results:
         sessions.check_open(self.session)
-        pool, branch, scope = self._pool, self.session.branch, self._scope
+        pool, branch, scope = self._pool, self.session.branch, self.scope
         reading = statement_plans.Reading(views=scope.views(), log=scope.log, cut=scope.cut)
         change = change_of(statement)
         if change is None:
@@ -280,12 +282,18 @@ class LocalTransaction(Transaction):
             self.session = change(self.session)
 
 
-def _restore(uri: str, pool: str, session: Session) -> LocalTransaction:
+def _restore(uri: str, pool: str, session: Session, taken: Sequence[Taken]) -> LocalTransaction:
     lake = open_at(uri)
-    return resumed(lake, with_partitions(lake.pool(pool)), sessions.forked(session), Scope(Cut(is_fixed=True)))
+    scope = Scope(cut_again(lake, taken))
+    return LocalTransaction(lake, with_partitions(lake.pool(pool)), sessions.forked(session), scope)
 
 
-def resumed(lake: Pools, pool: Pool, session: Session, scope: Scope) -> LocalTransaction:
-    """A transaction that was begun elsewhere, with the cut of then."""
-    scope.cut.put(pool.config.id, pool.journal, session.position)
-    return LocalTransaction(lake, pool, session, scope)
+def cut_again(lake: Pools, taken: Sequence[Taken]) -> Cut:
+    """The cut of a transaction that was begun elsewhere."""
+
+    def journal_of(pool: Id) -> Journal | None:
+        with suppress(NotFound):
+            return lake.pool(to_text(pool)).journal
+        return None
+
+    return fixed_cut(taken, journal_of)

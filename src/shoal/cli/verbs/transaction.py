@@ -154,9 +154,9 @@ def _staging(args: Parsed) -> Iterator[LakeTransaction]:
 
 def _query(args: Parsed, words: Sequence[str]) -> None:
     program = _one(words, "query: give one program as one argument (quote it)")
-    lake = open_lake(args)
-    transaction = lake.resume(saved_transactions.find(lake.uri, args["t"]).text)
-    _write(args, transaction.query(program))
+    with _staging(args) as transaction:
+        results = transaction.query(program)  # what it reads of other pools is kept: they stay as they are now
+    _write(args, results)
 
 
 def _sql(args: Parsed, words: Sequence[str]) -> None:
