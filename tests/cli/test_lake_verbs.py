@@ -353,7 +353,7 @@ def test_diff_tells_objects_or_values_that_came_and_went(shell: Shell) -> None:
 
 def test_info_tells_of_the_lake(shell: Shell) -> None:
     assert is_like(
-        rf'{{uri:"{shell.uri}",id:"{ID}",version:1,features:\["pool-settings","stable-columns","transactions"\],pools:1}}\n',
+        rf'{{uri:"{shell.uri}",id:"{ID}",version:1,features:\["lineage","pool-settings","stable-columns","transactions"\],pools:1}}\n',
         shell.run("info", "-z"),
     )
     assert shell.run("info").startswith("{\n    uri: ")

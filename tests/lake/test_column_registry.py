@@ -211,7 +211,7 @@ def test_names_and_form_have_to_agree(pool: Pool) -> None:
 
 
 def test_a_new_lake_says_that_its_columns_are_stable(made: Lake) -> None:
-    assert made.info.features == {"pool-settings", "stable-columns", "transactions"}
+    assert made.info.features == {"lineage", "pool-settings", "stable-columns", "transactions"}
 
 
 # ---- requests, failures and damage

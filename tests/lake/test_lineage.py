@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import zlib
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +20,12 @@ from tests.lake.conftest import Load
 
 import shoal
 from shoal.api.pool import Pool as PoolHandle
-from shoal.errors import CorruptData
+from shoal.errors import Conflict, CorruptData
 from shoal.ids import Id, new, to_text
 from shoal.lake import lineage, object_writer, partitioning, rewriting, vacuum
 from shoal.lake.actions import stored as stored_of
 from shoal.lake.commits import Note
+from shoal.lake.lake import FEATURES, LINEAGES
 from shoal.lake.lineage import Absorbed, Lineage, pack, unpack
 from shoal.lake.objects import DataObject, RowLineage
 from shoal.lake.pools import Pool, open_pool
@@ -205,6 +209,44 @@ def test_a_row_that_a_policy_merged_has_all_that_went_into_it(policy: str) -> No
         handle.load([{"k": 3, "v": 1}])
         before = contributors(pool, pool.resolve())
         every |= {own: value for o in objects(pool) if o.lineage is None for own, _, value in traced(pool, o)}
+
+
+def compact_all(handle: PoolHandle) -> None:
+    handle.compact([to_text(o.id) for o in objects(stored(handle))])
+
+
+MOVES: dict[str, tuple[dict[str, Any], Callable[[PoolHandle], object]]] = {
+    "a compaction": ({}, compact_all),
+    "a compaction by a policy": ({"policy": "aggregate sum(v)"}, compact_all),
+    "a compaction of partitions": ({"partition": "v"}, compact_all),
+    "a deletion": ({}, lambda handle: handle.delete(where="k > 1")),
+    "a compaction elsewhere": ({}, lambda handle: compact(pickle.loads(pickle.dumps(stored(handle))))),
+}
+
+
+@pytest.mark.parametrize(("settings", "move"), MOVES.values(), ids=MOVES)
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_lake_that_an_older_version_may_write_to_gets_no_lineage(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    move: Callable[[PoolHandle], object],
+    is_older: bool,
+) -> None:
+    with monkeypatch.context() as older:
+        if is_older:
+            older.setattr("shoal.lake.lake.FEATURES", FEATURES - {LINEAGES})
+        shoal.create(str(tmp_path / "lake"))
+    handle = shoal.open(str(tmp_path / "lake")).create("p", key="k", inline=0, **settings)
+    for _ in range(2):
+        handle.load([{"k": k, "v": 0} for k in range(10)])
+    handle.create_branch("b")
+    handle.branch("b").delete(where="k == 1")
+    move(handle)
+    assert {o.lineage is None for o in objects(stored(handle))} == {is_older}
+    with pytest.raises(Conflict, match="has deleted or rewritten") if is_older else nullcontext():
+        handle.merge("b")
+    assert bool(list(handle.query("k == 1"))) is is_older
 
 
 # ---- as it is stored

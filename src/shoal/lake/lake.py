@@ -33,7 +33,8 @@ MAGIC = "SHOAL LAKE"
 VERSION = 1
 SETTINGS = "pool-settings"
 TRANSACTIONS = "transactions"
-FEATURES: frozenset[str] = frozenset({"stable-columns", SETTINGS, TRANSACTIONS})
+LINEAGES = "lineage"
+FEATURES: frozenset[str] = frozenset({"stable-columns", SETTINGS, TRANSACTIONS, LINEAGES})
 """What this version knows beyond the first format; a lake that needs more is not written to."""
 _ROOT, _POOLS = "lake.zng", "pools"
 
@@ -175,7 +176,14 @@ class Lake:
 
     def _open(self, config: PoolConfig) -> Pool:
         """A pool by a handle that has read nothing yet."""
-        return open_pool(self.store, config, is_grouping=self.groups_loads, clock=self.clock, decisions=self._decisions)
+        return open_pool(
+            self.store,
+            config,
+            is_grouping=self.groups_loads,
+            clock=self.clock,
+            decisions=self._decisions,
+            has_lineage=LINEAGES in self.info.features,
+        )
 
     # ---- pools that come, go and change their names; under the id of an operation once
 

@@ -86,13 +86,15 @@ class ObjectWriter:
         as_one_run: bool = False,
         memory: int = MAX_MEMORY,
         partition: Value | None = None,
+        has_lineage: bool = True,
     ) -> None:
         """With `as_one_run` all that comes is sorted together, and so has to fit into memory.
 
         Otherwise only so much is sorted at a time that it can be written within about this many bytes of memory.
-        All values are of one `partition`, if it is given.
+        All values are of one `partition`, if it is given. With `has_lineage` objects say what they were before.
         """
         self._partition = partition
+        self._has_lineage = has_lineage
         self._find = getter(config.key.paths[0])
         self._path = config.key.paths[0]
         self._object_size = config.object_size
@@ -160,6 +162,7 @@ class ObjectWriter:
         self._take(batch, size or None, origins)
 
     def _take(self, batch: Batch, size: int | None, origins: Origins | None) -> None:
+        origins = origins if self._has_lineage else None
         if self._primary:
             primary_keys.require_keys(batch, self._primary, self._taken)
             self._taken += batch.length

@@ -47,11 +47,13 @@ class PartitionWriter:
         divider: Divider | None,
         as_one_run: bool = False,
         memory: int = MAX_MEMORY,
+        has_lineage: bool = True,
     ) -> None:
         """The arguments are those of `ObjectWriter`, and what knows the partition of a value."""
         if divider is None:
             raise AssertionError(f"pool {config.name} was opened without what knows its partitions")
         self._parts = store, pool, config, columns, as_one_run, memory
+        self._has_lineage = has_lineage
         self._inline_size, self._memory = config.settings.inline, memory
         self._divider = divider
         self._open: dict[Value, ObjectWriter] = {}
@@ -134,7 +136,7 @@ class PartitionWriter:
             if len(self._open) >= MOST_OPEN:
                 self._finish(next(iter(self._open)))
             store, pool, config, columns, as_one_run, memory = self._parts
-            writer = ObjectWriter(store, pool, config, columns, as_one_run, memory, partition)
+            writer = ObjectWriter(store, pool, config, columns, as_one_run, memory, partition, self._has_lineage)
         self._open[partition] = writer
         return writer
 

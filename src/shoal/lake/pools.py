@@ -49,11 +49,13 @@ class Pool:
     names: Names
     committer: Committer
     columns: ColumnRegistry
+    has_lineage: bool = True
+    """Whether objects say where their rows come from: not where an older version may write them down again."""
     divider: Divider | None = None
     """What knows the partition of each value, where the pool has partitions and is written to."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.store.uri, self.config, self.divider)
+        return _reopen, (self.store.uri, self.config, self.has_lineage, self.divider)
 
     @property
     def prefix(self) -> str:
@@ -124,8 +126,12 @@ class Pool:
         """
         store, prefix, config, columns = self.store, self.prefix, self.config, self.columns
         if partition is None and config.settings.partition:
-            return partition_writer.PartitionWriter(store, prefix, config, columns, self.divider, as_one_run, memory)
-        return object_writer.ObjectWriter(store, prefix, config, columns, as_one_run, memory, partition)
+            return partition_writer.PartitionWriter(
+                store, prefix, config, columns, self.divider, as_one_run, memory, self.has_lineage
+            )
+        return object_writer.ObjectWriter(
+            store, prefix, config, columns, as_one_run, memory, partition, self.has_lineage
+        )
 
 
 def open_pool(
@@ -135,6 +141,7 @@ def open_pool(
     is_grouping: bool = True,
     clock: Clock | None = None,
     decisions: Decisions | None = None,
+    has_lineage: bool = True,
 ) -> Pool:
     """The pool of a configuration, by a handle that has read nothing yet."""
     prefix = to_text(config.id)
@@ -158,9 +165,10 @@ def open_pool(
     names = Names(config.name, journal, history, config.id, decisions, Vacuumed(store, prefix, history, journal))
     committer = Committer(journal, history, names, is_grouping, bool(config.settings.primary))
     columns = ColumnRegistry(store, prefix, patience)
-    return Pool(store, config, journal, history, names, committer, columns)
+    return Pool(store, config, journal, history, names, committer, columns, has_lineage)
 
 
-def _reopen(uri: str, config: PoolConfig, divider: Divider | None) -> Pool:
+def _reopen(uri: str, config: PoolConfig, has_lineage: bool, divider: Divider | None) -> Pool:
     """A pool in another process."""
-    return replace(open_pool(reopen_store(uri, to_text(config.id)), config), divider=divider)
+    pool = open_pool(reopen_store(uri, to_text(config.id)), config, has_lineage=has_lineage)
+    return replace(pool, divider=divider)
