@@ -84,9 +84,28 @@ def test_a_file_that_cannot_be_read_is_named(shell: Shell) -> None:
     ident = begin(shell, "logs")
     (path,) = files(shell)
     path.write_text("{}")
-    assert shell.fail("transaction", "ls") == f"{path}: not a saved transaction (remove this file)"
-    path.unlink()
-    assert ident not in shell.run("transaction", "ls")
+    error = f"{path}: not a saved transaction (remove this file)"
+    assert shell.fail("transaction", "abort", "-t", ident) == error
+    assert shell.call("transaction", "ls") == (0, "", error + "\n")
+    other = begin(shell, "logs")
+    shell.run("transaction", "load", "-q", "-t", other, "logs", "-", stdin="{ts:1}")
+    status, out, err = shell.call("transaction", "commit")
+    assert (status, err) == (0, error + "\n"), "it stops no other transaction"
+    assert out.endswith("committed to logs@main\n")
+
+
+def test_a_state_that_cannot_be_resumed_is_named_and_can_be_given_up(shell: Shell) -> None:
+    ident = begin(shell, "logs")
+    (path,) = files(shell)
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps({**fields, "saved": "{}"}))
+    way_out = f"to give it up: shoal transaction abort -t {ident}"
+    for argv in (("commit",), ("load", "logs", "-")):
+        error = shell.fail("transaction", *argv)
+        assert error.startswith(f"{path}: this is not a saved transaction")
+        assert error.endswith(way_out)
+    assert "transaction aborted" in shell.run("transaction", "abort")
+    assert files(shell) == []
 
 
 def test_expired_ones_are_forgotten(shell: Shell) -> None:
@@ -116,6 +135,36 @@ def test_a_conflict_changes_nothing_and_says_how_to_give_up(shell: Shell) -> Non
     assert shell.run("transaction", "query", "-z", "from items") == "{id:1,n:2}\n"
     shell.run("transaction", "abort", "-q")
     assert files(shell) == []
+
+
+def test_an_empty_one_stays_open_and_says_how_to_give_it_up(shell: Shell) -> None:
+    ident = begin(shell, "logs", "items")
+    for places in ("logs items", "logs"):
+        assert shell.fail("transaction", "commit", "-t", ident) == (
+            "empty transaction: nothing is staged in it yet (it stays open); "
+            f"to give it up: shoal transaction abort -t {ident}"
+        ), places
+
+
+def test_a_deletion_tells_how_many_records_it_deletes(shell: Shell) -> None:
+    begin(shell, "logs", "items")
+    shell.run("transaction", "load", "-q", "logs", "-", stdin="{ts:1} {ts:2} {ts:3}")
+    assert shell.run("transaction", "delete", "logs", "-where", "ts<3") == "staged on logs@main\n2 records deleted\n"
+    assert (
+        shell.run("transaction", "delete", "items", "-keys", "-", stdin="1")
+        == "staged on items@main\n1 record deleted\n"
+    )
+    assert shell.run("transaction", "delete", "-q", "logs", "-where", "ts==3") == ""
+
+
+def test_a_misspelt_command_is_suggested(shell: Shell) -> None:
+    assert shell.misuse("transaction", "beginn") == "shoal transaction: unknown command 'beginn' (did you mean begin?)"
+
+
+@pytest.mark.parametrize("length", ["8d", "-1h", "0s"])
+def test_a_time_to_expire_is_a_duration_up_to_a_week(shell: Shell, length: str) -> None:
+    error = shell.fail("transaction", "begin", f"-expires={length}", "logs")
+    assert error == f"expires: a transaction may be open for more than 0s and up to 7d, not {length}"
 
 
 def test_a_step_that_fails_stages_nothing(shell: Shell) -> None:

@@ -142,7 +142,7 @@ def test_what_is_read_in_another_pool_has_to_stay(
     lake: Lake, pool: Pool, rates: Pool, engine: str, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOAL_ENGINE", engine)
-    with pytest.raises(Conflict, match=r"session .*(has changed what it read|is gone)"):
+    with pytest.raises(Conflict, match=r"transaction .*(has changed what it read|is gone)"):
         with pool.transaction(isolation="serializable") as tx:
             (total,) = tx.query("from rates | sum(rate)").to_list()
             tx.load([{"ts": 1, "total": total}])
@@ -167,12 +167,12 @@ def test_branches_of_the_own_pool_are_others(lake: Lake, pool: Pool) -> None:
     pool.load([{"ts": 1}])
     pool.create_branch("side")
     side = pool.branch("side")
-    with pytest.raises(Conflict, match="on branch side of pool logs has changed what it read"):
+    with pytest.raises(Conflict, match="on logs@side has changed what it read"):
         with pool.transaction(isolation="serializable") as tx:
             assert tx.query("from logs@side | count()").to_list() == [1]
             tx.load([{"ts": 5}])
             side.load([{"ts": 2}])
-    with pytest.raises(Conflict, match="what it read on branch side of pool logs is gone"):
+    with pytest.raises(Conflict, match="what it read on logs@side is gone"):
         with pool.transaction(isolation="serializable") as tx:
             tx.query("from logs@side").to_list()
             tx.load([{"ts": 5}])
@@ -221,7 +221,7 @@ def test_of_two_that_read_what_the_other_writes_the_later_one_conflicts(lake: La
         transaction.query(f"from {other} | count()").to_list()
         transaction.load([{"ts": 1, "id": 1}])
     first.commit()
-    with pytest.raises(Conflict, match="on branch main of pool logs has changed what it read"):
+    with pytest.raises(Conflict, match="on logs@main has changed what it read"):
         second.commit()
 
 
@@ -236,5 +236,5 @@ def test_what_copies_read_counts(lake: Lake, pool: Pool, rates: Pool) -> None:
     copy = pickle.loads(_read_rates(pickle.loads(pickle.dumps(tx))))
     tx.take_over(copy)
     rates.load([{"id": 2}])
-    with pytest.raises(Conflict, match="on branch main of pool rates has changed what it read"):
+    with pytest.raises(Conflict, match="on rates@main has changed what it read"):
         tx.commit()

@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import IO
 
 from shoal.api.lake_transaction import LakeTransaction
 from shoal.cli.head import head_directory
+from shoal.cli.query_flags import print_warning
 from shoal.errors import InvalidInput, NotFound, StorageFailure
 from shoal.ids import parse, to_text
 from shoal.model.node import frozen
@@ -40,6 +41,11 @@ class Saved:
     text: str
     """What `lake.resume` takes."""
 
+    @property
+    def path(self) -> Path:
+        """The file that it is kept in."""
+        return _path(self.id)
+
     @classmethod
     def of(cls, lake: str, transaction: LakeTransaction) -> Saved:
         """What to keep of a transaction."""
@@ -58,12 +64,12 @@ class Held:
 
     def remove(self) -> None:
         """Forget it: it has ended."""
-        _path(self.saved.id).unlink(missing_ok=True)
+        self.saved.path.unlink(missing_ok=True)
 
 
 def write(saved: Saved) -> None:
     """Keep a transaction, in the place of what was kept of it before."""
-    path = _path(saved.id)
+    path = saved.path
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     fields = {"lake": saved.lake, "places": saved.places, "expires": saved.expires, "saved": saved.text}
     try:
@@ -83,14 +89,14 @@ def write(saved: Saved) -> None:
 
 def open_on(lake: str) -> list[Saved]:
     """The transactions that are open on a lake, oldest first."""
-    return [saved for saved in _all() if saved.lake == lake and saved.expires >= time.time()]
+    return [saved for saved in _all(print_warning) if saved.lake == lake and saved.expires >= time.time()]
 
 
 def forget_expired() -> None:
     """Remove the files of transactions that can no longer be committed, on all lakes."""
     for saved in _all():
         if saved.expires < time.time():
-            _path(saved.id).unlink(missing_ok=True)
+            saved.path.unlink(missing_ok=True)
 
 
 def find(lake: str, ident: str | None) -> Saved:
@@ -114,7 +120,7 @@ def find(lake: str, ident: str | None) -> Saved:
 def held(lake: str, ident: str | None) -> Iterator[Held]:
     """The transaction as `find` gives it, which is locked until the end of the block."""
     chosen = find(lake, ident)
-    with _locked(_path(chosen.id)):
+    with _locked(chosen.path):
         # Another command may have staged something into it meanwhile, or ended it.
         yield Held(find(lake, chosen.id))
 
@@ -144,9 +150,17 @@ def _is_still(path: Path, file: IO[str]) -> bool:
         return False
 
 
-def _all() -> list[Saved]:
-    contents = (_read(path) for path in sorted(_directory().glob(f"*{_ENDING}")) if not path.name.startswith("."))
-    return [saved for saved in contents if saved is not None]
+def _all(warn: Callable[[str], None] | None = None) -> Iterator[Saved]:
+    """All that can be read. Files that cannot be are left out, and told to `warn`: one of them stops no other."""
+    for path in sorted(_directory().glob(f"*{_ENDING}")):
+        try:
+            saved = None if path.name.startswith(".") else _read(path)
+        except (InvalidInput, StorageFailure) as e:
+            if warn is not None:
+                warn(str(e))
+            continue
+        if saved is not None:
+            yield saved
 
 
 def _read(path: Path) -> Saved | None:

@@ -110,7 +110,7 @@ class Staging(Transaction):
     def take_over(self, *others: Self) -> None:
         for other in others:
             if other.id != self.id:
-                raise InvalidInput(f"{other.id} is not a copy of session {self.id}")
+                raise InvalidInput(f"{other.id} is not a copy of transaction {self.id}")
 
     def _require_undone(self) -> None:
         if self.is_done:

@@ -43,7 +43,11 @@ Mask = npt.NDArray[np.bool_]
 OnConflict = Literal["fail", "ours", "theirs", "newest"]
 _NOWHERE = -1
 _CHOOSE = "repeat the change on what is there now, or choose with -on-conflict"
-_WAYS_OUT = dict.fromkeys(("upsert", "update", "delete"), _CHOOSE)
+_WAYS_OUT = {
+    **dict.fromkeys(("upsert", "update", "delete"), _CHOOSE),
+    "transaction": "begin again, and repeat the change on what is there now",
+}
+"""What to do about a conflict, by the first word of what is done."""
 _FROM_A_BRANCH = "upsert or delete it on one side so that both agree, and try again"
 
 
@@ -299,7 +303,7 @@ class _KeyedChange:
             noun = "a record" if len(conflicts) == 1 else f"{len(conflicts)} records"
             raise Conflict(
                 f"{what}: another commit has changed {noun} with primary key {self.index.texts(conflicts)} meanwhile "
-                f"({_WAYS_OUT.get(what, _FROM_A_BRANCH)})"
+                f"({_WAYS_OUT.get(what.split(maxsplit=1)[0], _FROM_A_BRANCH)})"
             )
         return ours
 

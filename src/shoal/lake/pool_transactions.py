@@ -88,7 +88,7 @@ def commit(
     members = sorted(participants, key=lambda each: each.place)
     changing = {each.place for each in members if not each.reads_only}
     if not changing:
-        raise InvalidInput("empty transaction")
+        raise InvalidInput(sessions.EMPTY)
     if len(members) == 1:
         return {members[0].place: members[0].pool.committer.commit(members[0].change)}
     decision = _decided(decisions, op, members, note, patience)

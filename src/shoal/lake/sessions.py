@@ -22,6 +22,7 @@ from shoal.lake.keys import KeyRange
 from shoal.lake.pools import Pool
 from shoal.lake.tallies import NO_RECORDS, Count, Tally, exactly, one_sided, total
 from shoal.lazy import lazy
+from shoal.model.literals import SECOND, format_duration
 from shoal.model.node import frozen
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ else:
 Isolation = Literal["snapshot", "serializable"]
 DEFAULT_SECONDS = 24 * 3600
 LONGEST_SECONDS = 7 * 24 * 3600
+EMPTY = "empty transaction: nothing is staged in it yet (it stays open)"
+"""The error of a commit."""
 
 
 class Lake(Protocol):
@@ -99,7 +102,8 @@ def begin(
 ) -> Session:
     """A session on the tip of a branch, as it is now or in a cut."""
     if not 0 < seconds <= LONGEST_SECONDS:
-        raise InvalidInput(f"a session lasts from 0 to {LONGEST_SECONDS} seconds, not {seconds}")
+        most, given = _length(LONGEST_SECONDS), _length(seconds)
+        raise InvalidInput(f"expires: a transaction may be open for more than 0s and up to {most}, not {given}")
     if isolation not in ("snapshot", "serializable"):
         raise InvalidInput(f"unknown isolation {isolation!r} (snapshot or serializable)")
     position = pool.journal.read().position
@@ -109,10 +113,25 @@ def begin(
     return Session(op or new(), branch, base, position, time.time() + seconds, isolation)
 
 
+def _length(seconds: float) -> str:
+    ns = seconds * SECOND
+    return format_duration(int(ns)) if abs(ns) < 2**63 else f"{seconds}s"
+
+
+def name_of(session: Session) -> str:
+    """What messages call it."""
+    return f"transaction {to_text(session.id)}"
+
+
+def place_of(pool: Pool, session: Session) -> str:
+    """The branch that it changes."""
+    return f"{pool.config.name}@{session.branch}"
+
+
 def check_open(session: Session) -> None:
     """ReadOnly if the session has expired."""
     if time.time() > session.expires:
-        raise ReadOnly(f"session {to_text(session.id)} has expired (begin a new one)")
+        raise ReadOnly(f"{name_of(session)} has expired (begin a new one)")
 
 
 def stage(session: Session, patch: Patch, count: Count = one_sided) -> Session:
@@ -142,7 +161,7 @@ def take_over(pool: Pool, session: Session, others: Iterable[Session]) -> Sessio
     taken: list[Patch] = []
     for other in others:
         if other.id != session.id:
-            raise InvalidInput(f"{to_text(other.id)} is not a copy of session {to_text(session.id)}")
+            raise InvalidInput(f"{to_text(other.id)} is not a copy of {name_of(session)}")
         own = _since_fork(other)
         news = _brought(pool, session, own, taken)
         taken.append(own)
@@ -177,14 +196,14 @@ def _brought(pool: Pool, session: Session, own: Patch, taken: Iterable[Patch]) -
         return own
     sides = translation.Sides(lambda: [own], lambda: (("another copy", patch) for patch in taken))
     try:
-        return translation.translated(pool, own, now, "session", sides, (session.base,))
+        return translation.translated(pool, own, now, "transaction", sides, (session.base,))
     except Conflict:
         raise _changed_twice(session, [before for before, _ in own.effects() if before is not None]) from None
 
 
 def _changed_twice(session: Session, entries: Iterable[Entry]) -> Conflict:
     return Conflict(
-        f"session {to_text(session.id)}: two copies of it removed or replaced records of {describe(entries)} "
+        f"{name_of(session)}: two copies of it removed or replaced records of {describe(entries)} "
         "(let each record be changed by one of them)"
     )
 
@@ -232,7 +251,7 @@ def commit(pool: Pool, session: Session, note: Note, lake: Lake | None = None) -
             return done
     check_open(session)
     if session.staged.is_empty:
-        raise InvalidInput("empty transaction")
+        raise InvalidInput(EMPTY)
     return pool.committer.commit(change_of(pool, session, note, lake))
 
 
@@ -241,7 +260,9 @@ def change_of(pool: Pool, session: Session, note: Note, lake: Lake | None = None
 
     def build(tip: Id | None) -> Patch:
         _check_reads(pool, session, tip)
-        return fit(pool, session.staged, planned_at(session.base), tip, f"session {to_text(session.id)}")
+        return fit(
+            pool, session.staged, planned_at(session.base), tip, f"{name_of(session)} on {place_of(pool, session)}"
+        )
 
     def check() -> None:
         if session.others or session.journals:
@@ -257,7 +278,7 @@ def _check_reads(pool: Pool, session: Session, tip: Id | None) -> None:
     if not session.reads or tip == session.base:
         return
     for other in pool.commits.walk(tip, session.base):
-        _require_untouched(pool, session, other, session.reads, "")
+        _require_untouched(pool, session, other, session.reads, f" on {place_of(pool, session)}")
 
 
 def _require_untouched(pool: Pool, session: Session, commit: Commit, reads: Iterable[KeyRange], where: str) -> None:
@@ -266,7 +287,7 @@ def _require_untouched(pool: Pool, session: Session, commit: Commit, reads: Iter
             if translation.is_move(pool, Patch(commit.actions)):
                 return
             raise Conflict(
-                f"session {to_text(session.id)}: commit {to_text(commit.id)}{where} has changed what it read "
+                f"{name_of(session)}: commit {to_text(commit.id)}{where} has changed what it read "
                 f"(data object {to_text(entry.id)}; begin again)"
             )
 
@@ -281,7 +302,7 @@ def _check_others(lake: Lake, session: Session) -> None:
 
 def _check_branch(lake: Lake, session: Session, read: BranchRead) -> None:
     pool = _find(lake, session, read.pool)
-    where = f" on branch {read.branch} of pool {pool.config.name}"
+    where = f" on {pool.config.name}@{read.branch}"
     refs = pool.refs()
     tip = refs.branch(read.branch).commit if refs.has_branch(read.branch) else None
     if tip == read.commit and refs.has_branch(read.branch):
@@ -291,7 +312,7 @@ def _check_branch(lake: Lake, session: Session, read: BranchRead) -> None:
             return
         _require_untouched(pool, session, commit, (read.keys,), where)
     if read.commit is not None or tip is None:
-        raise Conflict(f"session {to_text(session.id)}: what it read{where} is gone (begin again)")
+        raise Conflict(f"{name_of(session)}: what it read{where} is gone (begin again)")
 
 
 def _check_journal(lake: Lake, session: Session, read: JournalRead) -> None:
@@ -299,11 +320,11 @@ def _check_journal(lake: Lake, session: Session, read: JournalRead) -> None:
     position = lake.position() if pool is None else pool.journal.read().position
     if position != read.position:
         where = "the lake" if pool is None else f"pool {pool.config.name}"
-        raise Conflict(f"session {to_text(session.id)}: metadata of {where} that it read has changed (begin again)")
+        raise Conflict(f"{name_of(session)}: metadata of {where} that it read has changed (begin again)")
 
 
 def _find(lake: Lake, session: Session, pool: Id) -> Pool:
     try:
         return lake.pool(to_text(pool))
     except NotFound:
-        raise Conflict(f"session {to_text(session.id)}: pool {to_text(pool)}, which it read, is gone") from None
+        raise Conflict(f"{name_of(session)}: pool {to_text(pool)}, which it read, is gone") from None

@@ -11,11 +11,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from shoal.api.codecs import id_of, texts
+from shoal.api.lake import Lake
 from shoal.api.lake_transaction import LakeTransaction
 from shoal.api.options import ReadOptions
 from shoal.api.results import Results
 from shoal.cli import saved_transactions
-from shoal.cli.command import Verb, say
+from shoal.cli.command import Verb, plural, say
 from shoal.cli.flags import Flag, Parsed, UsageError
 from shoal.cli.head import parse_head
 from shoal.cli.lake import open_lake, read_note, write_meta
@@ -24,9 +25,10 @@ from shoal.cli.output import OUTPUT_FLAGS, open_writer
 from shoal.cli.query_flags import INPUT_FLAGS, check_input, read_options
 from shoal.cli.saved_transactions import Saved
 from shoal.cli.terminal import print_text
-from shoal.errors import Conflict, NotFound, ReadOnly
+from shoal.errors import Conflict, InvalidInput, NotFound, ReadOnly, ShoalError
 from shoal.model.fields import named, time_value
 from shoal.model.values import Value, string
+from shoal.suggestions import did_you_mean
 
 _ID_FLAG = Flag("t", str, None, "id of the transaction (default: the only one that is open on the lake)", "ID")
 _EXPIRES_FLAG = Flag("expires", "duration", None, "begin: time after which it can no longer be committed (default 24h)")
@@ -68,7 +70,8 @@ def run(args: Parsed) -> None:
         raise UsageError(f"no command given (one of: {', '.join(_ACTIONS)})")
     word, *rest = args.words
     if word not in _ACTIONS:
-        raise UsageError(f"shoal transaction: unknown command {word!r} (one of: {', '.join(_ACTIONS)})")
+        hint = did_you_mean(word, _ACTIONS) or f" (one of: {', '.join(_ACTIONS)})"
+        raise UsageError(f"shoal transaction: unknown command {word!r}{hint}")
     for flags, words in _FLAGS_OF:
         if word not in words and (wrong := next((flag.name for flag in flags if flag.name in args.given), None)):
             raise UsageError(f"-{wrong} is for: shoal transaction {', '.join(words)}")
@@ -135,8 +138,17 @@ def _delete(args: Parsed, words: Sequence[str]) -> None:
         raise UsageError("delete: what, and where? (write: delete PLACE -where FILTER, -keys FILE or ID...)")
     place = str(parse_head(words[0], args))
     with _staging(args) as transaction:
+        count = None if ids or args["q"] else _count(transaction, place)
         transaction.delete(place, ids, where=where, keys=keys)
+        deleted = None if count is None else count - _count(transaction, place)
     say(args, f"staged on {place}")
+    if deleted is not None:
+        say(args, f"{plural(deleted, 'record')} deleted")
+
+
+def _count(transaction: LakeTransaction, place: str) -> int:
+    """How many records a branch has, as the transaction sees it."""
+    return sum(value.data for value in transaction.part(place).query("count()"))
 
 
 @contextmanager
@@ -144,9 +156,22 @@ def _staging(args: Parsed) -> Iterator[LakeTransaction]:
     """A transaction that goes on; what the block stages is kept if it ends well."""
     lake = open_lake(args)
     with saved_transactions.held(lake.uri, args["t"]) as held:
-        transaction = lake.resume(held.saved.text)
+        transaction = _resumed(lake, held.saved)
         yield transaction
         held.keep(transaction)
+
+
+def _resumed(lake: Lake, saved: Saved) -> LakeTransaction:
+    try:
+        return lake.resume(saved.text)
+    except InvalidInput as e:
+        raise _with_way_out(InvalidInput(f"{saved.path}: {e}"), saved) from e
+    except (Conflict, NotFound) as e:
+        raise _with_way_out(e, saved) from e
+
+
+def _with_way_out(error: ShoalError, saved: Saved) -> ShoalError:
+    return type(error)(f"{error}; to give it up: shoal transaction abort -t {saved.id}")
 
 
 # ---- asking
@@ -184,11 +209,11 @@ def _commit(args: Parsed, words: Sequence[str]) -> None:
     _no_words(words, "commit")
     note, lake = read_note(args), open_lake(args)
     with saved_transactions.held(lake.uri, args["t"]) as held:
-        transaction = lake.resume(held.saved.text)
+        transaction = _resumed(lake, held.saved)
         try:
             commits = transaction.commit(**note)
-        except (Conflict, NotFound) as e:
-            raise type(e)(f"{e}; to give it up: shoal transaction abort -t {transaction.id}") from e
+        except (Conflict, InvalidInput, NotFound) as e:
+            raise _with_way_out(e, held.saved) from e
         held.remove()
     for place, commit in commits.items():
         say(args, f"{commit} committed to {place}")
@@ -198,7 +223,7 @@ def _abort(args: Parsed, words: Sequence[str]) -> None:
     _no_words(words, "abort")
     lake = open_lake(args)
     with saved_transactions.held(lake.uri, args["t"]) as held:
-        with suppress(NotFound, ReadOnly):  # it has expired, or a pool of it is gone
+        with suppress(Conflict, InvalidInput, NotFound, ReadOnly):  # it has expired, or cannot be gone on with
             lake.resume(held.saved.text).abandon()
         held.remove()
     say(args, f"transaction aborted: {held.saved.id}")
