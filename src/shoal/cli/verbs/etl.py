@@ -54,9 +54,9 @@ def run(args: Parsed) -> None:
     if args["config"] is None:
         raise UsageError("-config is missing (a file with a section `etl`: see docs/etl.md)")
     until = None if args["exit-after"] is None else time.monotonic() + args["exit-after"]
-    plan = _plan(args["config"])
+    note, plan = _note(args), _plan(args["config"])
     with stop_signals() as stopped, open_reporter(args, "etl") as reporter:
-        etl = job.Etl(open_lake(args), plan, reporter, engine=args["engine"], note=_note(args))
+        etl = job.Etl(open_lake(args), plan, reporter, engine=args["engine"], note=note)
         etl.run(lambda: stopped.is_set() or (until is not None and time.monotonic() >= until), once=args["once"])
 
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from shoal.connect.etl.expiry import Item, Limits, Reason
-from shoal.connect.etl.programs import within
+from shoal.connect.etl.programs import running, within
 from shoal.connect.etl.raw import NUMBER, Snapshot, batches_of, is_small
 from shoal.connect.etl.seqnos import Leg, legs_of, runs_of
 from shoal.connect.etl.stateless import output_of
@@ -42,7 +42,10 @@ class Gather:
     @property
     def declarations(self) -> str:
         """Functions of the program: the number of the record that completes a group, and the groups that follow."""
-        number = f"yield {{n:int64(count()),is_done:{within(self.done)}}} | where is_done==true | head 1 | yield n"
+        aggregates, done = running(self.done)
+        puts = ",".join(f"shoal_{n}:={each}" for n, each in enumerate(aggregates))
+        number = f"{f'put {puts} | ' if puts else ''}yield {{n:int64(count()),is_done:{within(done)}}}"
+        number += " | where is_done==true | head 1 | yield n"
         rest = ",...shoal_groups(txn,records[n:],shoal_first(records[n:]))" if self.repeats else ""
         return (
             f"func shoal_first(shoal_records): ( (over shoal_records | {number}) )\n"

@@ -7,13 +7,17 @@ with line and column in it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from typing import Any
 
 from shoal.connect.etl.seqnos import Leg
 from shoal.engines.interp.engine import evaluate
 from shoal.errors import InvalidInput
 from shoal.lang import ast
+from shoal.lang.aggregates import AGGREGATES
 from shoal.lang.compile import compile_source
 from shoal.lang.parser import parse_source
+from shoal.lang.printer import print_expr
 from shoal.lang.source import Part, Source
 from shoal.model.literals import quote
 
@@ -61,6 +65,36 @@ def holds(condition: str) -> str:
 def each_of(condition: str, others: Iterable[str]) -> str:
     """A condition: what one takes, and none of the others, which are asked first."""
     return " and ".join([within(condition), *(f"not {holds(other)}" for other in others)])
+
+
+def running(expression: str) -> tuple[list[str], str]:
+    """The aggregates of an expression, and the expression with their names, `shoal_0` and so on, in their place.
+
+    In an expression, an aggregate runs along the values that it is computed for. `and`, `or` and `? :` leave out what
+    does not matter, so an aggregate within them would miss values.
+    """
+    tree = parse_source(Source([Part("", f"yield {within(expression)}")]))
+    match tree:
+        case (ast.Yield((parsed,)),):
+            aggregates: list[str] = []
+            return aggregates, print_expr(_without_aggregates(parsed, aggregates))
+    raise AssertionError("it was checked before")
+
+
+def _without_aggregates(part: Any, aggregates: list[str]) -> Any:
+    """A part of an expression with names in place of its aggregates; those of queries within it are not ours."""
+    match part:
+        case ast.OverExpr():
+            return part
+        case ast.Agg() | ast.Call(args=() | (_,)) if part.name in AGGREGATES:
+            aggregates.append(print_expr(part))
+            return ast.Id(f"shoal_{len(aggregates) - 1}")
+        case tuple():
+            return tuple(_without_aggregates(item, aggregates) for item in part)
+        case ast.Node():
+            changes = {f.name: _without_aggregates(getattr(part, f.name), aggregates) for f in fields(part)}
+            return replace(part, **changes)
+    return part
 
 
 def results_of(over: str, program: str, key: str | None) -> str:
