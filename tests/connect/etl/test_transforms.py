@@ -51,6 +51,27 @@ def test_errors_are_values(scene: Scene) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "value.n+1",
+        "quiet(value.m)",
+        "{a:value,...value}",
+        "error(value)",
+        "f'{value.n}'",
+        "value.n in [1] ? null : value",
+    ],
+)
+def test_an_expression_gives_what_a_program_gives(scene: Scene, expression: str) -> None:
+    scene.add(("A", {"n": 1}), ("A", {"n": "b", "m": 2}), ("A", {"n": None}), ("A", 7))
+    programs = {"one": f"yield {expression}", "short": expression, "two": f"pass | yield {expression}"}
+    for name, zed in programs.items():
+        scene.lake.pool("staging").create_branch(name)
+        assert finish(scene.etl({**STATELESS, "zed": zed, "out": "o"}, name=name, output=f"staging@{name}"))
+    one, short, two = (scene.lake.query(f"from staging@{name} | has(kafka.offset)").to_zson() for name in programs)
+    assert one == short == two != ""
+
+
 def test_a_key_is_computed_from_the_result(scene: Scene) -> None:
     scene.add(("A", {"n": 1}), ("A", {"n": "b"}))
     assert finish(scene.etl({**STATELESS, "key": "n // the key"}))

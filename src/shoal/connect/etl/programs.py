@@ -17,8 +17,9 @@ from shoal.lang import ast
 from shoal.lang.aggregates import AGGREGATES
 from shoal.lang.compile import compile_source
 from shoal.lang.parser import parse_source
-from shoal.lang.printer import print_expr
+from shoal.lang.printer import explicit, print_expr
 from shoal.lang.source import Part, Source
+from shoal.lang.walk import nodes
 from shoal.model.literals import quote
 
 
@@ -95,6 +96,22 @@ def _without_aggregates(part: Any, aggregates: list[str]) -> Any:
             changes = {f.name: _without_aggregates(getattr(part, f.name), aggregates) for f in fields(part)}
             return replace(part, **changes)
     return part
+
+
+def single_value(program: str) -> str | None:
+    """The expression that a program yields, if it does no more: engines run that in columns. Else None."""
+    tree = parse_source(Source([Part("", program)]))
+    if len(tree) != 1 or not isinstance(tree[0], ast.Yield | ast.OpExpr):
+        return None
+    op = explicit(tree[0]) if isinstance(tree[0], ast.OpExpr) else tree[0]
+    match op:
+        case ast.Yield((expr,)) if not any(map(_is_aggregate, nodes(expr))):
+            return print_expr(expr)
+    return None
+
+
+def _is_aggregate(part: Any) -> bool:
+    return isinstance(part, ast.Agg | ast.Call) and part.name in AGGREGATES
 
 
 def results_of(over: str, program: str, key: str | None) -> str:

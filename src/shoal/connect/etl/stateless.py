@@ -9,6 +9,7 @@ from shoal.connect.etl.programs import (
     require_expression,
     require_program,
     results_of,
+    single_value,
     within,
 )
 from shoal.connect.etl.raw import NUMBER
@@ -16,7 +17,7 @@ from shoal.connect.etl.steps import Common, Output, Past, Round, Step, Transform
 from shoal.connect.etl.values import elements, part
 from shoal.connect.settings import Section
 from shoal.model.node import frozen
-from shoal.model.values import Value
+from shoal.model.values import Value, is_quiet
 
 
 @frozen
@@ -45,6 +46,9 @@ class Stateless(Transform):
 
     def text(self, takes: str) -> str:
         """The program that the lake runs."""
+        value = single_value(self.common.program) if self.common.key is None else None
+        if value is not None:
+            return f"where {takes}\n| yield {{{NUMBER},value:{within(value)}}}"
         results = results_of("this", self.common.program, self.common.key)
         return f"where {takes}\n| yield {{{NUMBER},results:{results}}}\n| where results!=null"
 
@@ -57,9 +61,11 @@ class _Worker(Worker):
     def step(self, work: Round) -> Step:
         step = Step()
         for row in work.raw.run([work.news.leg], self._text):
-            number = part(row, NUMBER).data
-            for result in elements(part(row, "results")):
-                step.outputs.append(output_of(self._common, number, result))
+            number, results = part(row, NUMBER).data, row.field("results")
+            outputs = (
+                output_of(self._common, number, each) for each in ([row] if results is None else elements(results))
+            )
+            step.outputs += [output for output in outputs if not is_quiet(output.value)]  # `yield` drops these
         return step
 
 
