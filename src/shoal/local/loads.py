@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from shoal.api.branch import Load, WriteMode
 from shoal.api.options import ReadOptions, Watch, for_load
+from shoal.api.requests import Note
 from shoal.errors import InvalidInput
 from shoal.frames.inputs import checked_path, is_frame, read_input_pieces
 from shoal.ids import Id, parse, to_text
@@ -58,6 +59,29 @@ def load(lake: StoreExecutor, request: Load) -> str:
     commit = pool.committer.join(change)
     roll_up(pool, branch, commit, change.note.author)
     return to_text(commit)
+
+
+def commit_written(
+    lake: StoreExecutor,
+    pool: Pool,
+    branch: str,
+    objects: Sequence[DataObject],
+    note: Note,
+    op: str,
+    expect: str,
+    begun: int,
+) -> str:
+    """Commit objects that tasks have written, once under the id of an operation; Conflict if the branch has changed.
+
+    `expect` is the commit since which it must not have, as in a load, and `begun` a position of the journal before the
+    objects were written.
+    """
+    lake.root.require_writable()
+    if (done := pool.committer.done(parse(op), branch)) is not None:
+        return to_text(done)
+    change = changes.load_into(pool, branch, objects, stored_note(note), operation(op), begun)
+    expected = parse(expect)
+    return to_text(pool.committer.join(changes.expecting(pool, change, None if expected == NO_ID else expected)))
 
 
 def _change(pool: Pool, request: Load) -> Change:

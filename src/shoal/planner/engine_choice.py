@@ -44,6 +44,8 @@ class Thresholds:
     """The interpreter reads up to this many bytes of files before columns of them would be there."""
     large_file: int = 8 << 20
     """Above this many bytes of files DuckDB is worth its start, where columns alone do not suffice."""
+    many_records: int = 5_000_000
+    """From this many records of topics on Spark is worth its start, if it is installed and reaches the lake."""
 
 
 THRESHOLDS = Thresholds()
@@ -124,3 +126,13 @@ def spark_workers(lake: str) -> workers.Workers:
     """Spark tasks, a few for each core, which reach a lake."""
     reach.require_lake(lake)
     return workers.Workers(jobs.run_tasks, shuffle.regroup, jobs.task_count(), is_remote=True)
+
+
+def least_backfill(name: str | None, lake: str) -> int | None:
+    """How many records of topics a branch has to lack for Spark to read them; None if it never does."""
+    match named_engine(name):
+        case "spark":
+            return 1
+        case "auto" if is_installed("pyspark") and not lake.startswith("memory:"):
+            return THRESHOLDS.many_records
+    return None

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from shoal.errors import InvalidInput, StorageFailure
 
-_ALSO = ("obstore",)
+_ALSO = ("confluent-kafka", "obstore")
 """Libraries of extras that tasks import as well, if they are installed."""
 _NOT_SENT = frozenset(("pyspark", "py4j", "shoal"))
 """Executors have Spark; the package travels with each job, so that it never differs from the driver's."""
