@@ -82,6 +82,7 @@ class Reporter:
 
 _TEXTS = {
     "assigned": "reads {partitions} partitions",
+    "backfill": "reads {missing} missing records by Spark",
     "waiting": "waiting for {for}: {error}",
     "resumed": "goes on",
     "warning": "{error}",

@@ -18,10 +18,21 @@ from shoal.connect.settings import Section, read_settings
 from shoal.lazy import lazy
 
 if TYPE_CHECKING:
-    from shoal.connect.kafka import config, connection, decoders, encoders, from_kafka, registry, status, to_kafka
+    from shoal.connect.kafka import (
+        backfill,
+        config,
+        connection,
+        decoders,
+        encoders,
+        from_kafka,
+        registry,
+        status,
+        to_kafka,
+    )
     from shoal.connect.kafka.config import FromKafka
     from shoal.connect.kafka.registry import Registry
 else:
+    backfill = lazy("shoal.connect.kafka.backfill")
     config = lazy("shoal.connect.kafka.config")
     connection = lazy("shoal.connect.kafka.connection")
     decoders = lazy("shoal.connect.kafka.decoders")
@@ -55,6 +66,12 @@ VERB = Verb(
         Flag("on-loss", ("", "fail", "skip"), "", "what to do if records were deleted before they were read"),
         Flag(
             "worker", str, None, "read a fixed share of the partitions, instead of those of a group: 1/4 to 4/4", "I/N"
+        ),
+        Flag(
+            "engine",
+            ("auto", "interp", "spark"),
+            None,
+            "spark reads what is missing as Spark tasks, before the worker begins; auto does so for very many records",
         ),
         Flag("once", bool, False, "stop at the ends of all partitions"),
         Flag("exit-after", "duration", None, "stop after this time"),
@@ -118,6 +135,9 @@ def _from_kafka(args: Parsed) -> None:
             reporter,
             share=_share(args["worker"]),
             note=_note(args),
+            backfill=backfill.Backfill(
+                cluster, plan, config.parse_registry(section), reporter, engine=args["engine"]
+            ).run,
         )
         worker.run(_deadline(args, stopped.is_set), once=args["once"])
 

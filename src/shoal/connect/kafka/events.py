@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from shoal.model.node import frozen
 
-Kind = Literal["assigned", "commit", "resumed", "waiting", "warning"]
+Kind = Literal["assigned", "backfill", "commit", "resumed", "waiting", "warning"]
 
 
 @frozen

@@ -22,7 +22,7 @@ from shoal.connect.kafka.config import FromKafka, Input
 from shoal.connect.kafka.connection import Connection, error_of
 from shoal.connect.kafka.decoders import Decoder
 from shoal.connect.kafka.events import Event
-from shoal.connect.kafka.messages import Message
+from shoal.connect.kafka.messages import Message, message_of
 from shoal.connect.kafka.patience import TRANSIENT, patiently
 from shoal.connect.kafka.raw_records import Decoded, decode, joined
 from shoal.connect.kafka.starts import Start, find_starts
@@ -41,8 +41,9 @@ _AT_ONCE = 10_000
 _WAIT = 0.1
 _LOOK_AGAIN = 30.0
 """Seconds after which a worker with a static share looks for new partitions."""
-_MILLISECOND = 10**6
 T = TypeVar("T")
+Fill = Callable[[Target, Sequence[Place], Callable[[], bool], int], int]
+"""Reads what a branch lacks of some partitions before a worker begins; takes and returns the number of bad records."""
 Decoders = tuple[str, str]
 """Those of keys and of values, by name."""
 
@@ -102,11 +103,13 @@ class Worker:
         *,
         share: tuple[int, int] | None = None,
         note: NoteArgs | None = None,
+        backfill: Fill | None = None,
     ) -> None:
         self._connection = connection
         self._config = config
         self._report = report
         self._share = share
+        self._backfill = backfill
         self._decoders = {name: open_decoder(name) for each in config.inputs for name in (each.key, each.value)}
         self._targets = {
             (each.pool, each.branch): Target(lake.pool(each.pool).branch(each.branch), note or {}, each.pool)
@@ -127,6 +130,8 @@ class Worker:
     def run(self, is_over: Callable[[], bool], *, once: bool = False) -> None:
         """Read until it is over; with `once`, until the ends of all partitions were reached."""
         self._patiently("kafka", self._require_topics, is_over)
+        if self._backfill is not None:
+            self._fill(self._backfill, is_over)
         self._consumer = self._connection.consumer(self._config.group)
         try:
             self._begin()
@@ -142,6 +147,16 @@ class Worker:
         finally:
             with suppress(ck.KafkaException):
                 self._consumer.close()
+
+    def _fill(self, backfill: Fill, is_over: Callable[[], bool]) -> None:
+        places = self._places()
+        for (pool, branch), target in self._targets.items():
+            mine = [
+                (topic, partition)
+                for topic, partition in places
+                if (source := self._config.input_of(topic)) and (source.pool, source.branch) == (pool, branch)
+            ]
+            self._bad = backfill(target, mine, is_over, self._bad)
 
     def _begin(self) -> None:
         names = [name for each in self._config.inputs for name in each.topics]
@@ -182,12 +197,7 @@ class Worker:
             if stream is None:
                 continue
             stream.has_ended = False
-            kind, at = record.timestamp()
-            headers = record.headers()
-            message = Message(
-                *place, record.offset(), at * _MILLISECOND if kind else None, record.key(), record.value(),
-                tuple(headers) if headers else (),
-            )  # fmt: skip
+            message = message_of(record)
             gathered[stream.target].add(stream.decoders, message)
 
     def _take_error(self, record: Any, error: Any) -> None:
@@ -276,15 +286,19 @@ class Worker:
         """With a static share, find the partitions that are ours, now and then."""
         if self._share is None or time.monotonic() - self._looked < _LOOK_AGAIN:
             return
-        number, count = self._share
-        there = self._patiently("kafka", self._connection.partitions, lambda: False)
-        places = [(t, p) for t in sorted(there) if self._config.input_of(t) for p in range(there[t])]
-        mine = [place for n, place in enumerate(places) if n % count == number]
+        mine = self._places()
         if self._looked == 0.0 or set(mine) - set(self._streams):
             self._commit_due(lambda: False, everything=True)
             self._streams.clear()
             self._open(mine)
         self._looked = time.monotonic()
+
+    def _places(self) -> list[Place]:
+        """All partitions, or those of a static share."""
+        number, count = self._share or (0, 1)
+        there = self._patiently("kafka", self._connection.partitions, lambda: False)
+        places = [(t, p) for t in sorted(there) if self._config.input_of(t) for p in range(there[t])]
+        return places[number::count]
 
     def _restart(self, target: Target) -> None:
         """Read all partitions of a target again from where its branch is."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from shoal.model.node import frozen
+
+_MILLISECOND = 10**6
 
 
 @frozen
@@ -19,3 +23,13 @@ class Message:
     """None for a tombstone, which deletes its key."""
     headers: tuple[tuple[str, bytes | None], ...] = ()
     """Names and values; a name may occur several times."""
+
+
+def message_of(record: Any) -> Message:
+    """A record as the client of Kafka gives it."""
+    kind, at = record.timestamp()
+    headers = record.headers()
+    return Message(
+        record.topic(), record.partition(), record.offset(), at * _MILLISECOND if kind else None, record.key(),
+        record.value(), tuple(headers) if headers else (),
+    )  # fmt: skip

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from shoal.storage.backoff import backoff
 
 Place = tuple[str, int]
 """A topic and a partition."""
+Load = Callable[[str, str, NoteArgs], str]
+"""Commits data, given the commit that is expected, the id of the operation and the note; returns the commit."""
 _PATIENCE = 30.0
 """Seconds in which a load whose outcome is unknown is repeated under its id."""
 
@@ -48,6 +51,22 @@ class Committed:
     records: int
     bad: int
     retries: int
+
+
+class Reach(Protocol):
+    """How far something brings the topics of a branch."""
+
+    @property
+    def ends(self) -> Mapping[Place, int]:
+        """The next offset of each partition."""
+
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """The ids of the topics at the broker."""
+
+    @property
+    def replaces(self) -> Mapping[str, str]:
+        """Of topics that were recreated, the ids of those that they stand in for."""
 
 
 @frozen
@@ -85,7 +104,7 @@ class Target:
 
     def positions(self) -> Positions:
         """How far the branch has come."""
-        return self._current().positions
+        return self.read().positions
 
     def refresh(self) -> Positions:
         """How far the branch has come, read again."""
@@ -96,7 +115,8 @@ class Target:
         """Read the positions again before the next commit."""
         self._read = None
 
-    def _current(self) -> Read:
+    def read(self) -> Read:
+        """How far the branch has come, and the commit that says so."""
         if self._read is None:
             self._read = read_positions(self.branch)
         return self._read
@@ -104,7 +124,7 @@ class Target:
     def commit(self, batch: Consumed) -> Committed:
         """Commit what the branch does not have of a batch. Rewind, if the branch lacks what was before it."""
         for retries, wait in enumerate(backoff(0.01, 2.0)):
-            current = self._current()
+            current = self.read()
             rows = _missing(batch, current.positions)
             if not len(rows):
                 return Committed(None, 0, 0, retries)
@@ -120,17 +140,34 @@ class Target:
             return Committed(commit, len(rows), bad, retries)
         raise AssertionError
 
+    def advance(self, since: Read, reach: Reach, count: int, bad: int, load: Load) -> str:
+        """Commit records that have the numbers already that come next after what was read; returns the commit.
+
+        Conflict if the branch has changed since.
+        """
+        after = since.positions.after(count, bad, _moved(reach, since.positions))
+        self._read = None  # it may land without an answer
+        commit = self._once(lambda op, note: load(since.commit, op, note), count, after)
+        self._read = Read(after, commit)
+        return commit
+
     def _load(self, batch: Batch, expected: str, after: Positions) -> str:
-        """Load a batch, once, whatever the store answers; Conflict if somebody else was first."""
+        def load(op: str, note: NoteArgs) -> str:
+            return self.branch.load([batch], expect=expected, op=op, **note)
+
+        return self._once(load, batch.length, after)
+
+    def _once(self, load: Callable[[str, NoteArgs], str], count: int, after: Positions) -> str:
+        """Load records, once, whatever the store answers; Conflict if somebody else was first."""
         op, until = to_text(new()), time.monotonic() + _PATIENCE
         note = NoteArgs(
             author=self.note.get("author"),
-            message=self.note.get("message") or f"synced {batch.length} records from Kafka",
+            message=self.note.get("message") or f"synced {count} records from Kafka",
             meta=format_positions(after),
         )
         for wait in backoff(0.1, 5.0):
             try:
-                return self.branch.load([batch], expect=expected, op=op, **note)
+                return load(op, note)
             except (OutcomeUnknown, StorageFailure, TooMany):
                 if time.monotonic() > until:
                     raise
@@ -156,12 +193,12 @@ def _missing(batch: Consumed, positions: Positions) -> Rows:
     return missing
 
 
-def _position(batch: Consumed, positions: Positions, topic: str) -> TopicPosition:
+def _position(reach: Reach, positions: Positions, topic: str) -> TopicPosition:
     """How far a branch has come with a topic that a batch has records of."""
-    position, ident = positions.topic(topic), batch.ids.get(topic, "")
+    position, ident = positions.topic(topic), reach.ids.get(topic, "")
     if position.id in ("", ident):
         return TopicPosition(ident, position.next)
-    if position.id == batch.replaces.get(topic):
+    if position.id == reach.replaces.get(topic):
         return TopicPosition(ident)
     raise recreated(topic, position.id, ident)
 
@@ -174,13 +211,13 @@ def recreated(topic: str, known: str, found: str) -> InvalidInput:
     )
 
 
-def _moved(batch: Consumed, positions: Positions) -> dict[str, TopicPosition]:
+def _moved(reach: Reach, positions: Positions) -> dict[str, TopicPosition]:
     """The positions in the topics of a batch once it is there."""
     ends: dict[str, dict[int, int]] = defaultdict(dict)
-    for (topic, partition), end in batch.ends.items():
+    for (topic, partition), end in reach.ends.items():
         ends[topic][partition] = end
     moved = {}
     for topic, offsets in ends.items():
-        position = _position(batch, positions, topic)
+        position = _position(reach, positions, topic)
         moved[topic] = position.moved({n: max(end, position.of(n)) for n, end in offsets.items()})
     return moved
