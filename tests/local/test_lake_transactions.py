@@ -15,7 +15,9 @@ from shoal.api.pool import Pool
 from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound, ReadOnly, ShoalError
 from shoal.ids import to_text
 from shoal.lake import sessions
+from shoal.local import sql_changes
 from shoal.local.lake_transactions import LocalLakeTransaction
+from shoal.planner import change_plans
 
 
 @pytest.fixture(autouse=True)
@@ -253,6 +255,36 @@ def test_queries_over_several_pools_read_them_at_one_time(lake: Lake) -> None:
         assert reader.query(program).to_list() == [100]
         statement = "select sum(n) as n from (select n from orders union all select n from items)"
         assert reader.sql(statement).to_list() == [{"n": 100}]
+
+
+@pytest.mark.direct
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update a set n = (select count(*) from b) - (select count(*) from a) where k = 0",
+        "delete from a where k = 0 and (select count(*) from a) <> (select count(*) from b)",
+        """merge into a using (select (select count(*) from b) - (select count(*) from a) as n) d on a.k = 0
+        when matched then update set n = d.n""",
+        "insert into a (k, n) select -1, (select count(*) from b) - (select count(*) from a)",
+    ],
+)
+def test_a_statement_that_changes_a_pool_reads_others_at_one_time_with_it(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    for name in "ab":
+        lake.create(name, key="k").load([{"k": 0, "n": 0}])
+    planned, planning = [], change_plans.plan_rows
+
+    def slowly(*args: Any) -> Any:
+        planned.append(1)
+        with lake.transaction(["a", "b"]) as t:
+            t.load("a", [{"k": len(planned), "n": 0}])
+            t.load("b", [{"k": len(planned), "n": 0}])
+        return planning(*args)
+
+    monkeypatch.setattr(sql_changes, "plan_rows", slowly)
+    lake.sql(statement).to_list()
+    assert values(lake, "from a | k <= 0 | n == 0 | count()") == [2 if statement.startswith("insert") else 1]
 
 
 # ---- programs with several loads

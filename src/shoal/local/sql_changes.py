@@ -22,6 +22,7 @@ from shoal.ids import Id, to_text
 from shoal.lake import keyed_changes
 from shoal.lake.actions import Effect, Patch, patch_to
 from shoal.lake.branches import MAIN
+from shoal.lake.cuts import Cut, read_cut
 from shoal.lake.pools import Pool
 from shoal.lake.row_masking import hide_rows
 from shoal.lake.tallies import Tally
@@ -170,11 +171,16 @@ def _change(
     lake: StoreExecutor, request: Sql, change: ChangeStatement, pool: Pool, branch: str
 ) -> tuple[str | None, RowCounts]:
     _require_unmerged(pool, change)
-    op, counts = operation(request.op), _NOTHING
+    op, counts, cut = operation(request.op), _NOTHING, Cut()
+
+    def base_of() -> Id | None:
+        nonlocal cut
+        cut = read_cut([(pool.config.id, pool.journal)])  # other pools are read as they go with the base
+        return pool.names.refs(cut).branch(branch).commit
 
     def plan_at(base: Id | None) -> tuple[Patch, commits.Note]:
         nonlocal counts
-        reading = Reading(request.engine, request.on_warning, {(pool.config.id, branch): base})
+        reading = Reading(request.engine, request.on_warning, {(pool.config.id, branch): base}, cut=cut)
         patch, counts = _patch_of(pool, base, plan_rows(lake.root, change, pool, reading))
         if not any(counts):
             raise _NothingToDo
@@ -184,7 +190,14 @@ def _change(
         # Who inserts what nobody has must not meet another who does the same.
         has_inserts = any(clause.action == "insert" for clause in change.clauses)
         return commit_planned(
-            pool, branch, plan_at, change.verb, op, is_strict=has_inserts, counted=lambda: tally_of(counts)
+            pool,
+            branch,
+            plan_at,
+            change.verb,
+            op,
+            is_strict=has_inserts,
+            counted=lambda: tally_of(counts),
+            base_of=base_of,
         )
 
     try:

@@ -75,15 +75,17 @@ def commit_planned(
     resolution: keyed_changes.Resolution | None = None,
     is_strict: bool = False,
     counted: Callable[[], Tally] | None = None,
+    base_of: Callable[[], Id | None] | None = None,
 ) -> Id:
     """Commit a change of records that is planned at the tip; it is planned again where others were first.
 
     In a keyed pool it follows the records by their keys instead, unless it is strict: then it stands on the very tip.
-    `counted` knows what the plan does in records, if not their keys are to tell.
+    `counted` knows what the plan does in records, if not their keys are to tell. `base_of` reads the tip to plan at,
+    for a plan that reads more than that.
     """
     is_keyed = bool(pool.config.settings.primary) and not is_strict
     for attempt in count(1):
-        base = pool.refs().branch(branch).commit
+        base = pool.refs().branch(branch).commit if base_of is None else base_of()
         patch, note = plan_at(base)
 
         def build(tip: Id | None, patch: Patch = patch, base: Id | None = base) -> Patch:
