@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.lake.conftest import Load, Read
@@ -73,6 +74,25 @@ def test_what_cannot_be_done_in_one_pool_is_done_in_none(made: Lake, pool: Pool,
     assert PENDING not in pool.journal.read().entries
     load_into(made, pool, "{k:3}")  # and nobody waits
     assert read() == ["{k:3}"]
+
+
+def test_data_that_is_purged_after_its_commit_was_written_is_in_no_pool(
+    made: Lake, pool: Pool, other: Pool, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = writes(pool, "{k:1}"), writes(other, "{k:2}")
+    staged = [o.id for o in parts[0][1].staged.adds]
+    prepare = pool_transactions._Part.prepare
+
+    def slowly(self: Any) -> None:
+        prepare(self)
+        if self.pool.config.id == pool.config.id:
+            vacuum.purge(pool, staged)
+
+    monkeypatch.setattr(pool_transactions, "AT_ONCE", 1)
+    monkeypatch.setattr(pool_transactions._Part, "prepare", slowly)
+    with pytest.raises(Conflict, match="has been purged"):
+        commit(made, *parts)
+    assert (read(), read(of=other)) == ([], [])
 
 
 def test_who_fails_half_way_keeps_nobody_waiting(

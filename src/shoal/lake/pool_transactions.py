@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from shoal.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError, StorageFailure, Unsupported
 from shoal.ids import Id, new, to_text
 from shoal.lake import sessions
+from shoal.lake.actions import Patch
 from shoal.lake.branches import Refs
 from shoal.lake.claims import unknown
 from shoal.lake.clocks import SECOND
@@ -257,6 +258,7 @@ class _Part:
         committer.require_basis(self._change, state)
         basis = tip, refs.vacuum
         if self._written is not None and self._written[0] == basis:
+            committer.require_data(Patch(self._written[1].actions), refs, self._change)
             return self._written[1].id
         patch = committer.patch_at(self._change, tip, refs)
         if self._reads_only:
