@@ -170,7 +170,7 @@ def fill_topic(broker: Broker, topic: str, partitions: int, count: int) -> None:
 
 def test_a_backfill_gives_what_a_worker_gives(lake: Lake, raw: Pool, broker: Broker, topic_name: str) -> None:
     fill_topic(broker, topic_name, 3, 8)
-    told = Sync(lake, broker, topic_name, replace(HERE, count=4)).run()
+    told = Sync(lake, broker, topic_name, replace(HERE, count=4), length=18).run()
     require_once(raw, broker, topic_name)
     assert len(told.facts("commit")) == len(list(raw.log())) > 2
     other = shoal.create("memory://")
