@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from shoal.api.requests import NoteArgs
@@ -16,8 +17,10 @@ from shoal.lazy import lazy
 
 if TYPE_CHECKING:
     from shoal.connect import settings
-    from shoal.connect.etl import config, job
+    from shoal.connect.etl import cdc, config, job
+    from shoal.connect.kafka.events import Event
 else:
+    cdc = lazy("shoal.connect.etl.cdc")
     config = lazy("shoal.connect.etl.config")
     job = lazy("shoal.connect.etl.job")
     settings = lazy("shoal.connect.settings")
@@ -56,17 +59,27 @@ def run(args: Parsed) -> None:
     until = None if args["exit-after"] is None else time.monotonic() + args["exit-after"]
     note, plan = _note(args), _plan(args["config"])
     with stop_signals() as stopped, open_reporter(args, "etl") as reporter:
-        etl = job.Etl(open_lake(args), plan, reporter, engine=args["engine"], note=note)
-        etl.run(lambda: stopped.is_set() or (until is not None and time.monotonic() >= until), once=args["once"])
+        _job(args, plan, reporter, note).run(
+            lambda: stopped.is_set() or (until is not None and time.monotonic() >= until), once=args["once"]
+        )
 
 
-def _plan(path: str) -> config.EtlConfig:
+def _plan(path: str) -> config.EtlConfig | cdc.CdcConfig:
     section = settings.read_settings(path)
-    plan = config.parse_etl(section)
+    plan = cdc.parse_cdc(section) if cdc.is_cdc(section) else config.parse_etl(section)
     for name in _SECTIONS:
         section.mention(name)
     section.require_known()
     return plan
+
+
+def _job(
+    args: Parsed, plan: config.EtlConfig | cdc.CdcConfig, report: Callable[[Event], None], note: NoteArgs
+) -> job.Etl | cdc.Cdc:
+    lake, engine = open_lake(args), args["engine"]
+    if isinstance(plan, cdc.CdcConfig):
+        return cdc.Cdc(lake, plan, report, engine=engine, note=note)
+    return job.Etl(lake, plan, report, engine=engine, note=note)
 
 
 def _note(args: Parsed) -> NoteArgs:
