@@ -32,7 +32,7 @@ SEVERAL = [OTHERS, {**WHOLE, "where": "has(value.txn)"}]
 
 def records(count: int, seed: int = 1) -> list[tuple[str, Any]]:
     """Transactions of one to four records that overlap, some of which are never complete or late; and others."""
-    dice, rows, open_ = random.Random(seed), [], {}
+    dice, rows, open_ = random.Random(seed), list[tuple[str, Any]](), dict[int, int]()
     for n in range(count):
         if dice.random() < 0.3:
             rows.append(("C", {"n": n}))
