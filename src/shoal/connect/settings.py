@@ -143,11 +143,21 @@ def expand(text: str, where: str, environment: Mapping[str, str] = os.environ) -
     return _VARIABLE.sub(value_of, text)
 
 
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """YAML whose names are texts: `on` and `no` would be booleans."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        for name, _ in node.value:
+            if name.tag == "tag:yaml.org,2002:bool":
+                name.tag = "tag:yaml.org,2002:str"
+        return super().construct_mapping(node, deep)
+
+
 def read_settings(path: str) -> Section:
     """The settings in a file."""
     try:
         with open(path, "rb") as file:
-            items = yaml.safe_load(file)
+            items = _Loader(file).get_single_data()
     except FileNotFoundError:
         raise NotFound(f"{path}: file does not exist") from None
     except OSError as e:
