@@ -16,9 +16,9 @@ import shoal
 from shoal.api.pool import Pool as PoolHandle
 from shoal.errors import Conflict, InvalidInput
 from shoal.ids import parse, to_text
-from shoal.lake import changes, rewriting, sessions
+from shoal.lake import changes, lineage, rewriting, sessions
 from shoal.lake.commits import Note
-from shoal.lake.lake import open_lake
+from shoal.lake.lake import create, open_lake
 from shoal.lake.objects import DataObject, format_object, without_rows
 from shoal.lake.partition_changes import replace_partitions
 from shoal.lake.pools import Pool
@@ -28,6 +28,7 @@ from shoal.local.lake import LocalLake, stored
 from shoal.model.text import format_value
 from shoal.planner.merge_policies import policy_of
 from shoal.planner.predicates import parse_predicate
+from shoal.storage.memory import MemoryStore
 from shoal.testing.lineage_checks import contributors
 
 ME = Note("me")
@@ -292,6 +293,88 @@ def test_a_commit_that_is_picked_again_brings_its_rows_once() -> None:
     with pytest.raises(InvalidInput, match="nothing to merge"):
         handle.merge("b")
     assert keys(handle) == [1, 2, 3]
+
+
+def test_rows_that_come_back_in_the_object_of_a_compaction_are_not_added_to_those_that_never_went() -> None:
+    handle = new_pool()
+    loaded(handle, 1)
+    loaded(handle, 2)
+    handle.create_branch("b")
+    compact(handle, "b")
+    (o,) = objects(handle, "b")
+    branch = handle.branch("b")
+    with pytest.raises(InvalidInput, match="already"):
+        handle.cherry_pick(branch.revert(branch.delete([to_text(o.id)])))
+    assert keys(handle) == [1, 2]
+
+
+def test_a_branch_that_has_picked_what_was_compacted_since_is_rebased_without_it() -> None:
+    handle = new_pool()
+    loaded(handle, 1)
+    handle.create_branch("b")
+    picked = loaded(handle, 2)
+    compact(handle)
+    handle.branch("b").cherry_pick(picked)
+    loaded(handle, 3, branch="b")
+    handle.branch("b").rebase("main")
+    assert keys(handle, "b") == [1, 2, 3]
+
+
+def test_a_branch_that_restores_what_its_target_deletes_is_not_rebased() -> None:
+    handle = new_pool()
+    loaded(handle, *range(10))
+    handle.create_branch("b")
+    handle.branch("b").revert(handle.branch("b").delete(where="k < 3"))
+    handle.delete(where="k < 2")
+    with pytest.raises(Conflict, match="it brings back records"):
+        handle.branch("b").rebase("main")
+
+
+# ---- what it costs
+
+
+class MeteredStore(MemoryStore):
+    """Objects in memory, and those that were read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[str] = []
+
+    def get(self, key: str) -> bytes:
+        self.read.append(key)
+        return super().get(key)
+
+
+COSTS: dict[str, Callable[[PoolHandle, str], object]] = {
+    "merge": lambda handle, load: handle.merge("b"),
+    "rebase": lambda handle, load: handle.branch("b").rebase("main"),
+    "cherry-pick": lambda handle, load: handle.cherry_pick(load),
+    "revert": lambda handle, load: handle.branch("b").revert(load),
+}
+
+
+@pytest.mark.parametrize("verb", COSTS)
+@pytest.mark.parametrize("moved", [0, 1, 3])
+def test_who_brings_rows_reads_the_lineages_of_what_was_moved_meanwhile_and_no_others(
+    monkeypatch: pytest.MonkeyPatch, verb: str, moved: int
+) -> None:
+    monkeypatch.setattr(lineage, "MOST_INSIDE", 0)
+    store = MeteredStore()
+    handle = LocalLake(create(store)).create("p", key="k", inline=0)
+    for part in range(8):
+        loaded(handle, *range(100 * part, 100 * part + 10))
+        loaded(handle, *range(100 * part, 100 * part + 10))
+        handle.compact([to_text(o.id) for o in objects(handle) if o.lineage is None])
+    handle.create_branch("b")
+    load = loaded(handle, 0, 1000, branch="b")
+    loaded(handle, 500)
+    for part in range(moved):
+        loaded(handle, 100 * part + 5)
+        handle.compact([to_text(o.id) for o in objects(handle) if 100 * part <= o.min.data < 100 * part + 10])
+    lineage.forget()
+    store.read.clear()
+    COSTS[verb](LocalLake(open_lake(store)).pool("p"), load)
+    assert sum("/lineage/" in key for key in store.read) == (0 if verb == "revert" else moved)
 
 
 def test_what_one_side_deletes_of_a_picked_commit_goes_although_it_was_compacted() -> None:

@@ -19,8 +19,8 @@ from shoal.lake.actions import Patch, difference, patch_of
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
-from shoal.lake.fitting import Basis, fit, fit_rest, own_changes, planned_at
-from shoal.lake.history import common_ancestors, own_commits
+from shoal.lake.fitting import Basis, changed_entries, fit, fit_rest, own_changes, planned_at
+from shoal.lake.history import beyond, common_ancestors, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
@@ -293,16 +293,25 @@ def rebase(pool: Pool, branch: str, onto: str, op: Id | None = None) -> Id | Non
 
 def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | None:
     """New commits on a target for those that a tip has beyond it; the last one."""
-    begin, bases = target, list[Id]()
-    for number, commit in enumerate(own_commits(pool.commits, tip, target)):
-        if not number or commit.merged is not None:  # only a merge brings in commits of the target
+    begin, bases, has_taken, touched = target, list[Id](), False, row_patches.Touched()
+    own = own_commits(pool.commits, tip, target)
+    for before, commit in zip((None, *own), own, strict=False):
+        if before is None or before.merged is not None:
+            touched.add(changed_entries(beyond(pool.commits, begin, commit.parent)))
+        if before is None or commit.merged is not None:  # only a merge brings in commits of the target
             bases = common_ancestors(pool.commits, commit.id, begin)
+        touched.add(changed_entries([commit]))
+        may_restore = has_taken or commit.merged is not None
+        has_taken = may_restore or (Patch(commit.actions).needs_state and not commit.is_maintenance)
         if commit.merged is not None and _brings_nothing(pool, commit.merged, begin):
             continue  # what it brought in is in the branch that is rebased onto, but for compactions
         what = f'rebase of "{branch}" at {to_text(commit.id)}'
         patch = Patch(commit.actions)
         _require_one_each(pool, patch, commit.parent, what)
-        patch = fit_rest(pool, patch, _basis_of(pool, commit, begin, bases), target, what, fits_base=False)
+        basis = _basis_of(pool, commit, begin, touched)
+        if may_restore:  # else it brings nothing that was there when the two parted
+            basis = replace(basis, bases=tuple(bases) or (None,))
+        patch = fit_rest(pool, patch, basis, target, what, fits_base=False)
         parent = None if target is None else pool.commits.read(target)
         draft = pool.history.draft(parent, patch, commit.note, commit.merged)
         replayed = replace(
@@ -315,6 +324,7 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
         )
         pool.commits.write(replayed)
         pool.history.leave_checkpoint(replayed)
+        touched.add(changed_entries([replayed]))
         target = replayed.id
     return target
 
@@ -333,11 +343,11 @@ def _brings_nothing(pool: Pool, merged: Id, target: Id | None) -> bool:
     return all(row_patches.is_move(pool, Patch(commit.actions)) for commit in own_changes(pool, merged, target))
 
 
-def _basis_of(pool: Pool, commit: Commit, target: Id | None, bases: Sequence[Id]) -> Basis:
+def _basis_of(pool: Pool, commit: Commit, target: Id | None, touched: row_patches.Touched) -> Basis:
     """Where a commit that is done again on a target comes from."""
     merged = commit.merged
     commits = None if merged is None else lambda: own_changes(pool, merged, target)
     return Basis(
         commit.parent, commit.id, commits=commits, is_merge=True, others=target,
-        bases=tuple(bases) or (None,), is_merged=merged is not None,
+        is_merged=merged is not None, touched=touched,
     )  # fmt: skip

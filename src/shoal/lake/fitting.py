@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from shoal.errors import Conflict, NotFound
 from shoal.ids import Id, to_text
-from shoal.lake.actions import Patch, describe
+from shoal.lake import actions
+from shoal.lake.actions import Entry, Patch, describe
 from shoal.lake.commits import Commit
 from shoal.lake.history import beyond
 from shoal.lake.pools import Pool
+from shoal.lake.snapshots import Snapshot
 from shoal.lazy import lazy
 from shoal.model.node import frozen
 
@@ -48,6 +50,8 @@ class Basis:
     """Of a commit of a branch that is done again on `others`: where the two have parted."""
     is_merged: bool = False
     """Whether that commit is a merge."""
+    touched: row_patches.Touched | None = None
+    """Where the tip may differ from the base; None: it is to be found out from their histories."""
 
     def patches(self, patch: Patch) -> Iterable[Patch]:
         """What it is the sum of."""
@@ -90,7 +94,7 @@ def fit_rest(
         return patch
     now = pool.snapshot(tip)
     is_as_it_was = not patch.lost_in(now) and not patch.present_in(now)
-    if is_as_it_was and (basis.is_fresh or not (basis.bases or row_patches.may_be_elsewhere(pool, patch, now))):
+    if is_as_it_was and (basis.is_fresh or not (basis.bases or _may_be_elsewhere(pool, patch, basis, tip, now))):
         return patch
     parted = None
     if basis.bases:
@@ -104,6 +108,25 @@ def fit_rest(
         parted=parted,
     )
     return translation.translated(pool, patch, now, what, sides, (tip, basis.source))
+
+
+def _may_be_elsewhere(pool: Pool, patch: Patch, basis: Basis, tip: Id | None, now: Snapshot) -> bool:
+    """Whether rows that a patch brings may be on a tip already, in objects that it does not speak of."""
+    if basis.touched is not None:
+        return row_patches.may_be_elsewhere(pool, patch, now, basis.touched)
+    touched = row_patches.Touched()
+    try:
+        touched.add(changed_entries(beyond(pool.commits, tip, basis.source)))
+        if basis.base != basis.source and not basis.is_merge:
+            touched.add(changed_entries(beyond(pool.commits, basis.base, tip)))
+    except NotFound:  # where history was cut, some commits are gone
+        touched.add(now.objects())
+    return row_patches.may_be_elsewhere(pool, patch, now, touched)
+
+
+def changed_entries(commits: Iterable[Commit]) -> Iterator[Entry]:
+    """What commits have changed, as it was and as it is then."""
+    return (entry for commit in commits for entry in actions.touched(commit.actions))
 
 
 def _others(pool: Pool, basis: Basis, tip: Id | None) -> Iterator[tuple[str, Patch]]:

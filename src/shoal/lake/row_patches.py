@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from shoal.ids import Id
 from shoal.lake.actions import Effect, Entry, Patch, patch_to
 from shoal.lake.identities import NO_KEYS, Identities, Keys, Owned, is_in
 from shoal.lake.keys import EVERYTHING, Bound, KeyRange, compare_in
@@ -93,15 +94,40 @@ def is_move(pool: Pool, patch: Patch) -> bool:
     return row_patch(pool, Identities(pool.store, pool.prefix), patch).is_move
 
 
-def may_be_elsewhere(pool: Pool, patch: Patch, state: State) -> bool:
-    """Whether rows that a patch brings may be in a state already, in objects that the patch does not speak of."""
+@dataclass
+class Touched:
+    """Objects that may differ between two states, as somebody has described them: all others have the same rows."""
+
+    plain: dict[Id, DataObject] = field(default_factory=dict)
+    """Those whose rows were new in them."""
+    moved: dict[Id, DataObject] = field(default_factory=dict)
+    """Those with a lineage."""
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Take more of them."""
+        for o in entries:
+            (self.plain if o.lineage is None else self.moved)[o.id] = o
+
+
+def may_be_elsewhere(pool: Pool, patch: Patch, state: State, touched: Touched) -> bool:
+    """Whether rows that a patch brings may be in a state already, in objects that the patch does not speak of.
+
+    `touched` has the objects in which the state may differ from the one that the patch was made for. In others there is
+    no such row: it would have been there twice. Where nothing was moved, no lineage is read.
+    """
     own = {change.id for change in patch.effects()}
     come = [after for before, after in patch.effects() if after is not None]
+    if not come:
+        return False
+    hull = hull_of(come)
+    moved = [o for ident, o in touched.moved.items() if ident not in own and o.may_hold(hull)]
+    if not moved and all(o.lineage is None for o in come):
+        return False
     known = Identities(pool.store, pool.prefix)
     ids = {ident for o in come for ident in known.origin_ids(o)}
-    has_lineage = any(o.lineage is not None for o in come)
-    others = (o for o in state.objects(hull_of(come)) if o.id not in own and (has_lineage or o.lineage is not None))
-    return bool(come) and any(known.has_any(o, ids) for o in others)
+    if any(state.version(touched.plain[ident]) is not None for ident in (ids & touched.plain.keys()) - own):
+        return True
+    return any((now := state.version(o)) is not None and known.has_any(now, ids) for o in moved)
 
 
 def is_of(pool: Pool, objects: Iterable[DataObject], others: Iterable[DataObject]) -> bool:
