@@ -137,6 +137,16 @@ def test_a_conflict_changes_nothing_and_says_how_to_give_up(shell: Shell) -> Non
     assert files(shell) == []
 
 
+def test_what_a_query_loads_is_staged(shell: Shell) -> None:
+    begin(shell, "logs", "items")
+    shell.run("transaction", "load", "-q", "logs", "-", stdin="{ts:1,id:7}")
+    assert shell.run("transaction", "query", "-z", "from logs | load items") == ""
+    assert shell.run("transaction", "query", "-z", "from items | id==7") == "{ts:1,id:7}\n"
+    assert shell.run("query", "-z", "from items | id==7") == ""
+    shell.run("transaction", "abort", "-q")
+    assert shell.run("query", "-z", "from items | id==7") == ""
+
+
 def test_an_empty_one_stays_open_and_says_how_to_give_it_up(shell: Shell) -> None:
     ident = begin(shell, "logs", "items")
     for places in ("logs items", "logs"):

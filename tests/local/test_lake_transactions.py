@@ -287,6 +287,41 @@ def test_a_statement_that_changes_a_pool_reads_others_at_one_time_with_it(
     assert values(lake, "from a | k <= 0 | n == 0 | count()") == [2 if statement.startswith("insert") else 1]
 
 
+def test_what_a_query_in_it_loads_is_staged(lake: Lake, orders: Pool, items: Pool) -> None:
+    t = lake.begin(["orders", "items"])
+    t.load("orders", [{"id": 7, "stock": 1}])
+    assert t.query("from orders | load items").to_list() == []
+    assert t.query("from items | id==7").to_list() == [{"id": 7, "stock": 1}]
+    t.query("yield {id:8,stock:2} | fork (=> load orders => put stock:=3 | load items)").to_list()
+    assert t.query("from items | id==8").to_list() == [{"id": 8, "stock": 3}]
+    assert values(lake, "from items | id>6") == values(lake, "from orders") == []
+    with pytest.raises(AlreadyExists, match="primary key"):
+        t.query("yield {id:9,stock:1},{id:1,stock:1} | fork (=> load orders => load items)").to_list()
+    with pytest.raises(
+        InvalidInput, match=r"items@dev is not part of this transaction .*begun on orders@main, items@main"
+    ):
+        t.query("from orders | fork (=> load orders => load items@dev)").to_list()
+    assert t.query("from orders | count()").to_list() == [2], "a program that fails stages nothing"
+    t.abandon()
+    assert values(lake, "from items | id>6") == []
+    with lake.transaction(["orders", "items"], message="by a program") as t:
+        t.query("from items | load orders").to_list()
+    assert values(lake, "from orders | count()") == [2]
+    assert [each.message for each in orders.log()] == ["by a program"]
+
+
+def test_what_a_query_in_a_transaction_on_one_branch_loads_is_staged(lake: Lake, orders: Pool, items: Pool) -> None:
+    t = items.begin()
+    t.query("put id:=id+10 | load items").to_list()
+    assert t.query("count()").to_list() == [4]
+    with pytest.raises(InvalidInput, match=r"orders@main is not part of this transaction .*begun on items@main"):
+        t.query("load orders").to_list()
+    assert values(lake, "from items | count()") == [2]
+    t.commit()
+    assert values(lake, "from items | count()") == [4]
+    assert values(lake, "from orders") == []
+
+
 # ---- programs with several loads
 
 

@@ -105,6 +105,13 @@ def expecting(pool: Pool, change: Change, expected: Id | None) -> Change:
     return replace(change, build=checked)
 
 
+def adding(pool: Pool, branch: str, objects: Sequence[DataObject], view: Id | None) -> Patch:
+    """What adds objects that were just written, at a commit; in a keyed pool their keys must not be there."""
+    if not pool.config.settings.primary:
+        return patch_of(objects)
+    return keyed_changes.adding(pool, branch, objects)(view)
+
+
 def upsert(
     pool: Pool,
     branch: str,

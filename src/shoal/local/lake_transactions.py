@@ -87,7 +87,8 @@ class LocalLakeTransaction(LakeTransaction):
 
     def query(self, program: str) -> Results:
         scope = self._scope
-        return ask(self._lake, Question(program, views=scope.views(), reads=scope.log, cut=scope.cut))
+        views, log = scope.views(), scope.log
+        return ask(self._lake, Question(program, views=views, reads=log, cut=scope.cut, staging=scope))
 
     def sql(self, statement: str, *, op: Op = None) -> Results:
         change = change_of(statement)

@@ -13,7 +13,7 @@ from shoal.errors import InvalidInput
 from shoal.frames.inputs import checked_path, is_frame, read_input_pieces
 from shoal.ids import Id, parse, to_text
 from shoal.lake import changes
-from shoal.lake.actions import Patch, patch_of
+from shoal.lake.actions import Patch
 from shoal.lake.committer import Change
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
@@ -119,10 +119,8 @@ def staged_write(
         index = key_index.KeyIndex((0, group) for group in read_keys(pool, data, format_name, options))
         return keyed_changes.without_keys(pool, view, index)
     objects = write_data(pool, data, format_name, None, options)
-    if not pool.config.settings.primary:
-        return patch_of(objects)
     if mode == "load":
-        return keyed_changes.adding(pool, branch, objects)(view)
+        return changes.adding(pool, branch, objects, view)
     index = keyed_changes.index_of(pool, objects)
     keyed_changes.require_distinct(index)
     return keyed_changes.replacing(pool, view, objects, index)

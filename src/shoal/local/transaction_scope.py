@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from shoal.errors import InvalidInput
 from shoal.ids import Id
-from shoal.lake import sessions
+from shoal.lake import changes, sessions
+from shoal.lake.actions import Patch
 from shoal.lake.cuts import Cut
 from shoal.lake.keys import KeyRange
+from shoal.lake.objects import DataObject
+from shoal.lake.pools import Pool
 from shoal.lake.sessions import BranchRead, JournalRead, Session
+from shoal.planner.program_loads import Write
 from shoal.planner.read_log import ReadLog
 
 
@@ -24,8 +29,19 @@ class Part(Protocol):
     def isolation(self) -> sessions.Isolation:
         """What is checked when it commits."""
 
+    @property
+    def pool(self) -> Pool:
+        """The pool."""
+
+    @property
+    def session(self) -> Session:
+        """What was done there so far."""
+
     def view(self) -> Id | None:
         """A commit with the state that the transaction sees."""
+
+    def stage(self, patch: Patch) -> None:
+        """Stage changes."""
 
     def has_shown(self, commit: Id | None) -> bool:
         """Whether a commit has stood for the branch in a query."""
@@ -47,6 +63,20 @@ class Scope:
         """The commits that stand for its own branches."""
         return {part.place: part.view() for part in self.parts}
 
+    def require_part(self, pool: Pool, branch: str) -> None:
+        """InvalidInput unless a branch is one of its own."""
+        if (pool.config.id, branch) not in {part.place for part in self.parts}:
+            places = ", ".join(sessions.place_of(part.pool, part.session) for part in self.parts)
+            place = f"{pool.config.name}@{branch}"
+            raise InvalidInput(f"load: {place} is not part of this transaction (it was begun on {places})")
+
+    def stage_loads(self, writes: Sequence[Write]) -> None:
+        """Stage what a program has loaded; nothing of it, if a key is there already."""
+        parts = {part.place: part for part in self.parts}
+        patches = [(parts[each.pool.config.id, each.branch], each.objects) for each in writes]
+        for part, patch in [(part, _adding(part, objects)) for part, objects in patches]:
+            part.stage(patch)
+
     @property
     def log(self) -> ReadLog | None:
         """What queries report to; None if nothing of it is checked."""
@@ -67,3 +97,8 @@ class Scope:
 
     def on_journal(self, pool: Id | None, position: int) -> None:
         self.parts[0].note(lambda session: sessions.note_journal(session, JournalRead(pool, position)))
+
+
+def _adding(part: Part, objects: Sequence[DataObject]) -> Patch:
+    """What adds objects on a branch, as the transaction sees it."""
+    return changes.adding(part.pool, part.session.branch, objects, part.view())

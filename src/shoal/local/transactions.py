@@ -205,7 +205,8 @@ class LocalTransaction(Transaction):
     def query(self, program: str) -> Results:
         scope, (pool, branch) = self.scope, self.place
         head = (to_text(pool), branch)
-        return ask(self._lake, Question(program, head, views=scope.views(), reads=scope.log, cut=scope.cut))
+        views, log = scope.views(), scope.log
+        return ask(self._lake, Question(program, head, views=views, reads=log, cut=scope.cut, staging=scope))
 
     def sql(self, statement: str, *, op: Op = None) -> Results:
         sessions.check_open(self.session)
@@ -259,6 +260,10 @@ class LocalTransaction(Transaction):
     def _require_active(self) -> None:
         if self.is_done:
             raise InvalidInput(f"transaction {self.id} has ended (begin a new one)")
+
+    def stage(self, patch: Patch) -> None:
+        """Stage changes."""
+        self._stage(patch, one_sided)
 
     def _stage(self, patch: Patch, count: Count) -> None:
         self._require_active()

@@ -28,7 +28,7 @@ from shoal.planner.file_query import emitter
 from shoal.planner.file_scans import with_files
 from shoal.planner.files import read_part, runs_plans
 from shoal.planner.plan_cache import PlanCache
-from shoal.planner.program_loads import loading
+from shoal.planner.program_loads import Staging, loading, loads_of
 from shoal.planner.read_log import ReadLog
 from shoal.planner.scan_sources import lake_opener
 from shoal.sources.policy import SourcePolicy
@@ -56,6 +56,8 @@ class Question:
     views: Views | None = None
     cut: Cut | None = None
     """The states in which other branches are read; None is the newest that go together."""
+    staging: Staging | None = None
+    """Takes what the program loads; None commits it."""
     options: ReadOptions = _DEFAULTS
     watch: Watch | None = None
     engine: str | None = None
@@ -140,7 +142,7 @@ def run_dispatched(lake: Pools, question: Question, dispatched: Dispatched) -> R
     program = dispatched.program
     if policy is None and not question.statistics:
         program = with_files(program, question.options, question.watch)
-    load, ended = loading(lake, program)
+    load, ended = loading(lake, program, question.staging)
     run = Run(
         memory=_memory(question, program),
         load=load,
@@ -155,7 +157,9 @@ def run_dispatched(lake: Pools, question: Question, dispatched: Dispatched) -> R
         pieces = results_stopped_by(question.stop, whole.pieces(run))
         return Results(question.program, pieces, run.statistics, in_pieces=True)
     values = ended(run_program(program, iter((NULL,)), run))
-    return Results(question.program, results_stopped_by(question.stop, values), run.statistics)
+    results = Results(question.program, results_stopped_by(question.stop, values), run.statistics)
+    # What is staged is there when the next step of the transaction begins, whether these results are read or not.
+    return results if question.staging is None or not loads_of(program) else results.hold()
 
 
 def _memory(question: Question, program: plan.Program) -> Memory:

@@ -1,9 +1,13 @@
-"""The operator `load`: what a program commits. Several of them in one program commit together, or not at all."""
+"""The operator `load`: what a program commits. Several of them in one program commit together, or not at all.
+
+In a transaction nothing is committed: what a program loads is staged once the program has ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from shoal.access.view import Pools, author_of, pool_to_load
 from shoal.errors import InvalidInput
@@ -25,18 +29,31 @@ from shoal.planner.pool_partitions import with_partitions
 Loading = Callable[[plan.Load, Iterator[Value]], Iterator[Value]]
 
 
-def loading(lake: Pools, program: plan.Program) -> tuple[Loading, Callable[[Iterator[Value]], Iterator[Value]]]:
-    """How a program loads, and what becomes of its results: the ids of commits that are made at its end come last."""
-    count = sum(1 for node in walk.nodes(program) if isinstance(node, plan.Load))
-    if count < 2:
+def loads_of(program: plan.Program) -> list[plan.Load]:
+    """The loads of a program."""
+    return [node for node in walk.nodes(program) if isinstance(node, plan.Load)]
+
+
+def loading(
+    lake: Pools, program: plan.Program, staging: Staging | None = None
+) -> tuple[Loading, Callable[[Iterator[Value]], Iterator[Value]]]:
+    """How a program loads, and what becomes of its results: the ids of commits that are made at its end come last.
+
+    With `staging` there are no commits: a transaction takes what is loaded.
+    """
+    loads = loads_of(program)
+    if staging is not None:
+        for op in loads:
+            staging.require_part(pool_to_load(lake, op.pool), op.branch or MAIN)
+    elif len(loads) < 2:
         return (lambda op, values: _load(lake, op, values)), lambda results: results
-    together = _Together(lake)
+    together = _Together(lake, staging)
     return together.stage, together.results
 
 
 @dataclass(slots=True)
-class _Write:
-    """What one `load` has written."""
+class Write:
+    """What the loads of a program have written for one branch."""
 
     pool: Pool
     branch: str
@@ -45,7 +62,17 @@ class _Write:
     objects: list[DataObject] = field(default_factory=list)
 
 
-def _write(lake: Pools, op: plan.Load, values: Iterator[Value]) -> _Write:
+class Staging(Protocol):
+    """A transaction, which takes what a program loads."""
+
+    def require_part(self, pool: Pool, branch: str, /) -> None:
+        """InvalidInput unless it changes this branch."""
+
+    def stage_loads(self, writes: Sequence[Write], /) -> None:
+        """Stage all, or nothing."""
+
+
+def _write(lake: Pools, op: plan.Load, values: Iterator[Value]) -> Write:
     """Write the values of a `load`, which nobody sees yet."""
     lake.require_writable()
     pool = pool_to_load(lake, op.pool)
@@ -53,7 +80,7 @@ def _write(lake: Pools, op: plan.Load, values: Iterator[Value]) -> _Write:
     pool.refs().branch(branch)
     note = Note(op.author or author_of(lake), op.message, parse_value(op.meta) if op.meta else NULL)
     begun = pool.journal.known.position
-    return _Write(pool, branch, note, begun, with_partitions(pool).writer().write_all(values))
+    return Write(pool, branch, note, begun, with_partitions(pool).writer().write_all(values))
 
 
 def _load(lake: Pools, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:
@@ -63,17 +90,18 @@ def _load(lake: Pools, op: plan.Load, values: Iterator[Value]) -> Iterator[Value
         yield id_value(written.pool.committer.join(_change(written)))
 
 
-def _change(written: _Write) -> Change:
+def _change(written: Write) -> Change:
     return changes.load_into(written.pool, written.branch, written.objects, written.note, begun=written.begun)
 
 
 class _Together:
-    """The loads of one program: each stages what it gets, and all are committed when the program has ended."""
+    """The loads of one program: each writes what it gets, and all are committed or staged when it has ended."""
 
-    def __init__(self, lake: Pools) -> None:
+    def __init__(self, lake: Pools, staging: Staging | None) -> None:
         self._lake = lake
+        self._staging = staging
         self._begun = self._ended = 0
-        self._writes: dict[tuple[Id, str], _Write] = {}
+        self._writes: dict[tuple[Id, str], Write] = {}
 
     def stage(self, op: plan.Load, values: Iterator[Value]) -> Iterator[Value]:
         """Write the values; the id of their commit comes at the end of the program."""
@@ -98,6 +126,9 @@ class _Together:
 
     def _commit(self) -> Iterable[Id]:
         writes = [each for each in self._writes.values() if each.objects]
+        if self._staging is not None:
+            self._staging.stage_loads(writes)
+            return ()
         if not writes:
             return ()
         if len(writes) > 1:

@@ -49,7 +49,7 @@ VERB = Verb(
     "                                stage a change of records by a program\n"
     "  delete PLACE ID... | -where FILTER | -keys FILE\n"
     "                                stage the deletion of data objects or records\n"
-    "  query PROGRAM, sql STATEMENT  ask the lake as the transaction sees it; sql stages what it changes\n"
+    "  query PROGRAM, sql STATEMENT  ask the lake as the transaction sees it, and stage what they load or change\n"
     "  commit                        change all branches at the same moment\n"
     "  abort                         discard what is staged\n"
     "  ls                            list those that this user has open, and those of the lake that are decided\n\n"
