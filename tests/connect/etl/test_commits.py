@@ -154,6 +154,20 @@ def test_of_two_processes_one_does_the_work(scene: Scene) -> None:
     assert scene.values() == [{"txn": 1, "seqno": 1, "n": 1}, {"txn": 2, "seqno": 3, "n": 2}]
 
 
+def test_of_two_processes_that_expire_records_one_does_the_work(scene: Scene) -> None:
+    """What the commit says is done, is all before the record that the other one has read last."""
+    scene.add(("A", {"txn": 1, "done": False}), ("A", {"txn": 9, "done": True}))
+    one, other = (scene.etl(WHOLE, expire={"records": 2, "pool": "expired"}) for _ in range(2))
+    assert finish(one)
+    assert other.round() is None
+    scene.add(("A", {"txn": 2, "done": False}), ("A", {"txn": 3, "done": False}))
+    done = finish(one)
+    assert done is not None
+    assert (done.cursor, done.pending) == (3, 2)
+    other.round()
+    assert scene.rows("yield {seqno,reason}", "expired") == ['{seqno:1,reason:"records"}']
+
+
 @pytest.mark.parametrize("transforms", [[WHOLE], SEVERAL], ids=["one pool", "several pools"])
 def test_another_commit_between_reading_and_committing_is_a_conflict(
     scene: Scene, transforms: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch

@@ -54,7 +54,9 @@ class Denorm(Transform):
         """What it asks about its groups."""
         done = " and ".join(f"or({is_topic([topic])})" for topic in self.topics)
         choices = "".join(f"{is_topic([topic])} ? {within(key)} : " for topic, key in self.keys[:-1])
-        return Gather(self.common, f"{choices}{within(self.keys[-1][1])}", done, self._result(), repeats=True)
+        return Gather(
+            self.common, self.topics, f"{choices}{within(self.keys[-1][1])}", done, self._result(), repeats=True
+        )
 
     def _result(self) -> str:
         """The combinations, first topic first, and of each topic in order of number."""

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from shoal.connect.etl.expiry import Item, Limits, Reason
 from shoal.connect.etl.programs import running, within
-from shoal.connect.etl.raw import NUMBER, Snapshot, batches_of, is_small
+from shoal.connect.etl.raw import NUMBER, Snapshot, batches_of, is_small, may_meet
 from shoal.connect.etl.seqnos import Leg, legs_of, runs_of
 from shoal.connect.etl.stateless import output_of
 from shoal.connect.etl.steps import Common, Expired, Past, Round, Step, Worker
 from shoal.connect.etl.values import elements, part
+from shoal.errors import TooLarge
 from shoal.model import types as t
 from shoal.model.node import frozen
 from shoal.model.values import Value
@@ -30,6 +31,7 @@ class Gather:
     """What a transform asks the lake about its groups."""
 
     common: Common
+    topics: tuple[str, ...]
     id: str
     """An expression over a raw record: the group that it belongs to."""
     done: str
@@ -57,10 +59,10 @@ class Gather:
     def text(self, takes: str) -> str:
         """The program that the lake runs over records, of which it takes some."""
         return (
-            f"where {takes}\n| records:=collect(this) by txn:={within(self.id)}\n"
-            f"| yield {{txn,records:(over records | sort {NUMBER} | collect(this))}}\n"
-            "| yield {txn,records,n:shoal_first(records)}\n"
-            f"| yield {{txn,items:(over records | yield {{{NUMBER},time:kafka.timestamp}} | collect(this)),"
+            f"where {takes}\n| records:=collect(this),count:=count() by txn:={within(self.id)}\n"
+            f"| yield {{txn,count,records:(over records | sort {NUMBER} | collect(this))}}\n"
+            "| yield {txn,count,records,n:shoal_first(records)}\n"
+            f"| yield {{txn,count,items:(over records | yield {{{NUMBER},time:kafka.timestamp}} | collect(this)),"
             "groups:shoal_groups(txn,records,n)}"
         )
 
@@ -124,7 +126,8 @@ class GatheringWorker(Worker):
     def step(self, work: Round) -> Step:
         step = Step()
         again: dict[Value, Items] = {}
-        for txn, items, groups in self._ask(work.raw, [work.news.leg]):
+        is_asked = may_meet(self._gather.topics, work.news.topics)
+        for txn, items, groups in self._ask(work.raw, [work.news.leg]) if is_asked else ():
             before = self._pending.pop(txn, None)
             if before is not None:
                 again[txn] = before + items
@@ -144,8 +147,10 @@ class GatheringWorker(Worker):
         """The groups of some records: their ids, their records, and those of them that are complete."""
         gather = self._gather
         for row in raw.run(legs, gather.text(self._takes), gather.declarations):
-            items = [_item(item) for item in elements(part(row, "items"))]
-            yield part(row, "txn"), items, [_complete(group) for group in elements(part(row, "groups"))]
+            txn, items = part(row, "txn"), [_item(item) for item in elements(part(row, "items"))]
+            if len(items) != part(row, "count").data:
+                raise TooLarge(f"the records of {txn!r} do not fit into memory (its id is that of too many records)")
+            yield txn, items, [_complete(group) for group in elements(part(row, "groups"))]
 
     def _ask_again(
         self, raw: Snapshot, groups: Mapping[Value, Items]

@@ -16,7 +16,7 @@ from shoal.connect.etl.config import EtlConfig
 from shoal.connect.etl.expiry import Clock
 from shoal.connect.etl.places import Place
 from shoal.connect.etl.programs import each_of
-from shoal.connect.etl.raw import News, Snapshot, open_raw
+from shoal.connect.etl.raw import News, Snapshot, may_meet, open_raw
 from shoal.connect.etl.records import Progress, Writer, expired_record, format_meta
 from shoal.connect.etl.seqnos import Run, joined, runs_of, without
 from shoal.connect.etl.staging import Staging, State
@@ -176,6 +176,7 @@ class Etl:
             commit = self._staging.commit(_merged(writes), memory.state.progress, message, meta)
             memory.state.offsets, memory.state.progress = offsets, progress
         memory.progress, memory.pending = progress, pending
+        memory.seen = raw.commit if news.is_all else None
         counts = sum(last - first + 1 for first, last in pending)
         made = Done(commit, news.count, news.upto, progress.cursor, len(outputs), len(expired), counts)
         if commit is not None:
@@ -197,7 +198,7 @@ def _rivals(config: EtlConfig, number: int) -> list[str]:
     """The conditions of the transforms that are asked before one, and may take the same records."""
     mine = config.transforms[number]
     earlier = config.transforms[:number]
-    return [each.condition for each in earlier if each.may_take(frozenset(mine.topics) if mine.topics else None)]
+    return [each.condition for each in earlier if may_meet(each.topics, mine.topics)]
 
 
 def _expired_records(raw: Snapshot, expired: list[Expired]) -> list[Value]:

@@ -5,7 +5,7 @@ Numbers are dense and only grow, so what is new is a range, and a round costs wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import field
 
 from shoal.api.branch import Branch
@@ -34,13 +34,20 @@ class News:
     upto: int
     """The number of the last record to read now."""
     count: int
-    topics: frozenset[str] | None
-    """The topics that occur; None if some records say none."""
+    topics: tuple[str, ...]
+    """The topics that occur; none stands for any."""
+    is_all: bool = True
+    """Whether the commit has nothing beyond it."""
 
     @property
     def leg(self) -> Leg:
         """The range that is new."""
         return Leg(self.after + 1, self.upto)
+
+
+def may_meet(topics: Collection[str], others: Collection[str]) -> bool:
+    """Whether some topics may be among others; none stands for any."""
+    return not topics or not others or not set(topics).isdisjoint(others)
 
 
 @frozen
@@ -76,11 +83,13 @@ class Snapshot:
             return None
         names = [row.field("topic") for row in rows]
         is_plain = all(name is not None and name.type is t.STRING and name.data is not None for name in names)
+        last = max(int(get_data(row, "last", self.where)) for row in rows)
         return News(
             after,
-            max(int(get_data(row, "last", self.where)) for row in rows),
+            last,
             sum(int(get_data(row, "count", self.where)) for row in rows),
-            frozenset(str(name.data) for name in names if name is not None) if is_plain else None,
+            tuple(str(name.data) for name in names if name is not None) if is_plain else (),
+            is_all=last < upto,  # numbers are dense
         )
 
     def _first_after(self, number: int) -> int | None:

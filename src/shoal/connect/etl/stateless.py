@@ -12,7 +12,7 @@ from shoal.connect.etl.programs import (
     single_value,
     within,
 )
-from shoal.connect.etl.raw import NUMBER
+from shoal.connect.etl.raw import NUMBER, may_meet
 from shoal.connect.etl.steps import Common, Output, Past, Round, Step, Transform, Worker
 from shoal.connect.etl.values import elements, part
 from shoal.connect.settings import Section
@@ -55,11 +55,13 @@ class Stateless(Transform):
 
 class _Worker(Worker):
     def __init__(self, transform: Stateless, text: str) -> None:
-        self._common = transform.common
+        self._common, self._topics = transform.common, transform.topics
         self._text = text
 
     def step(self, work: Round) -> Step:
         step = Step()
+        if not may_meet(self._topics, work.news.topics):
+            return step
         for row in work.raw.run([work.news.leg], self._text):
             number, results = part(row, NUMBER).data, row.field("results")
             outputs = (

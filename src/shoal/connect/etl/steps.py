@@ -131,7 +131,3 @@ class Transform(ABC):
     @abstractmethod
     def open(self, takes: str, limits: Limits | None, past: Past) -> Worker:
         """A worker that goes on. `takes` is a condition: the records that no transform before it takes."""
-
-    def may_take(self, topics: frozenset[str] | None) -> bool:
-        """Whether it may take records, of which there are some of these topics."""
-        return topics is None or not self.topics or not topics.isdisjoint(self.topics)

@@ -42,7 +42,7 @@ class Transaction(Transform):
         """What it asks about its groups. If nothing ever expires, no id is remembered, and each may begin again."""
         whole = "{txn:shoal_txn,records:shoal_records,seqno:shoal_records[-1].seqno,done:true}"
         result = results_of(whole, self.common.program, self.common.key)
-        return Gather(self.common, self.id, self.done, result, repeats)
+        return Gather(self.common, self.topics, self.id, self.done, result, repeats)
 
 
 def parse(settings: Section, common: Common) -> Transaction:
