@@ -24,6 +24,8 @@ from shoal.model.node import frozen
 from shoal.model.values import Value
 
 Items = list[Item]
+_MOST = 500
+"""Groups of one id that a query looks for: each is a call in the call before."""
 
 
 @frozen
@@ -48,12 +50,12 @@ class Gather:
         puts = ",".join(f"shoal_{n}:={each}" for n, each in enumerate(aggregates))
         number = f"{f'put {puts} | ' if puts else ''}yield {{n:int64(count()),is_done:{within(done)}}}"
         number += " | where is_done==true | head 1 | yield n"
-        rest = ",...shoal_groups(txn,records[n:],shoal_first(records[n:]))" if self.repeats else ""
+        rest = ",...shoal_groups(txn,records[n:],shoal_first(records[n:]),most-1)" if self.repeats else ""
         return (
             f"func shoal_first(shoal_records): ( (over shoal_records | {number}) )\n"
             f"func shoal_results(shoal_txn,shoal_records): ( {self.result} )\n"
-            "func shoal_groups(txn,records,n): "
-            f"( n==null ? null : [{{n,results:shoal_results(txn,records[:n])}}{rest}] )\n"
+            "func shoal_groups(txn,records,n,most): "
+            f"( n==null or most==0 ? null : [{{n,results:shoal_results(txn,records[:n])}}{rest}] )\n"
         )
 
     def text(self, takes: str) -> str:
@@ -63,7 +65,7 @@ class Gather:
             f"| yield {{txn,count,records:(over records | sort {NUMBER} | collect(this))}}\n"
             "| yield {txn,count,records,n:shoal_first(records)}\n"
             f"| yield {{txn,count,items:(over records | yield {{{NUMBER},time:kafka.timestamp}} | collect(this)),"
-            "groups:shoal_groups(txn,records,n)}"
+            f"groups:shoal_groups(txn,records,n,{_MOST})}}"
         )
 
     def listing(self, takes: str) -> str:
@@ -181,6 +183,8 @@ class GatheringWorker(Worker):
             if self._memory is not None:
                 break
         left = items[at:]
+        if len(groups) == _MOST and left:
+            return {txn: left}
         if at and left and self._memory is not None:
             late = self._late(step, txn, left, items[at - 1][0])
             return {txn: left[late:]} if late < len(left) else {}
