@@ -58,7 +58,7 @@ class Reporter:
             line = {"ts": format_time(time.time_ns()), "job": self._job, "event": event.kind, **event.facts}
             print(json.dumps(line, default=str), file=sys.stderr, flush=True)
         elif event.kind == "commit":
-            self._commits += 1
+            self._commits += event.facts.get("commits", 1)
             self._records += event.facts.get("records", 0)
             if time.monotonic() - self._shown >= _SHORTEST:
                 self.flush()
@@ -125,7 +125,7 @@ class _Metrics:
         """Take an event into account."""
         facts = event.facts
         if event.kind == "commit":
-            self._commits.inc()
+            self._commits.inc(facts.get("commits", 1))
             self._records.inc(facts.get("records", 0))
             self._bad.inc(facts.get("bad", 0))
             self._retries.inc(facts.get("retries", 0))

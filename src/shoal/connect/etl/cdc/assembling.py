@@ -60,6 +60,8 @@ class _Snapshot:
     """The first record of it."""
     is_first: bool = False
     """Whether only its first row came, which does not say that more follow."""
+    newest: Change | None = None
+    """The last row that came."""
     is_over: bool = False
     """Whether its last row came, or what comes after that. With several partitions, other rows may still come."""
     is_given_up: bool = False
@@ -87,6 +89,7 @@ class Assembler:
         self._bad: dict[str, int] = {}
         self._seen: dict[str, int] = {}
         """The newest place in the log that a table has had an event of."""
+        self._dropped: set[tuple[str, int, int]] = set()
         self.has_markers = False
         """Whether there was an end of any transaction."""
 
@@ -103,6 +106,11 @@ class Assembler:
                 self._add_row(event)
             case Change():
                 self._add_change(event)
+
+    def remember(self, end: End) -> None:
+        """Take no events of a transaction that was applied by a process before this one."""
+        self.has_markers = True
+        self._forget(end.txid)
 
     def _add_end(self, end: End) -> None:
         self.has_markers = True
@@ -143,9 +151,12 @@ class Assembler:
         if row.lsn < max(at.snapshot, NEVER if known is None else known.lsn):
             return
         if known is None or known.lsn < row.lsn:
+            first = None if known is None else known.first  # what came since then is in this snapshot
             known = self._snapshots[row.table] = self._begin(row.lsn, at)
+            known.first = first
+        self._drop_before(row)
         known.first = row.seqno if known.first is None else known.first
-        known.is_first, known.is_over = not row.is_open, known.is_over or row.is_last
+        known.newest, known.is_first, known.is_over = row, row.is_first, known.is_over or row.is_last
         if known.repeats and row.key is not None:
             known.keys.add(row.key.data)
         if row.seqno > at.seqno or row.lsn > at.snapshot:
@@ -156,6 +167,23 @@ class Assembler:
         if lsn == at.snapshot:
             return _Snapshot(lsn, at.repeats, is_first=at.is_first, is_over=not at.is_open)
         return _Snapshot(lsn, repeats=at.floor > NEVER and lsn > at.lsn)
+
+    def _drop_before(self, row: Change) -> None:
+        """Drop what the topic had before a snapshot of transactions that have no end: they are in the snapshot.
+
+        If one has ended later than that, all of it comes once more.
+        """
+        place = row.table, row.partition, row.lsn
+        if place in self._dropped:
+            return
+        self._dropped.add(place)
+        for txid, group in [(txid, group) for txid, group in self._groups.items() if group.end is None]:
+            for ident, change in list(group.changes.items()):
+                if (change.table, change.partition) == (row.table, row.partition) and change.seqno < row.seqno:
+                    del group.changes[ident]
+                    group.counts[change.table] -= 1
+            if not group.changes:
+                del self._groups[txid]
 
     def _forget(self, txid: str) -> None:
         """Take no more events of a transaction."""
@@ -182,7 +210,7 @@ class Assembler:
         while self._queue:
             txid, group = next(iter(self._queue.items()))
             assert group.end is not None
-            if upto is not None and group.end.lsn > upto:
+            if upto is not None and (group.end.lsn > upto or self._is_behind(group)):
                 return
             is_stale = all(group.end.lsn <= self.positions[table].floor for table in self._tables)
             if not is_stale and not self._is_whole(group, group.end):
@@ -192,6 +220,14 @@ class Assembler:
             step = self._transaction(group, group.end)
             if step.changes:
                 yield step
+
+    def _is_behind(self, group: _Group) -> bool:
+        """Whether events of a transaction came only after a snapshot that has them."""
+        for each in group.changes.values():
+            snapshot = self._snapshots.get(each.table)
+            if snapshot is not None and snapshot.first is not None and each.seqno > snapshot.first:
+                return True
+        return False
 
     def _is_whole(self, group: _Group, end: End) -> bool:
         """Whether all events are there. One that cannot be read is missed as soon as its topic is past it."""
@@ -221,6 +257,8 @@ class Assembler:
         snapshot, at = self._snapshots[table], self.positions[table]
         is_over = snapshot.is_over or (snapshot.is_first and self._is_past(table, snapshot.lsn))
         rows, snapshot.rows = snapshot.rows, []
+        if is_over and not rows and snapshot.newest is not None and at.is_open:
+            rows = [snapshot.newest]  # once more, for a commit that says that this is all
         self.positions[table] = new = replace(
             at,
             snapshot=snapshot.lsn,
@@ -260,8 +298,9 @@ class Assembler:
         for each in self._snapshots.values():
             if each.repeats and each.first is not None:
                 firsts.append(each.first)
-            elif each.rows:
-                firsts.append(each.rows[0].seqno)
+            if each.is_first and each.newest is not None:
+                firsts.append(each.newest.seqno)
+            firsts += [row.seqno for row in each.rows[:1]]
         return min(firsts, default=None)
 
     @property

@@ -29,8 +29,8 @@ class Effect:
     rows: dict[Key, Value] = field(default_factory=dict)
     deletes: dict[Key, Value] = field(default_factory=dict)
     """Keys as records."""
-    key: Value | None = None
-    """One of the keys, which shows what fields they have."""
+    keys: dict[Key, Value] = field(default_factory=dict)
+    """Those of the rows, as records, too."""
     lacking: dict[Key, Value] = field(default_factory=dict)
     """Rows that lack values, and the keys that the pool has these values under."""
 
@@ -65,7 +65,7 @@ class _Fold:
             self._moved = change.lsn, change.key, self.effect.rows.get(change.key.data)
             self._delete(change.key)
             return
-        source = self.effect.key = change.key
+        source = self.effect.keys[change.key.data] = change.key
         if change.old_key is not None:
             self._moved = change.lsn, change.old_key, self.effect.rows.get(change.old_key.data)
             self._delete(change.old_key)
@@ -75,7 +75,7 @@ class _Fold:
         self._put(change.key, change.after, source, before)
 
     def _delete(self, key: Value) -> None:
-        self.effect.key = key
+        self.effect.keys[key.data] = key
         self.effect.rows.pop(key.data, None)
         if not self.effect.clears:
             self.effect.deletes[key.data] = key
@@ -101,10 +101,11 @@ def complete(effect: Effect, rows_of: Callable[[Iterable[Value]], Mapping[Key, V
     wanted = {key: source for key, source in effect.lacking.items() if key in effect.rows}
     if not wanted:
         return
-    old = rows_of(wanted.values())
+    old = rows_of([*wanted.values(), *(effect.keys[key] for key in wanted)])
     for key, source in wanted.items():
-        if source.data in old:
-            effect.rows[key] = completed(effect.rows[key], old[source.data])
+        before = old.get(source.data, old.get(key))  # a changed key that came once more is there already
+        if before is not None:
+            effect.rows[key] = completed(effect.rows[key], before)
 
 
 def lacks(row: Value) -> bool:

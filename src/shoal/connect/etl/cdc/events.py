@@ -21,7 +21,7 @@ from shoal.model.values import Value, is_error, record
 
 MARKERS = "transaction"
 """What the topic of transactions is called, behind the prefix."""
-_FIRST_OF_TABLE, _MORE = "first_in_data_collection", "true"
+_FIRST = "first"
 _LASTS = ("last_in_data_collection", "last")
 _OPS = ("r", "c", "u", "d", "t")
 _IGNORED = ("m",)
@@ -61,9 +61,9 @@ class Change:
         return self.lsn, self.table, self.op, None if self.key is None else self.key.data
 
     @property
-    def is_open(self) -> bool:
-        """Whether more rows of its table follow in the snapshot. After `first` that is not known."""
-        return self.snapshot in (_FIRST_OF_TABLE, _MORE)
+    def is_first(self) -> bool:
+        """Whether it is the first row of a snapshot. It may be the last one of its table; nothing says so."""
+        return self.snapshot == _FIRST
 
     @property
     def is_last(self) -> bool:

@@ -16,11 +16,12 @@ from shoal.api.requests import NoteArgs
 from shoal.connect.etl.cdc.assembling import Assembler, Step
 from shoal.connect.etl.cdc.config import CdcConfig
 from shoal.connect.etl.cdc.effects import Effect, effects_of
-from shoal.connect.etl.cdc.events import Bad, Reader
+from shoal.connect.etl.cdc.events import Bad, End, Reader
 from shoal.connect.etl.cdc.positions import Position
 from shoal.connect.etl.cdc.tables import Commit, Tables
 from shoal.connect.etl.programs import is_topic
 from shoal.connect.etl.raw import News, Snapshot, open_raw
+from shoal.connect.etl.seqnos import Leg
 from shoal.connect.kafka.events import Event
 from shoal.errors import Conflict, InvalidInput, OutcomeUnknown, StorageFailure, TooMany
 from shoal.ids import derived, to_text
@@ -30,6 +31,8 @@ from shoal.storage.backoff import backoff
 
 _TRANSIENT = (StorageFailure, TooMany, OutcomeUnknown)
 _WAIT = 0.1
+_LOOK_BACK = 100_000
+"""Raw records before the cursor in which ends of transactions are looked for."""
 
 
 @frozen
@@ -129,7 +132,7 @@ class Cdc:
         if tip is None or (self._memory is not None and self._memory.seen == tip):
             return None
         raw = Snapshot(self._lake, self._raw.pool_id, tip, self._engine)
-        memory = self._memory = self._memory or self._open()
+        memory = self._memory = self._memory or self._open(raw)
         news = raw.news(memory.read, self._config.records)
         if news is None:
             memory.seen = tip
@@ -151,10 +154,17 @@ class Cdc:
             memory.assembler.first or news.upto + 1, memory.assembler.pending, bad,
         ))  # fmt: skip
 
-    def _open(self) -> _Memory:
-        """What the pools say."""
+    def _open(self, raw: Snapshot) -> _Memory:
+        """What the pools say, and which transactions were applied lately: events of these may come once more."""
         positions, cursor = self._tables.read()
-        return _Memory(Assembler([table for table, _ in self._config.tables], positions), max(cursor - 1, 0))
+        assembler = Assembler([table for table, _ in self._config.tables], positions)
+        if cursor > 1:
+            program = f'where {is_topic(self._reader.topics[-1:])} and value.status=="END"'
+            for row in raw.run([Leg(max(cursor - _LOOK_BACK, 0), cursor - 1)], program):
+                event = self._reader.read(row)
+                if isinstance(event, End):
+                    assembler.remember(event)
+        return _Memory(assembler, max(cursor - 1, 0))
 
     def _gather(self, raw: Snapshot, news: News, assembler: Assembler) -> int:
         """Take what is new; how much of it cannot be read."""
@@ -192,7 +202,7 @@ class Cdc:
         effect = effects.setdefault(table, Effect())
         for key in self._tables.keys(table):
             if key.data not in keys:
-                effect.deletes[key.data] = effect.key = key
+                effect.deletes[key.data] = effect.keys[key.data] = key
 
     def _finish(self, memory: _Memory, done: Done) -> Done:
         if done.commits:

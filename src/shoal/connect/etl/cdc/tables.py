@@ -74,9 +74,9 @@ class Tables:
 
     def _require(self, table: str, effect: Effect) -> None:
         """Create the pool of a table if need be; InvalidInput if its key is not that of the events."""
-        if effect.key is None:
+        if not effect.keys:
             return
-        names = field_names(effect.key)
+        names = field_names(next(iter(effect.keys.values())))
         if table not in self._branches:
             self._create(table, names)
         if set(names) != set(self._primary[table]):
