@@ -39,6 +39,11 @@ class Effect:
         """Whether it changes nothing."""
         return not (self.clears or self.rows or self.deletes)
 
+    @property
+    def is_upsert(self) -> bool:
+        """Whether it only puts in rows that are whole."""
+        return bool(self.rows) and not (self.clears or self.deletes or self.lacking)
+
 
 def effects_of(changes: Iterable[Change]) -> dict[str, Effect]:
     """What changes do, by table."""

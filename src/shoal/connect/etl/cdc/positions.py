@@ -146,10 +146,10 @@ def _states(commits: Iterable[CommitInfo], name: str | None) -> Iterator[tuple[s
 
 
 def parse_lsn(text: str) -> int:
-    """The number of a place in the log as PostgreSQL writes it, such as `0/192D770`.
+    """The number of a place in the log as PostgreSQL writes it, such as `0/192D7B0`.
 
-    >>> parse_lsn("0/192D770")
-    26400624
+    >>> parse_lsn("0/192D7B0")
+    26400688
     """
     high, slash, low = text.partition("/")
     try:
@@ -157,7 +157,7 @@ def parse_lsn(text: str) -> int:
             return (int(high, 16) << 32) + int(low, 16)
         return int(text)
     except ValueError:
-        raise InvalidInput(f"not a place in the log of PostgreSQL: {text!r} (such as 0/192D770)") from None
+        raise InvalidInput(f"not a place in the log of PostgreSQL: {text!r} (such as 0/192D7B0)") from None
 
 
 def _data(commit: CommitInfo) -> tuple[Any, ...] | None:

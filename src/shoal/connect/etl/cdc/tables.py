@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from shoal.api.branch import NO_COMMIT, Branch, Load, WriteMode
+from shoal.api.branch import NO_COMMIT, Branch, Load
 from shoal.api.lake import GetPool, Lake
 from shoal.api.requests import Note, NoteArgs
 from shoal.api.transaction import Transaction
@@ -131,26 +131,24 @@ class Tables:
         effects = {name: each for name, each in commit.effects.items() if not each.is_empty and name in self._branches}
         if len(effects) == 1:
             ((table, effect),) = effects.items()
-            mode = _only(effect)
-            if mode is not None:
-                self._load(table, mode, effect, commit)
+            if effect.is_upsert:
+                self._upsert(table, effect, commit)
             else:
                 self._commit_one(table, effect, commit)
         elif effects:
             self._commit_several(effects, commit)
 
-    def _load(self, table: str, mode: WriteMode, effect: Effect, commit: Commit) -> None:
-        branch, tip = self._branches[table], self._tips[table]
-        data = list(effect.rows.values() if mode == "upsert" else effect.deletes.values())
-        note = Note(**self._note_of(commit))
-        request = Load(branch.pool_id, branch.branch_name, data, mode=mode, note=note, expect=tip or NO_COMMIT)
+    def _upsert(self, table: str, effect: Effect, commit: Commit) -> None:
+        branch, tip = self._branches[table], self._tips[table] or NO_COMMIT
+        rows, note = list(effect.rows.values()), self._note_of(commit)
+        request = Load(branch.pool_id, branch.branch_name, rows, mode="upsert", note=note, expect=tip)
         self._landed(table, self._lake.do(request))
 
     def _commit_one(self, table: str, effect: Effect, commit: Commit) -> None:
         part = self._branches[table].begin(isolation="serializable")
         try:
             self._stage(table, part, effect)
-            self._landed(table, part.commit(**self._note_of(commit)))
+            self._landed(table, part.end(self._note_of(commit), if_changed=True))
         except BaseException:
             part.give_up()
             raise
@@ -161,12 +159,12 @@ class Tables:
         try:
             for table, effect in effects.items():
                 self._stage(table, whole.part(places[table]), effect)
-            commits = whole.commit(**self._note_of(commit))
+            commits = whole.end(self._note_of(commit), if_changed=True) or {}
         except BaseException:
             whole.give_up()
             raise
         for table in effects:
-            self._landed(table, commits[places[table]])
+            self._landed(table, commits.get(places[table]))
 
     def _stage(self, table: str, part: Transaction, effect: Effect) -> None:
         self._require_known(table, part.base)
@@ -174,7 +172,7 @@ class Tables:
             list(nothing)  # from now on it is a conflict if another writer commits
         complete(effect, lambda keys: self._rows(part, keys))
         if effect.clears:
-            part.delete(where="true")
+            part.delete(where="where true")
         elif effect.deletes:
             part.delete(keys=list(effect.deletes.values()))
         if effect.rows:
@@ -200,23 +198,15 @@ class Tables:
                         rows[key.data] = row
         return rows
 
-    def _landed(self, table: str, commit: str) -> None:
-        self._tips[table] = self._said[table] = commit
+    def _landed(self, table: str, commit: str | None) -> None:
+        """Note the commit of a table; None if nothing has changed, as where rows came and went in one transaction."""
+        if commit is not None:
+            self._tips[table] = self._said[table] = commit
 
-    def _note_of(self, commit: Commit) -> NoteArgs:
+    def _note_of(self, commit: Commit) -> Note:
         config = self._config
         meta = format_meta(config.name, config.source, commit.stamp, commit.cursor, commit.positions)
-        message = self._note.get("message") or commit.message
-        return NoteArgs(author=self._note.get("author"), message=message, meta=meta)
-
-
-def _only(effect: Effect) -> WriteMode | None:
-    """The one way in which an effect changes its pool; None if there are several."""
-    if effect.clears or effect.lacking:
-        return None
-    if not effect.deletes:
-        return "upsert"
-    return None if effect.rows else "delete"
+        return Note(self._note.get("author"), self._note.get("message") or commit.message, meta)
 
 
 def _has_key(key: Value) -> str:
