@@ -11,6 +11,8 @@ import json
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import length_hint
 from typing import Any
 
 Row = dict[str, Any]
@@ -195,12 +197,9 @@ class Database:
         mixed: list[Record] = []
         while waiting:
             topic = self.chance.choice(sorted(waiting))
-            for _ in range(self.chance.choice([1, 2, 5, 30])):
-                record = next(waiting[topic], None)
-                if record is None:
-                    del waiting[topic]
-                    break
-                mixed.append(record)
+            mixed += islice(waiting[topic], self.chance.choice([1, 2, 5, 30]))
+            if not length_hint(waiting[topic]):
+                del waiting[topic]
         return mixed
 
 

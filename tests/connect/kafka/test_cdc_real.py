@@ -26,6 +26,7 @@ from shoal.testing.kafka.broker import Broker
 from shoal.testing.kafka.debezium import Capture, Debezium
 from shoal.testing.kafka.postgres import Postgres
 
+pytestmark = pytest.mark.inline
 TABLES = ("orders", "customers", "lines")
 SCHEMA = """
     create table orders (id int primary key, n int, price numeric(12, 2), at timestamptz, big text);

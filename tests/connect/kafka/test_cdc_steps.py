@@ -6,7 +6,7 @@ import json
 import random
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
@@ -91,7 +91,6 @@ def require_equal(database: Database, pools: Pools) -> None:
         assert lsns == sorted(lsns)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 30), st.booleans(), st.booleans())
 def test_pools_equal_tables_at_every_commit(seed: int, repeats: bool, crashes: bool) -> None:
     chance = random.Random(seed)
@@ -100,7 +99,6 @@ def test_pools_equal_tables_at_every_commit(seed: int, repeats: bool, crashes: b
     require_equal(database, replay(database, chance, crashes=crashes))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 30), st.booleans())
 def test_a_repeated_snapshot_takes_rows_away_that_are_gone(seed: int, crashes: bool) -> None:
     chance = random.Random(seed)
@@ -109,7 +107,6 @@ def test_a_repeated_snapshot_takes_rows_away_that_are_gone(seed: int, crashes: b
     require_equal(database, replay(database, chance, crashes=crashes))
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1 << 30), st.booleans())
 def test_events_without_transactions_give_the_same_tables_at_the_end(seed: int, crashes: bool) -> None:
     chance = random.Random(seed)
