@@ -149,7 +149,7 @@ def table_at(lake: Lake, table: str, lsn: int) -> Any:
     return {tuple(row[name] for name in KEYS[table]): row for row in read}
 
 
-@hypothesis.settings(max_examples=hypothesis.settings.default.max_examples // 15)
+@hypothesis.settings(max_examples=(hypothesis.settings.default or hypothesis.settings()).max_examples // 15)
 @given(st.integers(0, 1 << 30), st.integers(1, 3), st.booleans())
 def test_pools_equal_a_database_at_every_commit(seed: int, together: int, snapshots: bool) -> None:
     chance = random.Random(seed)

@@ -93,7 +93,7 @@ class GatheringWorker(Worker):
         self._pending: dict[Value, Items] = {}
         self._completed: dict[Value, int] = {}
         self._order: deque[tuple[int, Value]] = deque()
-        """The same, oldest first."""
+        """Complete groups, the oldest first."""
         self._restore(past)
 
     # ---- between processes
@@ -157,7 +157,7 @@ class GatheringWorker(Worker):
     def _ask_again(
         self, raw: Snapshot, groups: Mapping[Value, Items]
     ) -> Iterator[tuple[Value, Items, list[_Complete]]]:
-        """The same, of exactly these records."""
+        """The groups of exactly these records."""
         for some in _batches(list(groups.items())):
             legs = legs_of(runs_of(number for _, items in some for number, _ in items))
             asked = dict(some)

@@ -178,10 +178,10 @@ class Etl:
         memory.progress, memory.pending = progress, pending
         memory.seen = raw.commit if news.is_all else None
         counts = sum(last - first + 1 for first, last in pending)
-        made = Done(commit, news.count, news.upto, progress.cursor, len(outputs), len(expired), counts)
+        summary = Done(commit, news.count, news.upto, progress.cursor, len(outputs), len(expired), counts)
         if commit is not None:
-            self._report(Event("commit", _facts(made)))
-        return made
+            self._report(Event("commit", _facts(summary)))
+        return summary
 
     def _bookkeeping(self, progress: Progress, done: list[Run], steps: list[Step], writes: list[Write]) -> list[Write]:
         """What says how far the job is: the cursor in each pool, the rest in one."""
@@ -208,7 +208,7 @@ def _expired_records(raw: Snapshot, expired: list[Expired]) -> list[Value]:
 
 
 def _merged(writes: Iterable[Write]) -> list[Write]:
-    """The same changes, with one load for each place."""
+    """Changes with one load for each place."""
     loads: dict[Place, list[Value]] = {}
     others = []
     for write in writes:

@@ -70,11 +70,11 @@ class Snapshot:
 
     def news(self, after: int, most: int) -> News | None:
         """What is new, up to a number of records; None if nothing is."""
-        found = self._news(after, after + most)
-        if found is None:
+        news = self._news(after, after + most)
+        if news is None:
             first = self._first_after(after + most)  # numbers begin later if the oldest records were deleted
-            found = None if first is None else self._news(after, first + most - 1)
-        return found
+            news = None if first is None else self._news(after, first + most - 1)
+        return news
 
     def _news(self, after: int, upto: int) -> News | None:
         program = "count:=count(),last:=max(seqno) by topic:=kafka.topic"

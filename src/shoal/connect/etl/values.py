@@ -12,10 +12,10 @@ from shoal.model.values import Value
 
 def part(value: Value, name: str) -> Value:
     """A field that has to be there."""
-    found = value.field(name)
-    if found is None:
+    field = value.field(name)
+    if field is None:
         raise CorruptData(f"a result of a transform lacks its field {name!r}: {value!r}")
-    return found
+    return field
 
 
 def elements(value: Value) -> Iterator[Value]:
