@@ -37,6 +37,9 @@ class Database:
     transactions: list[list[Record]] = field(default_factory=list)
     sent: list[Record] = field(default_factory=list)
     has_markers: bool = True
+    truncates: bool = True
+    partitions: int = 1
+    """Of the topic of each table; a row is in that of its key."""
     gaps: list[int] = field(default_factory=list)
     """The places of snapshots that were repeated: what was before them need not be visible."""
 
@@ -87,7 +90,7 @@ class Database:
         names, rows = KEYS[table], self.tables[table]
         key = tuple(self.chance.randint(1, 5) for _ in names)
         action = self.chance.random()
-        if action < 0.03:
+        if self.truncates and action < 0.03:
             first = self._row(names, (0,) * len(names))
             self.tables[table] = {(0,) * len(names): first}
             return [("t", (), None, None), ("c", (0,) * len(names), None, first)]
@@ -189,31 +192,34 @@ class Database:
             self.sent += records
 
     def mixed(self) -> list[Record]:
-        """What was sent as a reader gets it: each topic in its order, and topics mixed."""
-        queues: dict[str, list[Record]] = {}
+        """What was sent as a reader gets it: each partition in its order, and partitions mixed."""
+        queues: dict[tuple[str, int], list[Record]] = {}
         for record in self.sent:
-            queues.setdefault(record[0], []).append(record)
-        waiting = {topic: iter(records) for topic, records in queues.items()}
+            queues.setdefault((record[0], partition_of(record, self.partitions)), []).append(record)
+        waiting = {place: iter(records) for place, records in queues.items()}
         mixed: list[Record] = []
         while waiting:
-            topic = self.chance.choice(sorted(waiting))
-            mixed += islice(waiting[topic], self.chance.choice([1, 2, 5, 30]))
-            if not length_hint(waiting[topic]):
-                del waiting[topic]
+            place = self.chance.choice(sorted(waiting))
+            mixed += islice(waiting[place], self.chance.choice([1, 2, 5, 30]))
+            if not length_hint(waiting[place]):
+                del waiting[place]
         return mixed
 
 
-def raw_rows(records: Iterable[Record], first: int = 1) -> list[Row]:
+def partition_of(record: Record, partitions: int) -> int:
+    """Where a record is in its topic."""
+    topic, key, _ = record
+    return 0 if key is None or topic.endswith(".transaction") else sum(key.values()) % partitions
+
+
+def raw_rows(records: Iterable[Record], first: int = 1, partitions: int = 1) -> list[Row]:
     """Records as a raw pool has them."""
-    offsets: dict[str, int] = {}
+    offsets: dict[tuple[str, int], int] = {}
     rows = []
-    for number, (topic, key, value) in enumerate(records, first):
-        offset = offsets[topic] = offsets.get(topic, -1) + 1
-        rows.append(
-            {
-                "seqno": number,
-                "kafka": {"topic": topic, "partition": 0, "offset": offset, "key": key},
-                "value": value,
-            }
-        )
+    for number, record in enumerate(records, first):
+        topic, key, value = record
+        place = topic, partition_of(record, partitions)
+        offset = offsets[place] = offsets.get(place, -1) + 1
+        kafka = {"topic": topic, "partition": place[1], "offset": offset, "key": key}
+        rows.append({"seqno": number, "kafka": kafka, "value": value})
     return rows

@@ -57,7 +57,9 @@ class Pools:
 def replay(database: Database, chance: random.Random, *, crashes: bool) -> Pools:
     """Read what a database sent, in pieces; a crash forgets what was not applied."""
     reader, pools = Reader(SOURCE, list(KEYS)), Pools()
-    raw = [decode_record(json.dumps(row).encode()) for row in raw_rows(database.mixed())]
+    raw = [
+        decode_record(json.dumps(row).encode()) for row in raw_rows(database.mixed(), partitions=database.partitions)
+    ]
     assembler, read = Assembler(KEYS, pools.positions), 0
     while read < len(raw):
         piece = raw[read : read + chance.choice([1, 3, 10, 40])]
@@ -112,5 +114,14 @@ def test_events_without_transactions_give_the_same_tables_at_the_end(seed: int, 
     chance = random.Random(seed)
     database = Database(chance, has_markers=False)
     database.run(12, crashes=True)
+    pools = replay(database, chance, crashes=crashes)
+    assert {table: pools.table(table) for table in KEYS} == database.tables
+
+
+@given(st.integers(0, 1 << 30), st.booleans())
+def test_topics_with_several_partitions_give_the_same_tables_at_the_end(seed: int, crashes: bool) -> None:
+    chance = random.Random(seed)
+    database = Database(chance, truncates=False, partitions=3)
+    database.run(10, crashes=True, snapshots=True)
     pools = replay(database, chance, crashes=crashes)
     assert {table: pools.table(table) for table in KEYS} == database.tables

@@ -181,7 +181,9 @@ class Cdc:
 
     def _set_aside(self, bad: Bad, row: Value) -> None:
         """Put an event that cannot be read into the pool of these, once; InvalidInput if there is none."""
-        if self._expired is None or not bad.table:
+        if not bad.table:
+            raise InvalidInput(bad.message)
+        if self._expired is None:
             raise InvalidInput(f"{bad.message} (with `expire: {{pool: NAME}}` such events go there)")
         fields = [("seqno", int64(bad.seqno)), ("kafka", row.field("kafka") or NULL), ("reason", string(bad.message))]
         op = to_text(derived("cdc", self._config.name, self._config.source, str(bad.seqno)))
