@@ -14,12 +14,14 @@ import shoal
 from shoal.api.branch import Branch
 from shoal.api.lake import Lake
 from shoal.api.pool import Pool
-from shoal.errors import CorruptData, InvalidInput
+from shoal.errors import CorruptData, InvalidInput, Unsupported
 from shoal.ids import parse
+from shoal.lake.actions import Effect, patch_to
 from shoal.lake.commits import format_commit, parse_commit
+from shoal.lake.record_changes import compare
 from shoal.lake.tallies import Tally, parse_tally
 from shoal.local.lake import stored
-from shoal.model.values import record, string
+from shoal.model.values import int64, record, string
 
 Step = Callable[[Branch], Any]
 ROWS = [{"k": i, "v": i % 3} for i in range(10)]
@@ -208,6 +210,62 @@ def test_a_merge_in_a_keyed_pool_tells_what_became_of_each_record(
     lake: Lake, steps: tuple[Step, ...], expected: tuple[int, int, int]
 ) -> None:
     assert merged(lake, *steps, primary="k") == expected
+
+
+Name = Callable[[int], Any]
+
+
+def load_and_move(branch: Branch, name: Name) -> None:
+    branch.load([{"k": 4.5, "id": name(77)}])
+    move(branch)
+
+
+BESIDE: dict[str, tuple[Callable[[Branch, Name], Any], tuple[int, int, int]]] = {
+    "another update": (lambda b, name: b.upsert([{"k": 9, "v": 5, "id": name(9)}]), (2, 1, 2)),
+    "the same update": (lambda b, name: b.update("k == 4", "put v := v + 10"), (2, 1, 1)),
+    "the same deletion": (lambda b, name: b.delete(where="k == 3"), (2, 0, 2)),
+    "a compaction": (load_and_move, (2, 1, 2)),
+}
+
+
+@pytest.mark.parametrize(("beside", "expected"), BESIDE.values(), ids=BESIDE)
+@pytest.mark.parametrize("name", [int, str])
+def test_a_merge_of_records_that_does_not_land_as_it_was_is_counted_in_columns(
+    lake: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    beside: Callable[[Branch, Name], Any],
+    expected: tuple[int, int, int],
+    name: Name,
+) -> None:
+    pool = lake.create("things", key="k", primary="id", inline=0)
+    pool.load([{**row, "id": name(row["k"])} for row in ROWS])
+    pool.create_branch("side")
+    side = pool.branch("side")
+    side.load([{"k": k, "v": 1, "id": name(k)} for k in (50, 51)])
+    side.update("k == 4 or k == 5", "put v := v + 10")
+    side.delete(where="k == 3")
+    beside(pool, name)
+
+    def refuse(*args: Any) -> Any:
+        raise Unsupported("records are compared one by one")
+
+    monkeypatch.setattr("shoal.lake.record_changes.record_changes", refuse)
+    pool.merge("side")
+    assert told(pool) == expected
+
+
+def test_records_of_which_several_have_one_key_are_still_compared(lake: Lake) -> None:
+    """They are from before the pool had a primary key. Nobody knows which of them became which."""
+    pool = lake.create("things", key="k")
+    pool.load([{"k": 1, "v": 1}, {"k": 1, "v": 2}, {"k": 2, "v": 1}])
+    inner = stored(pool)
+    keyed = replace(inner, config=replace(inner.config, settings=replace(inner.config.settings, primary=(("k",),))))
+    (o,) = inner.snapshot(inner.resolve()).objects()
+    writer = inner.writer()
+    for value in [{"k": 1, "v": 3}, {"k": 2, "v": 5}]:
+        writer.write(record([(name, int64(each)) for name, each in value.items()]))
+    patch = patch_to([Effect(o, None), *(Effect(None, each) for each in writer.close())])
+    assert compare(keyed, patch) == Tally(1, 2, 1)
 
 
 def test_cherry_picks_and_rebases_tell_what_they_do(lake: Lake) -> None:

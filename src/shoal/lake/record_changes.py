@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from shoal.errors import Unsupported
@@ -202,27 +203,51 @@ def compare(pool: Pool, patch: Patch) -> Tally:
     simple = one_sided(patch)
     if simple is not None:
         return simple
-    if pool.config.settings.primary:
-        changes = [(change.before is None, change.after is None) for change in record_changes(pool, patch)]
-        return Tally(changes.count((True, False)), changes.count((False, True)), changes.count((False, False)))
-    return _uncancelled_rows(pool, patch)
-
-
-def _uncancelled_rows(pool: Pool, patch: Patch) -> Tally:
     gone, come = changed_parts(pool, patch)
-    added = deleted = 0
+    if not pool.config.settings.primary:
+        same = equal = _equal_rows(pool, gone, come)
+    else:
+        keys = _keys_of_both(pool, gone, come)
+        if keys is None:
+            return _counted(record_changes(pool, patch))
+        same, equal = keys, _equal_rows(pool, gone, come)
+    return Tally(_rows(come) - same, _rows(gone) - same, same - equal)
+
+
+def _counted(changes: Iterable[RecordChange]) -> Tally:
+    kinds = [(change.before is None, change.after is None) for change in changes]
+    return Tally(kinds.count((True, False)), kinds.count((False, True)), kinds.count((False, False)))
+
+
+def _rows(objects: Iterable[DataObject]) -> int:
+    return sum(o.count for o in objects)
+
+
+def _keys_of_both(pool: Pool, gone: Sequence[DataObject], come: Sequence[DataObject]) -> int | None:
+    """How many primary keys are on both sides; None if a record has none, or several have the same."""
+    index = KeyIndex((0, group) for o in come for group in read_keys(pool, o))
+    groups = [read_keys(pool, o) for o in gone]
+    matches = [index.find(each).positions for each in groups]
+    both = np.unique(np.concatenate([np.zeros(0, np.int64), *matches]))
+    has_all = len(index) == _rows(come) and sum(len(each.rows) for keys in groups for each in keys) == _rows(gone)
+    if not has_all or len(index.duplicates()) or len(both) != sum(map(len, matches)):
+        return None
+    return len(both)
+
+
+def _equal_rows(pool: Pool, gone: Sequence[DataObject], come: Sequence[DataObject]) -> int:
+    """How many rows of one side cancel rows of the other."""
+    equal = 0
     for part, old in _parts(pool, gone, come):
         one = [o for o in part.objects if id(o) in old]
         other = [o for o in part.objects if id(o) not in old]
-        deleted, added = deleted + sum(o.count for o in one), added + sum(o.count for o in other)
         if one and other:
             _require_unpurged(pool, part.objects)
             shapes = [_by_shape(_read(pool, side, None)) for side in (one, other)]
             for shape in shapes[0].keys() & shapes[1].keys():
                 left = uncancelled(shape, shapes[0][shape], shapes[1][shape])
-                moved = len(shapes[0][shape]) - len(left[0])
-                deleted, added = deleted - moved, added - moved
-    return Tally(added, deleted)
+                equal += len(shapes[0][shape]) - len(left[0])
+    return equal
 
 
 class ByKey:
