@@ -166,8 +166,10 @@ class World:
     unknown: dict[str, str | None]
     http: urllib3.PoolManager
 
-    def call(self, token: str | None, method: str, path: str, body: Any = None, /, **params: str) -> Answer:
-        headers = {"Accept": "application/json"}
+    def call(
+        self, token: str | None, method: str, path: str, body: Any = None, /, key: str | None = None, **params: str
+    ) -> Answer:
+        headers = {"Accept": "application/json"} | ({} if key is None else {"Idempotency-Key": key})
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         url = self.served.url + path + ("?" + urlencode(params) if params else "")
@@ -515,6 +517,20 @@ def test_a_transaction_over_several_pools_is_of_who_began_it(world: World) -> No
     hidden = world.as_known("writer", "POST", f"/transaction/{begun}/query", {"query": "from secret"})
     assert b"pool not found" in hidden.body
     assert world.as_known("writer", "DELETE", f"/transaction/{begun}").status == 204
+
+
+@pytest.mark.parametrize("places", [["logs", "logs@branch"], ["secret", "logs@branch"]])
+def test_nobody_takes_the_id_of_the_transaction_of_another(world: World, places: list[str]) -> None:
+    key = to_text(new())
+    assert world.as_known("writer", "POST", "/transaction", {"pools": ["logs", "logs@branch"]}, key=key).status == 200
+    path, before = f"/transaction/{key}", said(world.ask("root", "from logs | count()"))
+    for place in ("logs", "logs@branch"):
+        assert world.as_known("writer", "POST", f"{path}/load", {"ts": 70}, place=place).status == 204
+    taken = world.as_known("root", "POST", "/transaction", {"pools": places}, key=key)
+    assert (taken.status, b"that of another transaction" in taken.body) == (400, True)
+    assert world.as_known("owner", "POST", "/pool/logs/branch/main/transaction", {}, key=key).status == 400
+    assert len(said(world.as_known("writer", "POST", f"{path}/commit"))["commits"]) == 2
+    assert said(world.ask("root", "from logs | count()")) == [before[0] + 1]
 
 
 def test_each_request_to_a_transaction_over_several_pools_needs_all_of_them(world: World) -> None:

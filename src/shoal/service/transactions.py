@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TypeAlias
 
 from shoal.engines.stopping import current
-from shoal.errors import NotFound, TooMany
+from shoal.errors import InvalidInput, NotFound, TooMany
 from shoal.ids import to_text
 from shoal.lake.branches import as_id
 from shoal.local.lake_transactions import LocalLakeTransaction
@@ -50,13 +50,22 @@ class Transactions:
         self._open: dict[str, _Entry] = {}
         self._lock = Lock()
 
-    def add(self, transaction: Open, subject: str, scene: Scene) -> None:
-        """Keep a transaction that was begun."""
+    def add(self, transaction: Open, subject: str, scene: Scene) -> Open:
+        """Keep a transaction that was begun; the one that is open, if the same request came twice at a time.
+
+        InvalidInput if its id is that of another one: it is the key of a request, so that anybody may choose it.
+        """
         with self._lock:
             self._forget_expired()
+            entry = self._open.get(transaction.id)
+            if entry is not None and not entry.transaction.is_done:
+                if not entry.is_of(subject, scene):
+                    raise InvalidInput(f"{transaction.id}: this id is that of another transaction (use a new one)")
+                return entry.transaction
             if len(self._open) >= _MOST:
                 raise TooMany(f"{_MOST} transactions are open (end some, or try again later)")
             self._open[transaction.id] = _Entry(transaction, subject, scene)
+            return transaction
 
     def find(self, ident: str | None, subject: str, scene: Scene) -> Open | None:
         """A transaction of this caller that is open there."""
@@ -85,8 +94,13 @@ class Transactions:
             yield entry.transaction
         finally:
             if entry.transaction.is_done:
-                self._open.pop(entry.transaction.id, None)
+                self._remove(entry)
             entry.turn.release()
+
+    def _remove(self, entry: _Entry) -> None:
+        with self._lock:
+            if self._open.get(entry.transaction.id) is entry:
+                del self._open[entry.transaction.id]
 
     def _forget_expired(self) -> None:
         now = time.time()

@@ -53,8 +53,7 @@ def begin(call: Call) -> Answer:
         expires = None if seconds is None else float(seconds)
         begun = call.lake.do(BeginOver(places, asked.get("isolation", "snapshot"), expires, op))
         assert isinstance(begun, LocalLakeTransaction)  # a service stages in this process
-        transaction = begun
-        call.service.transactions.add(transaction, call.subject, None)
+        transaction = call.service.transactions.add(begun, call.subject, None)
     assert isinstance(transaction, LocalLakeTransaction)
     return record(_shown(transaction))
 

@@ -38,8 +38,7 @@ def begin(call: Call) -> Answer:
         expires = None if seconds is None else float(seconds)
         begun = call.lake.do(Begin(pool.id, call.path["branch"], asked.get("isolation", "snapshot"), expires, op))
         assert isinstance(begun, LocalTransaction)  # a service stages in this process
-        transaction = begun
-        call.service.transactions.add(transaction, call.subject, scene_of(call))
+        transaction = call.service.transactions.add(begun, call.subject, scene_of(call))
     assert isinstance(transaction, LocalTransaction)
     return record([
         ("id", id_of(transaction.id)),
