@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+import shoal
 from shoal.access.view import Pools, VisibleLake, check_plan, policy_of, pool_to_load
 from shoal.engines.interp.engine import evaluate
 from shoal.errors import Forbidden, NotFound
 from shoal.ids import new, to_text
 from shoal.lake import lake
+from shoal.lake.decisions import Decision, Part
 from shoal.lake.keys import parse_sort_key
-from shoal.lake.lake import Lake
+from shoal.lake.lake import Lake, open_at
 from shoal.lake.pool_config import PoolConfig
 from shoal.lang.compile import compile_program
+from shoal.planner.execute import Question
+from shoal.planner.lake_query import ask
 from shoal.sources.policy import NO_SOURCES
 from shoal.storage.memory import MemoryStore
 
@@ -106,3 +111,29 @@ def test_a_lake_of_an_unknown_kind_reads_no_sources_and_loads_nowhere(view: Visi
     assert policy_of(stranger) is NO_SOURCES
     with pytest.raises(NotFound):
         pool_to_load(stranger, "seen")
+
+
+def test_a_transaction_shows_nothing_of_pools_that_are_hidden(tmp_path: Path) -> None:
+    opened = shoal.create(str(tmp_path / "lake"))
+    for name in ("hidden", "hidden-2", "seen"):
+        opened.create(name, key="k")
+    for places in (["hidden", "seen"], ["hidden", "hidden-2"]):
+        with opened.transaction(places) as t:
+            for place in places:
+                t.load(place, [{"k": 1}])
+    whole = open_at(opened.uri)
+    aborted = [Part(whole.pool(name).config.id, "main", None) for name in ("hidden", "seen")]
+    for parts in ([aborted[0]], aborted, []):
+        whole.decisions.decide(Decision(new(), False, 2**62, tuple(parts)))
+    seen = whole.pool("seen").config.id
+    view = VisibleLake(whole, lambda pool_id: pool_id == to_text(seen), refuse)
+    program = "from :transactions | yield {state,message,parts:len(parts)}"
+    shown = ask(view, Question(program)).to_list()
+    assert shown == [
+        {"state": "committed", "message": "changed seen@main", "parts": 1},
+        {"state": "aborted", "message": "", "parts": 0},
+    ]
+    assert b"hidden" not in repr(list(view.pool("seen").log(view.pool("seen").resolve()))).encode()
+    everything = ask(whole, Question(program)).to_list()
+    assert [each["state"] for each in everything] == ["committed"] * 2 + ["aborted"] * 3
+    assert everything[0]["message"] == "changed hidden@main, seen@main"

@@ -196,7 +196,15 @@ def show_decision(decision: Decision, pools: Mapping[Id, str]) -> Value:
     shown = tuple(
         (part.pool, pools[part.pool], part.branch, part.commit or NO_ID)
         for part in decision.parts
-        if part.pool in pools
+        if part.pool in pools and decision.is_committed
+def message_of(decision: Decision, pools: Mapping[Id, str]) -> str:
+    """The message of a transaction; without one, the branches that it has changed in these pools, by their names."""
+    if decision.message or not decision.is_committed:
+        return decision.message
+    places = sorted(f"{pools[part.pool]}@{part.branch}" for part in decision.parts if part.pool in pools)
+    return f"changed {', '.join(places)}"
+
+
     )
     typ = t.array(t.record((("pool", KSUID), ("name", t.STRING), ("branch", t.STRING), ("commit", KSUID))))
     return named(
@@ -205,7 +213,7 @@ def show_decision(decision: Decision, pools: Mapping[Id, str]) -> Value:
         ("state", string(_COMMITTED if decision.is_committed else _ABORTED)),
         ("ts", time_value(decision.at)),
         ("author", string(decision.author)),
-        ("message", string(decision.message)),
+        ("message", string(message_of(decision, pools))),
         ("meta", decision.meta),
         ("parts", Value(typ, shown)),
     )

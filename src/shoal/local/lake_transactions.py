@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from typing import Any, Self
 
@@ -15,9 +15,10 @@ from shoal.api.requests import NO_NOTE, Note, Op
 from shoal.api.results import Results
 from shoal.errors import InvalidInput, NotFound
 from shoal.ids import Id, new, parse, to_text
-from shoal.lake import changes, pool_transactions, sessions
+from shoal.lake import changes, pool_transactions, rewriting, sessions
 from shoal.lake.actions import Patch
 from shoal.lake.branches import MAIN
+from shoal.lake.commits import Note as StoredNote
 from shoal.lake.cuts import Taken, read_cut
 from shoal.lake.pool_transactions import Place
 from shoal.lake.roll_up import roll_up
@@ -107,12 +108,11 @@ class LocalLakeTransaction(LakeTransaction):
         if if_changed and all(part.is_empty for part in self.parts):
             self.abandon()
             return None
-        described = changes.with_message(stored_note(note), f"changed {', '.join(self.places)}")
         commits = self._committed()
         if commits is None:
-            parts = ((part.pool, part.session) for part in self.parts)
-            members = pool_transactions.participants_of(self._lake, parts, described)
-            commits = pool_transactions.commit(self._lake.decisions, self._txn, members, described)
+            told = stored_note(note)
+            members = [each for part in self.parts for each in self._members(part, told)]
+            commits = pool_transactions.commit(self._lake.decisions, self._txn, members, told)
         self._finish()
         for part in self.parts:
             if part.place in commits:
@@ -128,6 +128,11 @@ class LocalLakeTransaction(LakeTransaction):
 
     def _by_name(self, commits: Mapping[Place, Id]) -> list[tuple[str, Id]]:
         return [(_name(part), commits[part.place]) for part in self.parts if part.place in commits]
+    def _members(self, part: LocalTransaction, note: StoredNote) -> Iterator[pool_transactions.Participant]:
+        """What is done on a branch. A commit without a message describes its own branch: others may be hidden."""
+        described = changes.with_message(note, rewriting.describe_patch(part.session.staged))
+        yield from pool_transactions.participants_of(self._lake, [(part.pool, part.session)], described)
+
 
     def abandon(self) -> None:
         self._require_active()

@@ -19,6 +19,7 @@ from shoal.lake.commits import show_actions, show_commit
 from shoal.lake.cuts import Cut
 from shoal.lake.decisions import show_decision
 from shoal.lake.keys import KeyRange
+from shoal.lake.lake import Lake
 from shoal.lake.names import Warn
 from shoal.lake.objects import show_object
 from shoal.lake.pool_config import PoolConfig, show_config
@@ -130,7 +131,8 @@ def _transactions(lake: Pools) -> Iterator[Value]:
     """Transactions over several pools, oldest first, as far as their pools may be seen."""
     names = {config.id: config.name for config in shown_pools(lake.configs())}
     for decision in lake.decisions.all():
-        if not decision.parts or any(part.pool in names for part in decision.parts):
+        # Of those that writers of earlier versions aborted, nobody knows whose they were.
+        if any(part.pool in names for part in decision.parts) or (not decision.parts and isinstance(lake, Lake)):
             yield show_decision(decision, names)
 
 

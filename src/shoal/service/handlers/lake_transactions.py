@@ -14,9 +14,9 @@ from shoal.api.commitish import parse_head
 from shoal.api.lake_transaction import BeginOver
 from shoal.api.pool import Pool
 from shoal.errors import Conflict, Forbidden, InvalidInput, NotFound
-from shoal.ids import Id, to_text
+from shoal.ids import Id, parse, to_text
 from shoal.lake.branches import as_id
-from shoal.lake.decisions import Decision, Decisions
+from shoal.lake.decisions import Decision, Decisions, message_of
 from shoal.local.executor import StoreExecutor, stored
 from shoal.local.lake_transactions import LocalLakeTransaction
 from shoal.model.fields import time_value
@@ -179,7 +179,7 @@ def _shown_decision(call: Call, op: Id, decision: Decision) -> Value:
         ("ts", time_value(decision.at)),
         ("state", string("committed")),
         ("author", string(decision.author)),
-        ("message", string(decision.message)),
+        ("message", string(message_of(decision, {parse(each.pool.id): each.pool.name for each in done}))),
         ("meta", decision.meta),
         ("commits", array(map(_shown_commit, done))),
     ])  # fmt: skip
