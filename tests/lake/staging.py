@@ -37,9 +37,11 @@ def commit(lake: Lake, *parts: Staged, txn: Id | None = None, patience: float = 
     return dict(pool_transactions.commit(lake.decisions, txn or new(), members, ME, patience))
 
 
-def stop_at_the_decision(lake: Lake, monkeypatch: pytest.MonkeyPatch, *parts: Staged, patience: float = 60.0) -> Id:
+def stop_at_the_decision(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, *parts: Staged, patience: float = 60.0, txn: Id | None = None
+) -> Id:
     """A transaction whose writer dies when all pending entries are there; its id."""
-    txn = new()
+    txn = txn or new()
 
     def die(self: Decisions, decision: Decision) -> Decision:
         raise Died
@@ -74,10 +76,10 @@ def stop_after_one_pool(lake: Lake, monkeypatch: pytest.MonkeyPatch, *parts: Sta
     """A transaction whose writer dies when the first of its pools has a pending entry; its id."""
     txn, place = new(), pool_transactions._Commit._place
 
-    def die(self: Any, part: Any) -> Any:
-        if part.pool.config.id != min(pool.config.id for pool, _ in parts):
+    def die(self: Any, members: Any) -> Any:
+        if members[0].pool.config.id != min(pool.config.id for pool, _ in parts):
             raise Died
-        return place(self, part)
+        return place(self, members)
 
     with monkeypatch.context() as patched:
         patched.setattr(pool_transactions._Commit, "_place", die)

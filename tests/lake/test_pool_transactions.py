@@ -14,9 +14,10 @@ from shoal.ids import new, to_text
 from shoal.lake import changes, pool_transactions, sessions, vacuum
 from shoal.lake.actions import patch_of
 from shoal.lake.decisions import Decision, Decisions
-from shoal.lake.keys import EVERYTHING
+from shoal.lake.keys import EVERYTHING, parse_sort_key
 from shoal.lake.lake import TRANSACTIONS, Lake, open_lake
-from shoal.lake.pending import PENDING, pending_in
+from shoal.lake.pending import PENDING, format_pending, pending_in
+from shoal.lake.pool_config import PoolConfig
 from shoal.lake.pools import Pool
 from shoal.model.literals import format_time
 
@@ -44,6 +45,43 @@ def test_two_branches_of_one_pool_can_take_part(made: Lake, pool: Pool, load: Lo
     assert read("dev") == ["{k:1}", "{k:3}"]
 
 
+def test_the_branches_of_a_pool_get_their_pending_entries_by_one_entry_of_its_journal(
+    made: Lake, pool: Pool, other: Pool, load: Load, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load("{k:0}")
+    branches = [f"b{number}" for number in range(5)]
+    for branch in branches:
+        pool.names.create_branch(branch, pool.resolve())
+    parts = [writes(pool, f"{{k:{number}}}", branch) for number, branch in enumerate(branches, 1)]
+    before = pool.journal.read().position
+    txn = stop_at_the_decision(made, monkeypatch, writes(other, "{k:9}"), *parts)
+    state = pool.journal.read()
+    assert state.position == before + 1
+    pending = pending_in(state.entries)
+    assert [each.branch for each in pending] == branches
+    assert {each.position for each in pending} == {before + 1}
+    stored = [each[8] for each in state.entries[PENDING].data]
+    assert [len(participants) for participants in stored] == [6, 0, 0, 0, 0], "they are there once"
+    assert {len(each.participants) for each in pending} == {6}
+    commit(open_lake(made.store), writes(other, "{k:9}"), *parts, txn=txn)
+    assert pool.journal.read().position == before + 2
+    assert [read(branch) for branch in branches] == [["{k:0}", f"{{k:{number}}}"] for number in range(1, 6)]
+
+
+def test_an_attempt_takes_over_what_another_one_has_placed_branch_by_branch(
+    made: Lake, pool: Pool, other: Pool, load: Load, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load("{k:0}")
+    pool.names.create_branch("dev", pool.resolve())
+    parts = writes(pool, "{k:1}"), writes(pool, "{k:2}", "dev"), writes(other, "{k:3}")
+    txn = stop_at_the_decision(made, monkeypatch, *parts)
+    # A writer of an earlier version made an entry for each branch, and may have died between the two.
+    first = pending_in(pool.journal.read().entries)[:1]
+    pool.journal.change(new(), lambda state: {PENDING: format_pending(first)})
+    commit(open_lake(made.store), *parts, txn=txn)
+    assert (read(), read("dev"), read(of=other)) == (["{k:0}", "{k:1}"], ["{k:0}", "{k:2}"], ["{k:3}"])
+
+
 def test_a_transaction_that_changes_one_pool_is_an_ordinary_commit(made: Lake, pool: Pool, other: Pool) -> None:
     session = sessions.begin(other, "main")
     commits = commit(made, writes(pool, "{k:1}"), (other, session))
@@ -60,6 +98,27 @@ def test_a_transaction_that_is_repeated_happens_once(made: Lake, pool: Pool, oth
     assert commit(made, *parts, txn=txn) == first
     assert commit(open_lake(made.store), *parts, txn=txn) == first
     assert read() == ["{k:1}"]
+
+
+def test_an_id_of_a_transaction_on_other_branches_is_refused(made: Lake, pool: Pool, other: Pool, read: Read) -> None:
+    third, txn = made.create_pool(PoolConfig(new(), "third", parse_sort_key("k"))), new()
+    commit(made, writes(pool, "{k:1}"), writes(other, "{k:2}"), txn=txn)
+    with pytest.raises(InvalidInput, match="that of another operation"):
+        commit(made, writes(third, "{k:3}"), writes(other, "{k:4}"), txn=txn)
+    assert (read(of=third), read(of=other)) == ([], ["{k:2}"])
+
+
+def test_a_transaction_on_other_branches_leaves_one_alone_that_is_under_way(
+    made: Lake, pool: Pool, other: Pool, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    third = made.create_pool(PoolConfig(new(), "third", parse_sort_key("k")))
+    parts = writes(pool, "{k:1}"), writes(other, "{k:2}")
+    txn = stop_at_the_decision(made, monkeypatch, *parts)
+    with pytest.raises(InvalidInput, match="that of another operation"):
+        commit(open_lake(made.store), writes(other, "{k:3}"), writes(third, "{k:4}"), txn=txn)
+    assert made.decisions.find(txn) is None
+    commit(open_lake(made.store), *parts, txn=txn)
+    assert (read(), read(of=other), read(of=third)) == (["{k:1}"], ["{k:2}"], [])
 
 
 def test_what_cannot_be_done_in_one_pool_is_done_in_none(made: Lake, pool: Pool, other: Pool, read: Read) -> None:
@@ -134,6 +193,23 @@ def test_a_lake_of_an_earlier_version_refuses(made: Lake) -> None:
     earlier = replace(made.info, features=made.info.features - {TRANSACTIONS})
     with pytest.raises(Unsupported, match="create a new lake"):
         pool_transactions.require_transactions(earlier, "here")
+
+
+def test_an_aborted_transaction_says_where_it_was_and_what_it_was_to_do(
+    made: Lake, pool: Pool, other: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = writes(pool, "{k:1}"), writes(other, "{k:2}")
+    op = stop_at_the_decision(made, monkeypatch, *parts, patience=0.05)
+    for number in range(2):  # the second attempt has an id of its own
+        load_into(made, pool, f"{{k:{number + 5}}}")
+        if not number:
+            stop_at_the_decision(made, monkeypatch, *parts, patience=0.05, txn=op)
+    aborted = list(made.decisions.all())
+    assert [each.is_committed for each in aborted] == [False, False]
+    assert {each.op for each in aborted} == {op}
+    for each in aborted:
+        assert {part.place for part in each.parts} == {(of.config.id, "main") for of in (pool, other)}
+        assert {part.commit for part in each.parts} == {None}
 
 
 # ---- writers that die

@@ -533,6 +533,18 @@ def test_nobody_takes_the_id_of_the_transaction_of_another(world: World, places:
     assert said(world.ask("root", "from logs | count()")) == [before[0] + 1]
 
 
+def test_a_commit_under_the_id_of_another_transaction_is_refused(world: World) -> None:
+    key, before = to_text(new()), said(world.ask("root", "from logs | count()"))
+    for who, pools in (("root", ["secret", "logs@branch"]), ("writer", ["logs", "logs@branch"])):
+        begun = world.as_known(who, "POST", "/transaction", {"pools": pools}, key=key)
+        for place in pools:
+            assert world.as_known(who, "POST", f"/transaction/{key}/load", {"ts": 71}, place=place).status == 204
+        body = {"places": said(begun)["places"]}
+        answers = [world.as_known(who, "POST", f"/transaction/{key}/commit", body) for _ in range(2)]
+        assert [answer.status for answer in answers] == [200 if who == "root" else 400] * 2, answers
+    assert said(world.ask("root", "from logs | count()")) == before
+
+
 def test_each_request_to_a_transaction_over_several_pools_needs_all_of_them(world: World) -> None:
     grant = {"subject": "writer", "pool": "two", "verb": "write"}
     assert world.as_known("root", "POST", "/pool", {"name": "two"}).status == 200

@@ -38,7 +38,12 @@ class Part:
     pool: Id
     branch: str
     commit: Id | None
-    """None: the branch is empty, and was only read."""
+    """None: the branch is empty and was only read, or the transaction was aborted."""
+
+    @property
+    def place(self) -> tuple[Id, str]:
+        """The pool and the branch."""
+        return self.pool, self.branch
 
 
 @frozen
@@ -50,6 +55,7 @@ class Decision:
     at: int
     """In nanoseconds since 1970; not before any of its pending entries."""
     parts: tuple[Part, ...] = ()
+    """Also one that was aborted says on which branches, if its writer knew them."""
     needs: Positions = field(default_factory=dict)
     """For each pool, the position that a reader of any part must have reached."""
     author: str = ""
@@ -191,12 +197,6 @@ def _parse(values: list[Value], where: str) -> Decision:
     )
 
 
-def show_decision(decision: Decision, pools: Mapping[Id, str]) -> Value:
-    """A decision as meta-queries show it, with the parts in these pools, by their names."""
-    shown = tuple(
-        (part.pool, pools[part.pool], part.branch, part.commit or NO_ID)
-        for part in decision.parts
-        if part.pool in pools and decision.is_committed
 def message_of(decision: Decision, pools: Mapping[Id, str]) -> str:
     """The message of a transaction; without one, the branches that it has changed in these pools, by their names."""
     if decision.message or not decision.is_committed:
@@ -205,6 +205,12 @@ def message_of(decision: Decision, pools: Mapping[Id, str]) -> str:
     return f"changed {', '.join(places)}"
 
 
+def show_decision(decision: Decision, pools: Mapping[Id, str]) -> Value:
+    """A decision as meta-queries show it, with what was committed in these pools, by their names."""
+    shown = tuple(
+        (part.pool, pools[part.pool], part.branch, part.commit or NO_ID)
+        for part in decision.parts
+        if part.pool in pools and decision.is_committed
     )
     typ = t.array(t.record((("pool", KSUID), ("name", t.STRING), ("branch", t.STRING), ("commit", KSUID))))
     return named(

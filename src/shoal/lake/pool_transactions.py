@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from shoal.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError, StorageFailure, Unsupported
@@ -21,7 +22,7 @@ from shoal.lake.clocks import SECOND
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
 from shoal.lake.decisions import Decision, Decisions, Part, attempts
-from shoal.lake.journal import Changes, State
+from shoal.lake.journal import Changes, Entry, State
 from shoal.lake.lake import TRANSACTIONS, LakeInfo
 from shoal.lake.pending import PENDING, Pending, format_pending, joined, needs_in, pending_in
 from shoal.lake.pools import Pool
@@ -63,10 +64,14 @@ class Participant:
 def participants_of(lake: sessions.Lake, parts: Iterable[tuple[Pool, Session]], note: Note) -> Iterator[Participant]:
     """What sessions do; those that have changed nothing take part if they check what they read."""
     for pool, session in parts:
-        reads_only = session.staged.is_empty
-        if not reads_only or (session.isolation == "serializable" and session.reads):
+        if takes_part(session):
             sessions.check_open(session)
-            yield Participant(pool, sessions.change_of(pool, session, note, lake), reads_only)
+            yield Participant(pool, sessions.change_of(pool, session, note, lake), session.staged.is_empty)
+
+
+def takes_part(session: Session) -> bool:
+    """Whether a session has changed something, or read what has to be checked."""
+    return not session.staged.is_empty or (session.isolation == "serializable" and bool(session.reads))
 
 
 def require_transactions(info: LakeInfo, where: str) -> None:
@@ -106,6 +111,7 @@ def _decided(decisions: Decisions, op: Id, members: Sequence[Participant], note:
             decision = _Commit(decisions, op, txn, members, note, patience).run()
             tried += 1
         if decision.is_committed:
+            require_places(decision, op, [each.place for each in members])
             return decision
         if tried == _ATTEMPTS:
             break
@@ -113,6 +119,16 @@ def _decided(decisions: Decisions, op: Id, members: Sequence[Participant], note:
         f"transaction {to_text(op)}: it took longer than {patience:g} s to commit, and was aborted, {tried} times in a "
         "row (try again)"
     )
+
+
+def require_places(decision: Decision, op: Id, places: Iterable[Place]) -> None:
+    """InvalidInput unless what was committed under an id is a transaction on these branches."""
+    if {part.place for part in decision.parts} != set(places):
+        raise _taken(op)
+
+
+def _taken(op: Id) -> InvalidInput:
+    return InvalidInput(f"transaction {to_text(op)}: this id is that of another operation (use a new one)")
 
 
 def commits_of(decision: Decision, changing: Container[Place]) -> dict[Place, Id]:
@@ -144,12 +160,26 @@ def _for_each(act: Callable[[T], object], items: Collection[T]) -> None:
         list(threads.map(act, items))
 
 
-class _Found(Exception):
-    """Another attempt at the transaction has placed this entry."""
+@frozen
+class _Placed:
+    """The pending entry of a branch."""
 
-    def __init__(self, pending: Pending) -> None:
+    part: Part
+    pending: Pending
+    at: int
+    """When it was made, by the journal."""
+
+
+class _Found(Exception):
+    """Another attempt at the transaction has placed all entries of a pool."""
+
+    def __init__(self, pending: Sequence[Pending]) -> None:
         super().__init__()
         self.pending = pending
+
+
+class _Taken(Exception):
+    """Another operation with this id is under way."""
 
 
 class _Commit:
@@ -165,12 +195,15 @@ class _Commit:
         self._patience = patience
         self._parts = [_Part(each, op) for each in members]
         self._places = tuple(each.place for each in members)
+        self._by_pool = [list(parts) for _, parts in groupby(self._parts, lambda part: part.pool.config.id)]
 
     def run(self) -> Decision:
         """The decision."""
         try:
             _for_each(_Part.prepare, self._parts)
-            placed = [self._place(part) for part in self._parts]
+            placed = [each for parts in self._by_pool for each in self._place(parts)]
+        except _Taken:
+            raise _taken(self._op) from None  # and let the other one be
         except OutcomeUnknown as e:
             decision = self._abort()
             if decision is None:
@@ -185,39 +218,50 @@ class _Commit:
             return decision  # another attempt at it was first
         return self._decide(placed)
 
-    def _place(self, part: _Part) -> tuple[Part, Pending, int]:
-        """Write the pending entry of a branch; what it says, and when it was made."""
-        journal = part.pool.journal
-        made: list[Pending] = []
+    def _place(self, parts: Sequence[_Part]) -> list[_Placed]:
+        """Write the pending entries of the branches of a pool, by one entry of its journal."""
+        pool = parts[0].pool
+        own: list[Pending] = []
 
         def plan(state: State) -> Changes:
             pending = pending_in(state.entries)
-            for each in pending:
-                if (each.txn, each.branch) == (self._txn, part.branch):
-                    raise _Found(each)
-            now = part.pool.clock.now()
-            tip = Refs(state).branch(part.branch).commit
-            entry = Pending(
-                part.branch, self._txn, part.commit_on(tip, state), tip, state.position + 1,
-                needs_in(state.entries), now, now + int(self._patience * SECOND), self._places,
-            )  # fmt: skip
-            made.append(entry)
-            return {PENDING: format_pending((*pending, entry))}
+            own[:] = [each for each in pending if each.txn == self._txn]
+            if any(each.participants != self._places for each in own):
+                raise _Taken
+            there = {each.branch for each in own}
+            missing = [part for part in parts if part.branch not in there]
+            if not missing:
+                raise _Found(own)
+            own.extend(news := [self._pending(part, state) for part in missing])
+            return {PENDING: format_pending((*pending, *news))}
 
         try:
-            entry = journal.change(new(), plan)
-            pending = made[-1]
-        except _Found as e:
-            entry, pending = journal.entry(e.pending.position), e.pending
-        return Part(part.pool.config.id, part.branch, pending.commit), pending, entry.at
+            entry = pool.journal.change(new(), plan)
+        except _Found:
+            entry = None
+        return [self._placed(pool, each, entry) for each in own]
 
-    def _decide(self, placed: Sequence[tuple[Part, Pending, int]]) -> Decision:
+    def _pending(self, part: _Part, state: State) -> Pending:
+        """The pending entry of a branch as it is to be placed."""
+        now = part.pool.clock.now()
+        tip = Refs(state).branch(part.branch).commit
+        return Pending(
+            part.branch, self._txn, part.commit_on(tip, state), tip, state.position + 1, needs_in(state.entries),
+            now, now + int(self._patience * SECOND), self._places, self._op,
+        )  # fmt: skip
+
+    def _placed(self, pool: Pool, pending: Pending, entry: Entry | None) -> _Placed:
+        if entry is None or entry.position != pending.position:
+            entry = pool.journal.entry(pending.position)
+        return _Placed(Part(pool.config.id, pending.branch, pending.commit), pending, entry.at)
+
+    def _decide(self, placed: Sequence[_Placed]) -> Decision:
         positions: dict[Id, int] = {}
-        for part, pending, _ in placed:
-            positions[part.pool] = max(pending.position, positions.get(part.pool, 0))
-        needs = joined(positions, *(pending.needs for _, pending, _ in placed))
-        at = max(self._parts[0].pool.clock.now(), *(at for _, _, at in placed))
-        parts = tuple(part for part, _, _ in placed)
+        for each in placed:
+            positions[each.part.pool] = max(each.pending.position, positions.get(each.part.pool, 0))
+        needs = joined(positions, *(each.pending.needs for each in placed))
+        at = max(self._parts[0].pool.clock.now(), *(each.at for each in placed))
+        parts = tuple(each.part for each in placed)
         note = self._note
         said = note.author, note.message, note.meta, self._op
         try:
@@ -229,7 +273,9 @@ class _Commit:
         """Keep nobody waiting for a decision that will not come; the decision that counts, if it is known."""
         decision = None
         with suppress(ShoalError):
-            decision = self._decisions.decide(Decision(self._txn, False, self._parts[0].pool.clock.now(), op=self._op))
+            parts = tuple(Part(pool, branch, None) for pool, branch in self._places)
+            at = self._parts[0].pool.clock.now()
+            decision = self._decisions.decide(Decision(self._txn, False, at, parts, op=self._op))
             settle([part.pool for part in self._parts])
         return decision
 

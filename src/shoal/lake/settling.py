@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from shoal.errors import OutcomeUnknown
 from shoal.ids import Id
 from shoal.lake.branches import set_branch, touches
 from shoal.lake.clocks import SECOND, Clock
-from shoal.lake.decisions import Decision, Decisions, format_positions
+from shoal.lake.decisions import Decision, Decisions, Part, format_positions
 from shoal.lake.journal import Changes, Counts, Settled, State
 from shoal.lake.pending import DEPENDS, PENDING, Pending, format_pending, joined, needs_in, pending_in
 from shoal.model.values import Value
@@ -80,14 +81,14 @@ class Pendings:
         time.sleep(seconds)
         for each in pending:
             if self._is_late(each) and self._decisions.find(each.txn) is None:
-                self.abort(each.txn, each.at)
+                self._abort(each)
 
-    def abort(self, txn: Id, not_before: int = 0) -> Decision | None:
-        """Decide that a transaction does not happen, unless it was decided; None if that is not known yet."""
-        try:
-            return self._decisions.decide(Decision(txn, False, max(self._clock.now(), not_before)))
-        except OutcomeUnknown:
-            return None
+    def _abort(self, pending: Pending) -> None:
+        """Decide that a transaction does not happen, unless it was decided; whether it was may stay unknown."""
+        parts = tuple(Part(pool, branch, None) for pool, branch in pending.participants)
+        at = max(self._clock.now(), pending.at)
+        with suppress(OutcomeUnknown):
+            self._decisions.decide(Decision(pending.txn, False, at, parts, op=pending.op))
 
     def _is_late(self, pending: Pending) -> bool:
         """Whether a transaction has taken too long, by the time of its entry or by what this process has watched."""

@@ -124,15 +124,17 @@ class LocalLakeTransaction(LakeTransaction):
         decision = self._lake.decisions.committed(self._txn)
         if decision is None:
             return None
+        places = [part.place for part in self.parts if pool_transactions.takes_part(part.session)]
+        pool_transactions.require_places(decision, self._txn, places)
         return pool_transactions.commits_of(decision, {part.place for part in self.parts if not part.is_empty})
 
-    def _by_name(self, commits: Mapping[Place, Id]) -> list[tuple[str, Id]]:
-        return [(_name(part), commits[part.place]) for part in self.parts if part.place in commits]
     def _members(self, part: LocalTransaction, note: StoredNote) -> Iterator[pool_transactions.Participant]:
         """What is done on a branch. A commit without a message describes its own branch: others may be hidden."""
         described = changes.with_message(note, rewriting.describe_patch(part.session.staged))
         yield from pool_transactions.participants_of(self._lake, [(part.pool, part.session)], described)
 
+    def _by_name(self, commits: Mapping[Place, Id]) -> list[tuple[str, Id]]:
+        return [(_name(part), commits[part.place]) for part in self.parts if part.place in commits]
 
     def abandon(self) -> None:
         self._require_active()

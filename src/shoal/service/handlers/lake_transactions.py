@@ -95,31 +95,44 @@ def _done(call: Call, pool: str, branch: str, ident: str) -> _Done:
 def _committed_before(call: Call) -> list[_Done]:
     """The commits of a transaction that the service has forgotten.
 
-    None if it was not committed, or by somebody who may write to other pools than the caller.
+    None if it was not committed, or by somebody who may write to other pools than the caller. InvalidInput if it was
+    begun on other branches than the caller says.
     """
     op = as_id(call.path["id"])
     if op is None:
         return []
     decision = _decisions(call).committed(op)
     if decision is None:
-        if _decisions(call).find(op) is not None:
+        aborted = _decisions(call).find(op)
+        if aborted is not None and _may_see(call, aborted):
             raise Conflict(f"transaction {to_text(op)} was aborted (begin a new one)")
         return _committed_alone(call)
     access = call.service.access
     may_commit = all(access.may(call.identity, to_text(part.pool), "write") for part in decision.parts)
+    begun = {(pool, branch) for pool, branch, _ in _places_in_body(call)}
+    if may_commit and begun and not begun.issuperset((to_text(part.pool), part.branch) for part in decision.parts):
+        raise InvalidInput(f"{to_text(op)}: this id is that of another transaction (use a new one)")
     return _commits(call, op, decision) if may_commit else []
+
+
+def _may_see(call: Call, aborted: Decision) -> bool:
+    """Whether a caller may know of a transaction that was aborted; those of earlier versions name no pools."""
+    return not aborted.parts or any(_visible(call, part.pool) is not None for part in aborted.parts)
 
 
 def _committed_alone(call: Call) -> list[_Done]:
     """The commit of a transaction that has changed one of the branches in the body."""
     done = []
-    for place in call.record({"places": list}).get("places", []):
-        pool, branch, position = _place_in_body(place)
+    for pool, branch, position in _places_in_body(call):
         if not call.service.access.may(call.identity, pool, "write"):
             return []
         ident = call.lake.do(FindDone(pool, branch, call.path["id"], position))
         done += [] if ident is None else [_done(call, pool, branch, ident)]
     return done
+
+
+def _places_in_body(call: Call) -> list[tuple[str, str, int | None]]:
+    return list(map(_place_in_body, call.record({"places": list}).get("places", [])))
 
 
 def _place_in_body(place: Any) -> tuple[str, str, int | None]:
@@ -156,7 +169,7 @@ def show(call: Call) -> Answer:
         require_write(call, transaction)
         return record([*_shown(transaction), ("state", string("open"))])
     aborted = None if op is None else _decisions(call).find(op)
-    if op is None or aborted is None:
+    if op is None or aborted is None or not _may_see(call, aborted):
         raise not_found(call.path["id"])
     return record([("id", id_of(to_text(op))), ("ts", time_value(aborted.at)), ("state", string("aborted"))])
 

@@ -1,7 +1,7 @@
 """A job that applies change events: what is new in the raw pool is put together, and committed step by step.
 
-It is not a transform of an `Etl`: that makes one commit of each round, in a pool of results that says how far it is. Here
-a round makes one commit for each transaction of the source, and each pool says by itself how far it is.
+It is not a transform of an `Etl`: that makes one commit of each round, in a pool of results that says how far it is.
+Here a round makes one commit for each transaction of the source, and each pool says by itself how far it is.
 """
 
 from __future__ import annotations
