@@ -45,6 +45,16 @@ def test_two_branches_of_one_pool_can_take_part(made: Lake, pool: Pool, load: Lo
     assert read("dev") == ["{k:1}", "{k:3}"]
 
 
+def test_a_commit_that_is_rebased_still_says_its_transaction(made: Lake, pool: Pool, other: Pool, load: Load) -> None:
+    load("{k:1}")
+    pool.names.create_branch("dev", pool.resolve())
+    txn = new()
+    commit(made, writes(pool, "{k:2}", "dev"), writes(other, "{k:2}"), txn=txn)
+    load("{k:3}")
+    changes.rebase(pool, "dev", "main")
+    assert [each.txn for each in pool.log(pool.resolve("dev"))] == [txn, None, None]
+
+
 def test_the_branches_of_a_pool_get_their_pending_entries_by_one_entry_of_its_journal(
     made: Lake, pool: Pool, other: Pool, load: Load, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -325,6 +325,7 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
             draft,
             date=commit.date,
             op=commit.op,
+            txn=commit.txn,
             position=commit.position,
             records=_records_of(pool, commit, patch),
             is_maintenance=commit.is_maintenance,
