@@ -108,15 +108,14 @@ class LocalLakeTransaction(LakeTransaction):
         if if_changed and all(part.is_empty for part in self.parts):
             self.abandon()
             return None
-        commits = self._committed()
+        commits, told = self._committed(), stored_note(note)
         if commits is None:
-            told = stored_note(note)
             members = [each for part in self.parts for each in self._members(part, told)]
             commits = pool_transactions.commit(self._lake.decisions, self._txn, members, told)
         self._finish()
         for part in self.parts:
             if part.place in commits:
-                roll_up(part.pool, part.session.branch, commits[part.place], described.author)
+                roll_up(part.pool, part.session.branch, commits[part.place], told.author)
         return {name: to_text(ident) for name, ident in self._by_name(commits)}
 
     def _committed(self) -> Mapping[Place, Id] | None:
