@@ -149,7 +149,7 @@ def table_at(lake: Lake, table: str, lsn: int) -> Any:
     return {tuple(row[name] for name in KEYS[table]): row for row in read}
 
 
-@hypothesis.settings(max_examples=(hypothesis.settings.default or hypothesis.settings()).max_examples // 15)
+@hypothesis.settings(max_examples=hypothesis.settings().max_examples // 15)
 @given(st.integers(0, 1 << 30), st.integers(1, 3), st.booleans())
 def test_pools_equal_a_database_at_every_commit(seed: int, together: int, snapshots: bool) -> None:
     chance = random.Random(seed)
@@ -235,7 +235,7 @@ def test_events_without_ends_of_transactions_are_reported() -> None:
     events: list[Event] = []
     job(lake, events).run(lambda: False, once=True)
     assert [event.kind for event in events] == ["commit", "warning"]
-    assert "sync shop.transaction, too" in events[1].facts["message"]
+    assert "sync shop.transaction, too" in events[1].facts["error"]
 
 
 @pytest.mark.parametrize(
@@ -262,6 +262,19 @@ def test_a_pool_needs_the_key_of_its_table() -> None:
     load_raw(lake, RECORDED)
     with pytest.raises(InvalidInput, match=r"its primary key is cust, and that of public.orders is id \(create"):
         run(lake, tables={"public.orders": "other"})
+
+
+def test_a_job_whose_history_was_cut_asks_where_to_go_on() -> None:
+    lake = new_lake()
+    load_raw(lake, RECORDED)
+    run(lake)
+    orders = lake.pool("orders")
+    orders.load([{"id": 77}])
+    orders.vacate(str(orders.resolve()))
+    with pytest.raises(InvalidInput, match=r"its history ends before the last commit of the job shop \(say `after: "):
+        run(lake)
+    run(lake, transform={"after": len(RECORDED)})
+    assert list(rows(lake, "orders")) == [1, 2, 77]
 
 
 def test_places_in_the_log_are_read_as_postgres_writes_them() -> None:

@@ -176,7 +176,7 @@ def _change(seqno: int, table: str, kafka: Value, value: Value | None) -> Change
         _old_key(key, _record(value, "before")) if op == "u" else None,
         _number(source, "lsn") or 0,
         _last_commit(_text(source, "sequence")),
-        str(_number(source, "txId") or ""),
+        _text(source, "txId") or "",
         None if transaction is None else _number(transaction, "total_order") or 0,
         None if snapshot in (None, "false") else snapshot,
         _number(source, "ts_ms") or 0,

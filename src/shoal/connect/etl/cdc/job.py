@@ -216,7 +216,7 @@ class Cdc:
             self._has_warned = True
             topic = self._reader.topics[-1]
             self._report(Event("warning", {
-                "message": f"events wait for the ends of their transactions, and there is no end (sync {topic}, too)"
+                "error": f"events wait for the ends of their transactions, and there is no end (sync {topic}, too)"
             }))  # fmt: skip
         return done
 

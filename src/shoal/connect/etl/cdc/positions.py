@@ -14,7 +14,7 @@ from typing import Any
 
 from shoal.api.branch import Branch
 from shoal.api.infos import CommitInfo
-from shoal.errors import CorruptData, InvalidInput, NotFound
+from shoal.errors import CorruptData, InvalidInput
 from shoal.model import types as t
 from shoal.model.fields import get_or
 from shoal.model.node import frozen
@@ -111,19 +111,18 @@ def read_said(branch: Branch, name: str, table: str, tip: str | None, after: int
     """What the newest commit of a job says of a table, from a commit of its branch on; None if there is none."""
     if tip is None:
         return None
-    try:
-        for commit in branch.log(tip):
-            data = _data(commit)
-            if data is not None and data[0] == name:
-                position = next((Position(*each[1:]) for each in data[6] if each[0] == table), None)
-                if position is not None:
-                    return Said(commit.id, position, data[5])
-    except NotFound:
-        if after is None:
-            raise InvalidInput(
-                f"{branch!r}: its history ends before the last commit of the job {name} (say `after: SEQNO`, the raw "
-                "record behind which it goes on; 0 applies all again)"
-            ) from None
+    parent: str | None = None
+    for commit in branch.log(tip):
+        data, parent = _data(commit), commit.parent
+        if data is not None and data[0] == name:
+            position = next((Position(*each[1:]) for each in data[6] if each[0] == table), None)
+            if position is not None:
+                return Said(commit.id, position, data[5])
+    if parent is not None and after is None:  # the beginning was cut off
+        raise InvalidInput(
+            f"{branch!r}: its history ends before the last commit of the job {name} (say `after: SEQNO`, the raw "
+            "record behind which it goes on; 0 applies all again)"
+        )
     return None
 
 
