@@ -15,6 +15,9 @@ from shoal.api.pool import Pool
 from shoal.errors import AlreadyExists, Conflict, InvalidInput, NotFound, ReadOnly, ShoalError
 from shoal.ids import to_text
 from shoal.lake import sessions
+from shoal.lake.branches import Refs
+from shoal.lake.cuts import Cut
+from shoal.lake.names import Names
 from shoal.local import sql_changes
 from shoal.local.lake_transactions import LocalLakeTransaction
 from shoal.planner import change_plans
@@ -255,6 +258,51 @@ def test_queries_over_several_pools_read_them_at_one_time(lake: Lake) -> None:
         assert reader.query(program).to_list() == [100]
         statement = "select sum(n) as n from (select n from orders union all select n from items)"
         assert reader.sql(statement).to_list() == [{"n": 100}]
+
+
+@pytest.mark.direct
+@pytest.mark.parametrize(
+    "program",
+    [
+        "from :branches | name := pool.name, commit := branch.commit",
+        "fork (=> from a:branches => from b:branches) | name := pool.name, commit := branch.commit",
+        "fork (=> from a:log => from b:log) | is(<lake.BranchTip>) | put name := Name, commit := Commit",
+    ],
+)
+def test_metadata_of_branches_are_from_one_time(lake: Lake, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    for name in "ab":
+        lake.create(name, key="k").load([{"k": 0}])
+    then = {lake.pool(name).resolve() for name in "ab"}
+    refs, seen = Names.refs, set[str]()
+
+    def slowly(self: Names, cut: Cut | None = None) -> Refs:
+        if self.pool in "ab" and self.pool not in seen:
+            seen.add(self.pool)
+            if len(seen) == 2:  # one of them has been read
+                with lake.transaction(["a", "b"]) as t:
+                    t.load("a", [{"k": 1}])
+                    t.load("b", [{"k": 1}])
+        return refs(self, cut)
+
+    monkeypatch.setattr(Names, "refs", slowly)
+    shown = {to_text(each["commit"]) for each in values(lake, program)}
+    assert len(seen) == 2
+    assert len(shown & then) in (0, 2)
+
+
+def test_metadata_of_branches_go_with_the_pools_that_are_read(lake: Lake, orders: Pool, items: Pool) -> None:
+    with lake.transaction(["orders", "items"]) as t:
+        t.load("orders", [{"id": 1}])
+        t.delete("items", keys=[1])
+    t = lake.begin(["orders"])
+    then = orders.resolve(), items.resolve()
+    assert t.query("from items | count()").to_list() == [1]
+    with lake.transaction(["orders", "items"]) as other:
+        other.load("orders", [{"id": 2}])
+        other.delete("items", keys=[2])
+    shown = t.query("from :branches | put name := pool.name | sort -r name | yield branch.commit").to_list()
+    assert tuple(map(to_text, shown)) == then
+    t.abandon()
 
 
 @pytest.mark.direct

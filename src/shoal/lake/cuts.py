@@ -10,7 +10,7 @@ the others: without what was undecided in them, and without what came of that. T
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from shoal.errors import Conflict, CorruptData
@@ -18,7 +18,7 @@ from shoal.ids import Id, to_text
 from shoal.lake.branches import Refs
 from shoal.lake.decisions import Decision, Positions
 from shoal.lake.journal import Counts, Journal, Settled, State
-from shoal.lake.pending import Pending, joined, needs_in, pending_in
+from shoal.lake.pending import Pending, needs_in, pending_in
 from shoal.model.node import frozen
 from shoal.storage.backoff import backoff
 
@@ -66,6 +66,10 @@ class Cut:
 
     is_fixed: bool = False
     """Whether the states stay as they are."""
+    _known: dict[Id, int] = field(default_factory=dict)
+    """Of a fixed cut: what its pools depend on."""
+    _hidden: set[Id] = field(default_factory=set)
+    """Of a fixed cut: the transactions that do not count in it."""
     _pools: dict[Id, _Seen] = field(default_factory=dict)
     _past: dict[tuple[Id, int], _Seen] = field(default_factory=dict)
     """Pools at times in the past, which are read again for each query."""
@@ -74,9 +78,25 @@ class Cut:
         """The branches and tags of a pool."""
         seen = self._pools.get(pool)
         if seen is None:
-            settled = _Joining(pool, journal, self._pools).settled() if self.is_fixed else journal.settled()
-            seen = self._pools[pool] = _Seen(journal, settled)
+            if self.is_fixed:
+                seen = _Seen(journal, _Joining(pool, journal, self._pools, self._known, self._hidden).settled())
+                self._bind(seen)
+            else:
+                seen = _Seen(journal, journal.settled())
+            self._pools[pool] = seen
         return Refs(seen.settled.state)
+
+    def fix(self) -> None:
+        """Let what the cut shows stay as it is. It has to be consistent."""
+        if not self.is_fixed:
+            self.is_fixed = True
+            for seen in self._pools.values():
+                self._bind(seen)
+
+    def _bind(self, seen: _Seen) -> None:
+        for pool, position in seen.needs.items():
+            self._known[pool] = max(position, self._known.get(pool, 0))
+        self._hidden.update(seen.hidden)
 
     def refs_at(self, pool: Id, journal: Journal, position: int, until: int) -> Refs:
         """The branches and tags of a pool at a position, as they were decided by a time in the past."""
@@ -137,15 +157,16 @@ class Cut:
 class _Joining:
     """A pool on its way into a fixed cut."""
 
-    def __init__(self, pool: Id, journal: Journal, others: dict[Id, _Seen]) -> None:
+    def __init__(
+        self, pool: Id, journal: Journal, others: Mapping[Id, _Seen], known: Positions, hidden: Iterable[Id]
+    ) -> None:
         self._pool = pool
         self._journal = journal
-        self._limits = {ident: seen.position for ident, seen in others.items()}
-        self._known = joined(*(seen.needs for seen in others.values()))
+        self._others = others
+        self._known = known
         self._newest = journal.read()
-        hidden = {txn for seen in others.values() for txn in seen.hidden}
         undecided = {each.txn for each in journal.settled(self._newest).undecided}
-        self._hidden = hidden | undecided
+        self._hidden = undecided.union(hidden)
         # To be asked only now: what came of a decision that is not there yet cannot be in what was read.
         self._late = [late for txn in hidden if (late := journal.decision(txn)) is not None and late.is_committed]
 
@@ -180,7 +201,7 @@ class _Joining:
         """Whether what depends on these positions can be shown beside the cut."""
         if _covers(self._known, needs):
             return True  # the cut depends on it already
-        if any(self._limits.get(pool, position) < position for pool, position in needs.items()):
+        if any(pool in self._others and self._others[pool].position < position for pool, position in needs.items()):
             return False
         return not any(_covers(needs, late.needs) for late in self._late)
 
@@ -212,7 +233,9 @@ def fixed_cut(taken: Iterable[Taken], journal_of: Callable[[Id], Journal | None]
         journal = journal_of(each.pool)
         if journal is not None:
             pools[each.pool] = _Seen(journal, _settled_as(journal, each))
-    return Cut(True, pools)
+    cut = Cut(_pools=pools)
+    cut.fix()
+    return cut
 
 
 def _settled_as(journal: Journal, taken: Taken) -> Settled:
@@ -236,5 +259,5 @@ def read_cut(pools: Iterable[tuple[Id, Journal]], places: Collection[tuple[Id, s
         if not waiting:
             time.sleep(pause)
         cut.read_again()
-    cut.is_fixed = True
+    cut.fix()
     return cut

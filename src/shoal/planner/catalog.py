@@ -118,16 +118,16 @@ def _info(config: PoolConfig) -> PoolInfo:
 
 # ---- metadata as sources
 
-LakeMeta = Callable[[Pools], Iterator[Value]]
-PoolMeta = Callable[[Pool], Iterator[Value]]
+LakeMeta = Callable[[Pools, Cut], Iterator[Value]]
+PoolMeta = Callable[[Pool, Cut], Iterator[Value]]
 CommitMeta = Callable[[Pool, Id | None, KeyRange], Iterator[Value]]
 
 
-def _pools(lake: Pools) -> Iterator[Value]:
+def _pools(lake: Pools, cut: Cut) -> Iterator[Value]:
     return map(show_config, shown_pools(lake.configs()))
 
 
-def _transactions(lake: Pools) -> Iterator[Value]:
+def _transactions(lake: Pools, cut: Cut) -> Iterator[Value]:
     """Transactions over several pools, oldest first, as far as their pools may be seen."""
     names = {config.id: config.name for config in shown_pools(lake.configs())}
     for decision in lake.decisions.all():
@@ -136,24 +136,24 @@ def _transactions(lake: Pools) -> Iterator[Value]:
             yield show_decision(decision, names)
 
 
-def _all_branches(lake: Pools) -> Iterator[Value]:
+def _all_branches(lake: Pools, cut: Cut) -> Iterator[Value]:
     for config in shown_pools(lake.configs()):
-        yield from _branches(lake.pool(config.name))
+        yield from _branches(lake.pool(to_text(config.id)), cut)
 
 
-def _branches(pool: Pool) -> Iterator[Value]:
+def _branches(pool: Pool, cut: Cut) -> Iterator[Value]:
     config = show_config(pool.config)
-    for ref in pool.refs().branches():
+    for ref in pool.names.refs(cut).branches():
         yield named("lake.BranchMeta", ("pool", config), ("branch", branches.show_ref(ref)))
 
 
-def _tags(pool: Pool) -> Iterator[Value]:
+def _tags(pool: Pool, cut: Cut) -> Iterator[Value]:
     config = show_config(pool.config)
-    for ref in pool.refs().tags():
+    for ref in pool.names.refs(cut).tags():
         yield named("lake.TagMeta", ("pool", config), ("tag", branches.show_ref(ref)))
 
 
-def _branch_log(pool: Pool) -> Iterator[Value]:
+def _branch_log(pool: Pool, cut: Cut) -> Iterator[Value]:
     """The journal: every entry, oldest first, with all that it changed."""
     for entry in pool.journal.entries():
         changes = [_change(key, value) for key, value in entry.changes.items()]
@@ -198,7 +198,12 @@ def _partitions(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value
 
 
 def _log(pool: Pool, commit: Id | None, keys: KeyRange) -> Iterator[Value]:
-    for ref in pool.refs().branches():
+    return log_in(pool, commit, Cut())
+
+
+def log_in(pool: Pool, commit: Id | None, cut: Cut) -> Iterator[Value]:
+    """The tips of branches in a cut, and the commits up to one."""
+    for ref in pool.names.refs(cut).branches():
         yield named("lake.BranchTip", ("Name", string(ref.name)), ("Commit", id_value(ref.commit or NO_ID)))
     yield from map(show_commit, pool.log(commit))
 
@@ -245,3 +250,5 @@ COMMIT_METAS: dict[str, CommitMeta] = {
     "vectors": _nothing,
     "indexes": _nothing,
 }
+OF_BRANCHES = frozenset({"branches", "tags", "log"})
+"""Metadata of branches and tags as they are in a cut. Others are those of a commit, or are read as they are now."""

@@ -16,12 +16,12 @@ from shoal.engines.stopping import Stop, current, results_stopped_by
 from shoal.errors import InvalidInput
 from shoal.frames.results import Results
 from shoal.lake.cuts import Cut
-from shoal.lang import plan
+from shoal.lang import plan, walk
 from shoal.lang.compile import compile_source, stands_alone
 from shoal.lang.source import Part, Source
 from shoal.model.node import frozen
 from shoal.model.values import NULL, Value
-from shoal.planner.catalog import LakeCatalog, Views
+from shoal.planner.catalog import OF_BRANCHES, LakeCatalog, Views
 from shoal.planner.dispatch import Decision, Dispatched, dispatch
 from shoal.planner.engine_choice import Engine, named_engine
 from shoal.planner.file_query import emitter
@@ -114,6 +114,11 @@ _plans: PlanCache[_Key, Dispatched] = PlanCache()
 
 def prepare(lake: Pools, question: Question) -> Dispatched:
     """The physical plan of a query, from the plan cache if it is there."""
+    return prepare_in_cut(lake, question)[0]
+
+
+def prepare_in_cut(lake: Pools, question: Question) -> tuple[Dispatched, Cut | None]:
+    """The physical plan of a query, from the plan cache if it is there; and its cut, if there is more to read in it."""
     engine = named_engine(question.engine)
     source = _source(question)
     key = _Key(tuple(part.text for part in source.parts), question.head, engine)
@@ -122,12 +127,19 @@ def prepare(lake: Pools, question: Question) -> Dispatched:
     cached = _plans.find(lake, key) if is_cached else None
     if cached is not None:
         check_plan(lake, cached.program, question.policy)
-        return cached
+        return cached, None
     compiled, catalog = _compile(lake, source, question)
     dispatched = dispatch(lake, compiled, engine, question.on_warning, question.reads)
+    if _reads_branches(compiled):
+        catalog.cut.fix()  # they go with the pools that are read
+        return dispatched, catalog.cut
     if is_cached and not catalog.warnings and catalog.cut.is_decided:
         _plans.keep(lake, key, dispatched, catalog.positions)
-    return dispatched
+    return dispatched, None
+
+
+def _reads_branches(program: plan.Program) -> bool:
+    return any(isinstance(node, plan.MetaScan) and node.meta in OF_BRANCHES for node in walk.nodes(program))
 
 
 def run_compiled(lake: Pools, question: Question, compiled: plan.Program) -> Results:
@@ -136,8 +148,8 @@ def run_compiled(lake: Pools, question: Question, compiled: plan.Program) -> Res
     return run_dispatched(lake, question, dispatch(lake, compiled, engine, question.on_warning, question.reads))
 
 
-def run_dispatched(lake: Pools, question: Question, dispatched: Dispatched) -> Results:
-    """The results of a physical plan."""
+def run_dispatched(lake: Pools, question: Question, dispatched: Dispatched, cut: Cut | None = None) -> Results:
+    """The results of a physical plan, with metadata of branches as they are in its cut."""
     policy = question.policy or policy_of(lake)
     program = dispatched.program
     if policy is None and not question.statistics:
@@ -150,7 +162,8 @@ def run_dispatched(lake: Pools, question: Question, dispatched: Dispatched) -> R
         measure=question.statistics,
         stop=question.stop,
     )
-    runs_plans(run, lake_opener(lake, question.options, question.on_warning, question.reads, question.watch, policy))
+    asides = question.options, question.on_warning, question.reads, question.watch
+    runs_plans(run, lake_opener(lake, *asides, policy, cut))
     body = program.body
     whole = body[0].plan if len(body) == 1 and isinstance(body[0], plan.Physical) else None
     if isinstance(whole, ColumnarPlan):

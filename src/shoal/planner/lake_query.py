@@ -11,7 +11,7 @@ from shoal.engines.stopping import NEVER, Stop, results_stopped_by, stopped_by
 from shoal.frames.results import Results
 from shoal.lake.names import Warn
 from shoal.lazy import lazy, load
-from shoal.planner.execute import Question, compile_question, prepare, run_dispatched
+from shoal.planner.execute import Question, compile_question, prepare_in_cut, run_dispatched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,12 +31,12 @@ else:
 def ask(lake: Pools, question: Question) -> Results:
     """The results of a query in the language."""
     with stopped_by(question.stop):
-        dispatched = prepare(lake, question)
+        dispatched, cut = prepare_in_cut(lake, question)
     if "spark" in dispatched.engines:
         load(spark_dataframes)  # registers the data source `shoal` with the session that is about to start
         with stopped_by(question.stop):
             reach.require_lake(lake.store.uri)
-    results = run_dispatched(lake, question, dispatched)
+    results = run_dispatched(lake, question, dispatched, cut)
     results.on_spark(lambda times: _dataframe(lake, question, times))
     return results
 

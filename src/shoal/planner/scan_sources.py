@@ -9,6 +9,7 @@ from shoal.access.records import shown_pools
 from shoal.access.view import Pools
 from shoal.api.options import ReadOptions, Watch
 from shoal.ids import Id, parse, to_text
+from shoal.lake.cuts import Cut
 from shoal.lake.keys import KeyRange
 from shoal.lake.names import Warn
 from shoal.lake.objects import DataObject
@@ -18,7 +19,15 @@ from shoal.lang import plan
 from shoal.lazy import lazy
 from shoal.model.fields import NO_ID
 from shoal.model.values import Value
-from shoal.planner.catalog import COMMIT_METAS, LAKE_METAS, POOL_METAS, changes_since
+from shoal.planner.catalog import (
+    COMMIT_METAS,
+    LAKE_METAS,
+    OF_BRANCHES,
+    POOL_METAS,
+    changes_since,
+    log_in,
+    position_in,
+)
 from shoal.planner.files import scan_opener
 from shoal.planner.prune import key_range
 from shoal.planner.read_log import ReadLog
@@ -39,9 +48,11 @@ def lake_opener(
     reads: ReadLog | None = None,
     watch: Watch | None = None,
     policy: SourcePolicy | None = None,
+    cut: Cut | None = None,
 ) -> Callable[[plan.Scan], Iterator[Value]]:
-    """Opens the sources of a query over a lake."""
+    """Opens the sources of a query over a lake, with metadata of branches as they are in its cut."""
     open_other = scan_opener(options, watch, policy)
+    metas = Cut(is_fixed=True) if cut is None else cut
 
     def open_scan(source: plan.Scan) -> Iterator[Value]:
         match source:
@@ -52,7 +63,7 @@ def lake_opener(
                     reads.on_values(pool.config.id, commit_of(commit), keys)
                 return _scan(pool, commit_of(commit), keys, warn, watch)
             case plan.MetaScan():
-                return _open_meta(lake, source, reads, warn)
+                return _open_meta(lake, source, reads, warn, metas)
         return open_other(source)
 
     return open_scan
@@ -92,24 +103,32 @@ def commit_of(text: str) -> Id | None:
     return None if ident == NO_ID else ident
 
 
-def _open_meta(lake: Pools, source: plan.MetaScan, reads: ReadLog | None, warn: Warn | None) -> Iterator[Value]:
+def _open_meta(
+    lake: Pools, source: plan.MetaScan, reads: ReadLog | None, warn: Warn | None, cut: Cut
+) -> Iterator[Value]:
+    is_in_cut = source.meta in OF_BRANCHES
     if not source.pool:
         if reads is not None:
-            _note_lake(lake, reads)
-        return LAKE_METAS[source.meta](lake)
+            reads.on_journal(None, lake.position())
+            for config in shown_pools(lake.configs()):
+                _note_journal(lake.pool(to_text(config.id)), reads, cut if is_in_cut else None)
+        return LAKE_METAS[source.meta](lake, cut)
     pool = lake.pool(source.pool)
     if reads is not None:
-        reads.on_journal(pool.config.id, pool.journal.read().position)
+        _note_journal(pool, reads, cut if is_in_cut else None)
     if source.meta == "changes":
         return changes_since(pool, commit_of(source.since) if source.since else None, commit_of(source.commit), warn)
+    if source.meta == "log":
+        return log_in(pool, commit_of(source.commit), cut)
     if source.meta in COMMIT_METAS:
         keys = key_range(source.filter, pool.config.key.paths[0])
         return COMMIT_METAS[source.meta](pool, commit_of(source.commit), keys)
-    return POOL_METAS[source.meta](pool)
+    return POOL_METAS[source.meta](pool, cut)
 
 
-def _note_lake(lake: Pools, reads: ReadLog) -> None:
-    """Metadata of the lake are those of its journal, and of the journals of all pools."""
-    reads.on_journal(None, lake.position())
-    for config in shown_pools(lake.configs()):
-        reads.on_journal(config.id, lake.pool(to_text(config.id)).journal.read().position)
+def _note_journal(pool: Pool, reads: ReadLog, cut: Cut | None) -> None:
+    """Metadata are those of a journal: as it is now, or in a cut."""
+    if cut is not None:
+        pool.names.refs(cut)
+    position = pool.journal.read().position if cut is None else position_in(cut, pool)
+    reads.on_journal(pool.config.id, position)
