@@ -20,7 +20,7 @@ from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
 from shoal.lake.fitting import Basis, changed_entries, fit, fit_rest, own_changes, planned_at
-from shoal.lake.history import beyond, common_ancestors, own_commits
+from shoal.lake.history import beyond, brought_in, common_ancestors, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
 from shoal.lake.pools import Pool
@@ -309,7 +309,7 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
             bases = common_ancestors(pool.commits, commit.id, begin)
         touched.add(changed_entries([commit]))
         may_restore = has_taken or commit.merged is not None
-        has_taken = may_restore or (Patch(commit.actions).needs_state and not commit.is_maintenance)
+        has_taken = has_taken or any(map(_takes, (commit, *brought_in(pool.commits, commit))))
         if commit.merged is not None and _brings_nothing(pool, commit.merged, begin):
             continue  # what it brought in is in the branch that is rebased onto, but for compactions
         what = f'rebase of "{branch}" at {to_text(commit.id)}'
@@ -335,6 +335,11 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
         touched.add(changed_entries([replayed]))
         target = replayed.id
     return target
+
+
+def _takes(commit: Commit) -> bool:
+    """Whether a commit may take rows away, and not just move them."""
+    return Patch(commit.actions).needs_state and not commit.is_maintenance
 
 
 def _records_of(pool: Pool, commit: Commit, patch: Patch) -> Tally | None:
