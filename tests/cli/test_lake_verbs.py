@@ -118,7 +118,7 @@ def test_use_switches_and_tells(shell: Shell) -> None:
     assert shell.run("use") == f"HEAD at logs@b1\nLake at {shell.uri}\n"
     assert shell.run("use", "logs") == 'Switched to branch "main" on pool "logs"\n'
     assert shell.run("use", f"logs@{commit}") == f'Switched to branch "{commit}" on pool "logs"\n'
-    assert shell.fail("load", "-", stdin="{ts:2}") == f"logs@{commit}: branch not found"
+    assert shell.fail("load", "-", stdin="{ts:2}") == f'"{commit}": branch not found'
     assert shell.run("query", "-z", "*") == "{ts:1}\n"
     assert shell.run("use", "-q", "logs@main") == ""
 
@@ -152,7 +152,7 @@ def test_branches_are_listed_when_the_one_in_use_is_gone(shell: Shell) -> None:
     shell.run("use", "-q", "@b1")
     shell.run("branch", "-q", "-d", "b1")
     assert shell.run("branch") == f"logs@main commit {'0' * 27}\n"
-    assert shell.fail("log") == shell.fail("branch", "b2") == "logs@b1: branch not found"
+    assert shell.fail("log") == shell.fail("branch", "b2") == '"b1": branch not found'
     assert shell.run("use", "logs") == 'Switched to branch "main" on pool "logs"\n'
 
 

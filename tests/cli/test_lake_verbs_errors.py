@@ -15,7 +15,7 @@ from shoal.testing.shell import Shell
 
 UNKNOWN = "3M9GwnJNR9ruPC1pEa1hxmkhYcq"
 UNSET = "default pool and branch unset (name them with -use pool@branch, or once with: shoal use)"
-NO_BRANCH = "logs@nope: branch not found"
+NO_BRANCH = '"nope": branch not found'
 NO_POOL = "nope: pool not found"
 NO_COMMIT = f"{UNKNOWN}: commit not found (see: shoal log)"
 NO_OBJECT = f"{UNKNOWN}: not found (no such data object here; see: shoal query 'from POOL:objects')"
@@ -42,14 +42,14 @@ CASES = [
     (["use", "logs@nope"], NO_BRANCH),
     (["use", f"logs@{UNKNOWN}"], NO_COMMIT),
     (["use", "logs@2001-01-01T00:00:00Z"], 'logs: there was no branch "main" yet at 2001-01-01T00:00:00Z'),
-    (["branch", "main"], "logs@main: branch already exists"),
+    (["branch", "main"], '"main": branch already exists'),
     (["branch", "a b"], "invalid branch name: 'a b' (no spaces, quotes or any of @ : | * ? , ;)"),
     (["branch", "-use", "logs@nope", "x"], NO_BRANCH),
     (["branch", "-use", "nope"], NO_POOL),
     (["branch", "-d", "nope"], NO_BRANCH),
     (["tag", "-use", "other", "v1"], "other: there is no commit to tag yet"),
-    (["tag", "main"], "logs@main: branch already exists"),
-    (["tag", "-d", "nope"], "logs@nope: tag not found"),
+    (["tag", "main"], '"main": branch already exists'),
+    (["tag", "-d", "nope"], '"nope": tag not found'),
     # data
     (["load", "nope.zson"], NO_FILE),
     (["load", "good.zson", "nope.zson"], NO_FILE),
@@ -57,7 +57,7 @@ CASES = [
     (["load", "good.zson", "folder"], "folder: is a directory"),
     (["load", "-use", "nope", "good.zson"], NO_POOL),
     (["load", "-use", "@nope", "good.zson"], NO_BRANCH),
-    (["load", "-use", f"logs@{UNKNOWN}", "good.zson"], f"logs@{UNKNOWN}: branch not found"),
+    (["load", "-use", f"logs@{UNKNOWN}", "good.zson"], f'"{UNKNOWN}": branch not found'),
     (["load", "-id", "xx", "good.zson"], BAD_ID),
     (["query", "-use", "nope", "count()"], NO_POOL),
     (["query", "-use", "@nope", "count()"], NO_BRANCH),
@@ -207,11 +207,11 @@ HINTS = [
     (["drop", "-f", "lgos"], "lgos: pool not found (did you mean logs?)"),
     (["rename", "lgos", "x"], "lgos: pool not found (did you mean logs?)"),
     (["use", "LOGS"], "LOGS: pool not found (did you mean logs?)"),
-    (["log", "-use", "logs@mian"], "logs@mian: branch not found (did you mean main?)"),
-    (["load", "-use", "logs@mian", "-"], "logs@mian: branch not found (did you mean main?)"),
-    (["branch", "-d", "expermient"], "logs@expermient: branch not found (did you mean experiment?)"),
-    (["tag", "-d", "relaese"], "logs@relaese: tag not found (did you mean release?)"),
-    (["query", "from logs@relaese"], "logs@relaese: branch not found (did you mean release?) at line 1, column 1:"),
+    (["log", "-use", "logs@mian"], '"mian": branch not found (did you mean main?)'),
+    (["load", "-use", "logs@mian", "-"], '"mian": branch not found (did you mean main?)'),
+    (["branch", "-d", "expermient"], '"expermient": branch not found (did you mean experiment?)'),
+    (["tag", "-d", "relaese"], '"relaese": tag not found (did you mean release?)'),
+    (["query", "from logs@relaese"], '"relaese": branch not found (did you mean release?) at line 1, column 1:'),
     (["query", "from lgos"], "lgos: pool not found (did you mean logs?) at line 1, column 6:"),
     (["query", "from logs | lowwer(x)"], "no such function (did you mean lower?) at line 1, column 13:"),
     (["query", "from logs | countt()"], "no such function (did you mean count?) at line 1, column 13:"),

@@ -100,7 +100,7 @@ def test_a_policy_that_makes_no_sense_is_refused(text: str, error: str, shell: S
 def test_a_policy_that_names_what_is_not_there_changes_nothing(busy: Shell) -> None:
     (busy.directory / "policy.yaml").write_text("pools: [{pool: logs}, {pool: nope}]")
     assert busy.fail("manage", "-config", "policy.yaml") == "nope: pool not found"
-    assert busy.call("manage", "-q", "-pool", "logs@nope") == (1, "", "logs@nope: branch not found\n")
+    assert busy.call("manage", "-q", "-pool", "logs@nope") == (1, "", '"nope": branch not found\n')
 
 
 def test_log_lines_go_where_they_are_told_to(busy: Shell) -> None:

@@ -132,7 +132,7 @@ def test_pools_are_tables_at_any_commitish(lake: LocalLake) -> None:
     assert lake.sql(joined).to_zson() == '{host:"c"}'
     with pytest.raises(NotFound, match="LOGS: pool not found"):
         lake.sql(f'{count} "LOGS"')
-    with pytest.raises(NotFound, match="@nope: branch not found"):
+    with pytest.raises(NotFound, match='"nope": branch not found'):
         lake.sql(f'{count} "logs@nope"')
 
 

@@ -18,7 +18,7 @@ def test_a_name_an_id_and_no_name_at_all_resolve_to_a_commit(pool: Pool, load: L
     pool.names.create_tag("v1", first)
     assert pool.resolve() == pool.resolve("main") == second
     assert pool.resolve("v1") == pool.resolve(to_text(first)) == first
-    with pytest.raises(NotFound, match="@v2: branch not found"):
+    with pytest.raises(NotFound, match='"v2": branch not found'):
         pool.resolve("v2")
     unknown = new()
     with pytest.raises(NotFound, match=f"{to_text(unknown)}: commit not found"):
@@ -63,7 +63,7 @@ def test_a_drop_returns_what_was_dropped_also_when_it_is_repeated(pool: Pool, lo
     dropped = pool.names.drop_branch("dev", op)
     assert (dropped.name, dropped.commit) == ("dev", first)
     assert pool.names.drop_branch("dev", op) == dropped
-    with pytest.raises(NotFound, match="@dev: branch not found"):
+    with pytest.raises(NotFound, match='"dev": branch not found'):
         pool.names.drop_branch("dev", new())
 
 

@@ -69,14 +69,8 @@ def test_names_with_two_dots_are_quoted_in_a_range(lake: Lake, pool: Pool) -> No
     assert lake.query('from things@"a..b":changes | count()').to_zson() == "2(uint64)"
     assert lake.query("from things@a..b | count()").to_zson() == "2(uint64)"
     assert told(pool.branch("a..b"), "main") == ["+{k:2}"]
-    with pytest.raises(ShoalError, match="@b: branch not found"):
+    with pytest.raises(ShoalError, match='"b": branch not found'):
         lake.query("from things@a..b:changes")
-    hint = r"are from POOL@A\.\.B:changes, not in SQL; a name with two dots is in quotes"
-    for program in ("from things@main..x..y:changes", "from things@nosuch..main"):
-        with pytest.raises(ShoalError, match=hint):
-            lake.query(program)
-    with pytest.raises(ShoalError, match=hint):
-        lake.sql('select * from "things@nosuch..main:changes"')
 
 
 @pytest.mark.parametrize("since", ["later", "other"])

@@ -389,7 +389,7 @@ def test_misspelt_names_are_suggested(api: Api, pool: str) -> None:
             f"{pool}s: pool not found (did you mean {pool}?)" in json.loads(api.call(method, path, body).data)["error"]
         )
     branch = json.loads(api.call("GET", f"/pool/{pool}/branch/mian").data)["error"]
-    assert branch == f"{pool}@mian: branch not found (did you mean main?)"
+    assert branch == '"mian": branch not found (did you mean main?)'
 
 
 def test_an_undetected_format_is_one_line_with_details_beside_it(api: Api, pool: str) -> None:

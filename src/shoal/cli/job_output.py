@@ -56,7 +56,7 @@ class Reporter:
             self._metrics.count(event)
         if self._is_json:
             line = {"ts": format_time(time.time_ns()), "job": self._job, "event": event.kind, **event.facts}
-            print(json.dumps(line, default=str), file=sys.stderr, flush=True)
+            print_text(json.dumps(line, default=str), sys.stderr)
         elif event.kind == "commit":
             self._commits += event.facts.get("commits", 1)
             self._records += event.facts.get("records", 0)

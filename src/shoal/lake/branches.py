@@ -197,10 +197,7 @@ class Refs:
     def unknown_branch(self, name: str) -> NotFound:
         """The error of a name that nothing here has; it suggests a branch or a tag."""
         names = (*self._names(_BRANCH), *self._names(_TAG))
-        return NotFound(f"{self._place(name)}: branch not found{did_you_mean(name, names) or _range_hint(name)}")
-
-    def _place(self, name: str) -> str:
-        return f"{self._state.owner}@{name}"
+        return NotFound(f'"{name}": branch not found{did_you_mean(name, names) or _range_hint(name)}')
 
     def _names(self, kind: str) -> Iterator[str]:
         return (key.removeprefix(kind) for key in self._state.entries if key.startswith(kind))
@@ -209,7 +206,7 @@ class Refs:
         """A tag by its name."""
         value = self._state.entries.get(_TAG + name)
         if value is None:
-            raise NotFound(f"{self._place(name)}: tag not found{did_you_mean(name, self._names(_TAG))}")
+            raise NotFound(f'"{name}": tag not found{did_you_mean(name, self._names(_TAG))}')
         return _parse(value, name)
 
     def named(self, name: str) -> Ref | None:
@@ -220,9 +217,9 @@ class Refs:
     def require_free(self, name: str) -> None:
         """AlreadyExists if a branch or tag has this name."""
         if _BRANCH + name in self._state.entries:
-            raise AlreadyExists(f"{self._place(name)}: branch already exists")
+            raise AlreadyExists(f'"{name}": branch already exists')
         if _TAG + name in self._state.entries:
-            raise AlreadyExists(f"{self._place(name)}: a tag of this name already exists")
+            raise AlreadyExists(f'"{name}": a tag of this name already exists')
 
     @property
     def horizon(self) -> Id | None:

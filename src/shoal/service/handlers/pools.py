@@ -70,7 +70,7 @@ def show_branch(call: Call) -> Answer:
     name = call.path["branch"]
     refs = {ref.name: ref for ref in call.pool().branches()}
     if name not in refs:
-        raise NotFound(f"{call.pool().name}@{name}: branch not found{did_you_mean(name, refs)}")
+        raise NotFound(f'"{name}": branch not found{did_you_mean(name, refs)}')
     return commit_response(refs[name].commit, call.warnings)
 
 
