@@ -330,6 +330,43 @@ def test_a_branch_that_restores_what_its_target_deletes_is_not_rebased() -> None
         handle.branch("b").rebase("main")
 
 
+def cut_and_merged(monkeypatch: pytest.MonkeyPatch, onto: str) -> PoolHandle:
+    """A pool with a cut history into which a branch was merged; what that had made on the way is gone."""
+    monkeypatch.setattr(lineage, "MOST_INSIDE", 0)
+    handle = new_pool(inline=0)
+    loaded(handle, *range(10))
+    handle.vacate(loaded(handle, 100))
+    for name in ("b", "c", "side"):
+        handle.create_branch(name)
+    compact(handle, "side")
+    handle.branch("side").delete(where="k == 3")
+    loaded(handle, 50, branch="side")
+    compact(handle, "side")
+    handle.branch(onto).merge("side")
+    handle.drop_branch("side")
+    assert len(handle.vacuum(grace=0).ids) == 2
+    lineage.forget()
+    return LocalLake(open_lake(stored(handle).store)).pool("p")
+
+
+def test_a_merge_stands_for_what_it_brought_into_a_history_that_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = cut_and_merged(monkeypatch, "main")
+    handle.branch("b").delete(where="k == 4")
+    handle.branch("c").delete(where="k == 3")
+    handle.merge("b")
+    assert keys(handle) == [k for k in range(10) if k not in (3, 4)] + [50, 100]
+    with pytest.raises(Conflict, match="has deleted or rewritten"):
+        handle.merge("c")
+
+
+def test_a_branch_of_a_cut_history_is_rebased_with_its_merges(monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = cut_and_merged(monkeypatch, "b")
+    loaded(handle, 60, branch="b")
+    handle.delete(where="k == 4")
+    handle.branch("b").rebase("main")
+    assert keys(handle, "b") == [k for k in range(10) if k not in (3, 4)] + [50, 60, 100]
+
+
 # ---- what it costs
 
 

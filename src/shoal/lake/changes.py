@@ -19,7 +19,7 @@ from shoal.lake.actions import Patch, difference, patch_of
 from shoal.lake.branches import Refs, VacuumMark
 from shoal.lake.commits import Commit, Note
 from shoal.lake.committer import Change
-from shoal.lake.fitting import Basis, changed_entries, fit, fit_rest, own_changes, planned_at
+from shoal.lake.fitting import Basis, changed_entries, fit, fit_rest, own_changes, planned_at, without_data
 from shoal.lake.history import beyond, brought_in, common_ancestors, own_commits
 from shoal.lake.journal import Changes, State
 from shoal.lake.objects import DataObject
@@ -310,7 +310,7 @@ def _replay(pool: Pool, branch: str, tip: Id | None, target: Id | None) -> Id | 
         touched.add(changed_entries([commit]))
         may_restore = has_taken or commit.merged is not None
         has_taken = has_taken or any(map(_takes, (commit, *brought_in(pool.commits, commit))))
-        if commit.merged is not None and _brings_nothing(pool, commit.merged, begin):
+        if commit.merged is not None and _brings_nothing(pool, commit, begin):
             continue  # what it brought in is in the branch that is rebased onto, but for compactions
         what = f'rebase of "{branch}" at {to_text(commit.id)}'
         patch = Patch(commit.actions)
@@ -351,16 +351,22 @@ def _records_of(pool: Pool, commit: Commit, patch: Patch) -> Tally | None:
     return None
 
 
-def _brings_nothing(pool: Pool, merged: Id, target: Id | None) -> bool:
-    """Whether a target knows all that a commit does, but for compactions."""
-    return all(row_patches.is_move(pool, Patch(commit.actions)) for commit in own_changes(pool, merged, target))
+def _brings_nothing(pool: Pool, merge: Commit, target: Id | None) -> bool:
+    """Whether a target knows all that a merge has brought in, but for compactions."""
+    assert merge.merged is not None
+    if without_data(pool, merge.id, beyond(pool.commits, merge.merged, target)):
+        return False
+    commits = own_changes(pool, merge.merged, target)
+    return all(row_patches.is_move(pool, Patch(commit.actions)) for commit in commits)
 
 
 def _basis_of(pool: Pool, commit: Commit, target: Id | None, touched: row_patches.Touched) -> Basis:
     """Where a commit that is done again on a target comes from."""
+    basis = Basis(commit.parent, commit.id, is_merge=True, others=target, touched=touched)
     merged = commit.merged
-    commits = None if merged is None else lambda: own_changes(pool, merged, target)
-    return Basis(
-        commit.parent, commit.id, commits=commits, is_merge=True, others=target,
-        is_merged=merged is not None, touched=touched,
-    )  # fmt: skip
+    if merged is None:
+        return basis
+    basis = replace(basis, is_merged=True)
+    if without_data(pool, commit.id, beyond(pool.commits, merged, target)):
+        return basis  # the merge stands for what it brought in
+    return replace(basis, commits=lambda: own_changes(pool, merged, target))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from shoal.errors import Conflict, NotFound
@@ -11,8 +12,9 @@ from shoal.ids import Id, to_text
 from shoal.lake import actions
 from shoal.lake.actions import Entry, Patch, describe
 from shoal.lake.commits import Commit
-from shoal.lake.history import beyond
+from shoal.lake.history import beyond, brought_in
 from shoal.lake.pools import Pool
+from shoal.lake.reach import readable_commits
 from shoal.lake.snapshots import Snapshot
 from shoal.lazy import lazy
 from shoal.model.node import frozen
@@ -137,13 +139,40 @@ def _others(pool: Pool, basis: Basis, tip: Id | None) -> Iterator[tuple[str, Pat
 
 
 def _unknown(pool: Pool, tip: Id | None, source: Id | None) -> Iterator[Commit]:
-    """The commits that a tip knows of and a source does not."""
+    """The commits that a tip knows of and a source does not, as far as their data stays."""
     with suppress(NotFound):
-        yield from beyond(pool.commits, tip, source)
+        commits = beyond(pool.commits, tip, source)
+        lost = without_data(pool, tip, commits)
+        yield from (commit for commit in commits if commit.id not in lost)
 
 
 def own_changes(pool: Pool, tip: Id | None, other: Id | None) -> Iterator[Commit]:
-    """The commits that a tip knows of and another does not, without merges of such commits, which change nothing."""
-    for commit in beyond(pool.commits, tip, other):
-        if commit.merged is None or pool.commits.lookup(commit.merged) is None:
+    """The commits that a tip knows of and another does not, without merges of such commits, which change nothing.
+
+    Where the data of what was merged may be gone, the merge stands for it.
+    """
+    commits = beyond(pool.commits, tip, other)
+    lost = without_data(pool, tip, commits)
+    for commit in commits:
+        if commit.id not in lost and (commit.merged is None or _stands_alone(pool, commit, lost)):
             yield commit
+
+
+def _stands_alone(pool: Pool, merge: Commit, lost: Set[Id]) -> bool:
+    """Whether some commit that a merge has brought in is gone, or its data is."""
+    if merge.merged is None or pool.commits.lookup(merge.merged) is None:
+        return True
+    return bool(lost) and any(commit.id in lost for commit in brought_in(pool.commits, merge))
+
+
+def without_data(pool: Pool, tip: Id | None, commits: Iterable[Commit]) -> Set[Id]:
+    """Those of some commits that a tip knows of whose data may go: they were merged into a history that was cut."""
+    refs = pool.refs()
+    if refs.horizon is None:
+        return frozenset()
+    lost = {commit.id for commit in commits}
+    for commit in chain(pool.history.log(tip, refs.horizon), readable_commits(pool.history, refs)):
+        if not lost:
+            break
+        lost.discard(commit.id)
+    return lost
