@@ -33,7 +33,9 @@ def session() -> SparkSession:
 
 
 def views(spark: SparkSession, lake: Lake | str | PathLike[str], *, times: str = "microseconds") -> list[str]:
-    """Create a temporary view for each pool of a lake, at the current tip of its main branch; returns the names.
+    """Create a temporary view for each pool of a lake, at the tip that its main branch has now; returns the names.
+
+    All views of a call are of one time.
 
     A Spark timestamp has microseconds; `times="integers"` gives nanoseconds as integers instead.
     """

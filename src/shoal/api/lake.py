@@ -207,7 +207,9 @@ class Lake(ABC):
         return self.do(Query(program, head, tuple(includes), memory, statistics, *asides, engine, on_output))
 
     def register(self, spark: SparkSession, *, times: str = "microseconds") -> list[str]:
-        """Create a temporary view of Spark for each pool, at the current tip of its main branch; returns the names.
+        """Create a temporary view of Spark for each pool, at the tip that its main branch has now; returns the names.
+
+        All views of a call are of one time.
 
         A Spark timestamp has microseconds; `times="integers"` gives nanoseconds as integers instead.
         """

@@ -63,7 +63,7 @@ class Names:
     # ---- what a name stands for
 
     def resolve(self, commitish: str = "", warn: Warn | None = None, cut: Cut | None = None) -> Id | None:
-        """The commit that a branch, a tag, an id or a time stands for; None is the empty beginning.
+        """The commit that a branch, a tag, an id or a time stands for; None is the empty beginning, the id of zeros.
 
         The id of a transaction stands for its commit here. `warn` gets a line if a time is near a clock that was wrong.
         """
@@ -71,6 +71,8 @@ class Names:
         if (ref := refs.named(commitish or MAIN)) is not None:
             return ref.commit
         ident = branches.as_id(commitish)
+        if ident == NO_ID:
+            return None  # how plans name the empty beginning
         if ident is not None:
             return self._kept(self.commit(self._part_of(ident)).id, refs)
         ns = branches.as_time(commitish)

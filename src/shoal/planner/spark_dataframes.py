@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,13 @@ from shoal.engines.stopping import current, running_on
 from shoal.engines.tables.forms import TableForm
 from shoal.engines.tables.statements import Statement
 from shoal.errors import InvalidInput, ShoalError
+from shoal.ids import Id, to_text
 from shoal.lake.branches import MAIN
-from shoal.lake.lake import open_at
+from shoal.lake.cuts import read_cut
+from shoal.lake.lake import Lake, open_at
 from shoal.lang import plan
 from shoal.lazy import lazy
+from shoal.model.fields import NO_ID
 from shoal.planner.execute import Question
 from shoal.planner.reach import require_lake
 from shoal.planner.scan_sources import commit_of
@@ -96,24 +99,29 @@ def open_session() -> SparkSession:
 
 
 def make_views(spark: SparkSession, lake: str, pools: Sequence[str], times: str = "microseconds") -> None:
-    """Temporary views of pools, each by its name."""
-    if not is_on_this_machine(spark):
-        _make_views_elsewhere(spark, lake, pools, times)
+    """Temporary views of pools, each by its name. All of them are as they were at one time."""
+    is_here = is_on_this_machine(spark)
+    if not is_here:
+        with running_on(spark):
+            require_lake(lake)
+    opened = open_at(lake)
+    handles = [opened.pool(name) for name in pools]
+    cut = read_cut([(pool.config.id, pool.journal) for pool in handles])
+    tips = {name: pool.resolve(MAIN, cut=cut) for name, pool in zip(pools, handles, strict=True)}
+    if not is_here:
+        _make_views_elsewhere(spark, opened, tips, times)
         return
     register(spark)
-    for name in pools:
+    for name, tip in tips.items():
         reader = spark.read.format("shoal").option("lake", lake).option("times", times)
-        reader.load(name).createOrReplaceTempView(_quoted(name))
+        reader.option("at", to_text(tip or NO_ID)).load(name).createOrReplaceTempView(_quoted(name))
 
 
-def _make_views_elsewhere(spark: SparkSession, uri: str, pools: Sequence[str], times: str) -> None:
+def _make_views_elsewhere(spark: SparkSession, lake: Lake, tips: Mapping[str, Id | None], times: str) -> None:
     """Views that are planned here, since the Python beside the driver may have no libraries."""
-    with running_on(spark):
-        require_lake(uri)
-    lake, style = open_at(uri), style_of(times)
-    for name in pools:
-        pool = lake.pool(name)
-        _pool_frame(spark, PoolTable(pool, pool.resolve(MAIN), style)).createOrReplaceTempView(_quoted(name))
+    style = style_of(times)
+    for name, tip in tips.items():
+        _pool_frame(spark, PoolTable(lake.pool(name), tip, style)).createOrReplaceTempView(_quoted(name))
 
 
 def _pool_frame(spark: SparkSession, table: PoolTable) -> DataFrame:

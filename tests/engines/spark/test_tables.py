@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +13,10 @@ from tests.engines.spark.conftest import SharedSession
 
 import shoal
 from shoal.errors import InvalidInput, NotFound, Unsupported
+from shoal.ids import to_text
 from shoal.local.lake import LocalLake
+from shoal.model.fields import NO_ID
+from shoal.planner import spark_dataframes
 
 EVERY_TYPE = b"""
 {k:1,u8:255(uint8),u16:65535(uint16),u32:4294967295(uint32),u64:18446744073709551615(uint64),i8:-1(int8),i16:-2(int16),
@@ -34,6 +38,51 @@ SCHEMA = (
 
 def test_tables_in_spark_code(shared_session: SharedSession, tmp_path: Path) -> None:
     shared_session.run(check_all, tmp_path)
+
+
+class Recorder:
+    """A reader of Spark that loads nothing, and remembers at which commits it was asked for pools."""
+
+    def __init__(self, on_load: Callable[[], None]) -> None:
+        self.read, self.commits = self, dict[str, str]()
+        self._on_load, self._given = on_load, dict[str, str]()
+
+    def format(self, name: str) -> Recorder:
+        return self
+
+    def option(self, name: str, value: str) -> Recorder:
+        self._given[name] = value
+        return self
+
+    def load(self, name: str) -> Recorder:
+        self.commits[name] = self._given["at"]
+        self._on_load()
+        return self
+
+    def createOrReplaceTempView(self, name: str) -> None:  # noqa: N802 - Spark's name for it
+        self._on_load()
+
+
+def test_the_views_of_one_call_are_of_one_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = shoal.create(tmp_path / "lake")
+    for name in ("a", "b", "empty"):
+        lake.create(name, key="k")
+
+    def meanwhile() -> None:
+        with lake.transaction(["a", "b", "empty"]) as t:
+            for place in t.places:
+                t.load(place, [{"k": 1}])
+
+    with lake.transaction(["a", "b"]) as t:
+        for place in t.places:
+            t.load(place, [{"k": 0}])
+    then = {name: lake.pool(name).resolve() for name in ("a", "b")} | {"empty": to_text(NO_ID)}
+    spark = Recorder(meanwhile)
+    monkeypatch.setattr(spark_dataframes, "is_on_this_machine", lambda spark: True)
+    monkeypatch.setattr(spark_dataframes, "register", lambda spark: None)
+    spark_dataframes.make_views(spark, lake.uri, ["a", "b", "empty"])
+    assert spark.commits == then
+    assert lake.pool("empty").resolve(to_text(NO_ID)) is None
 
 
 def check_all(tmp_path: Path) -> None:
