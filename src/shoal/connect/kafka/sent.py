@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from shoal.connect.kafka.connection import TIMEOUT, Connection, error_of
 from shoal.errors import InvalidInput, StorageFailure
 from shoal.lazy import lazy
-from shoal.model.node import frozen
 
 if TYPE_CHECKING:
     import confluent_kafka as ck
@@ -31,18 +30,8 @@ def headers_of(source: str, position: int) -> list[tuple[str, bytes]]:
     return [(SOURCE, source.encode()), (POSITION, b"%d" % position)]
 
 
-@frozen
-class Sent:
-    """How far a topic has got."""
-
-    position: int
-    """The greatest position that was sent; the records before it were sent, too."""
-    membership: Any
-    """What a producer needs to note a position for the group."""
-
-
-def last_position(connection: Connection, topic: str, source: str, group: str, *, resend: bool = False) -> Sent:
-    """How far the records of a source have been sent to a topic."""
+def last_position(connection: Connection, topic: str, source: str, group: str, *, resend: bool = False) -> int:
+    """The greatest position of a source that was sent to a topic; the records before it were sent, too."""
     count = connection.partitions().get(topic)
     if count is None:
         raise InvalidInput(f"{connection.where}: no topic named {topic!r} (create it first)")
@@ -51,16 +40,14 @@ def last_position(connection: Connection, topic: str, source: str, group: str, *
     consumer = connection.consumer(group, {"group.id": group, "isolation.level": "read_committed"})
     try:
         sent = max(_last_in(consumer, place, begins[place], ends[place], source, connection) for place in places)
-        noted = _noted(consumer, topic, connection)
-        membership = consumer.consumer_group_metadata()
     finally:
         consumer.close()
-    if max(sent, noted) == NOTHING and any(begins.values()) and not resend:
+    if sent == NOTHING and any(begins.values()) and not resend:
         raise InvalidInput(
             f"topic {topic!r}: records of it were deleted, and none of those that are left says what was sent from "
             f"{source} (send all of it with -resend)"
         )
-    return Sent(NOTHING if resend and sent == NOTHING else max(sent, noted), membership)
+    return sent
 
 
 def _last_in(consumer: Any, place: tuple[str, int], begin: int, end: int, source: str, connection: Connection) -> int:
@@ -109,12 +96,3 @@ def position_of(record: Any, source: str) -> int | None:
         return None
     text = headers.get(POSITION) or b""
     return int(text) if text.isdigit() else None
-
-
-def _noted(consumer: Any, topic: str, connection: Connection) -> int:
-    """The position that was sent along with the last transaction, if the brokers still know it."""
-    try:
-        (place,) = consumer.committed([ck.TopicPartition(topic, 0)], timeout=TIMEOUT)
-    except ck.KafkaException as e:
-        raise error_of(e.args[0], connection.where) from None
-    return int(place.metadata) if (place.metadata or "").isdigit() else NOTHING

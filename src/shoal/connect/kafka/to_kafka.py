@@ -53,7 +53,6 @@ class _Feed:
     key: Encoder
     value: Encoder
     producer: Any = None
-    membership: Any = None
     position: int = 0
     seen: str | None = None
     """The tip of the branch of which all was sent."""
@@ -147,8 +146,7 @@ class Sender:
             producer.init_transactions(TIMEOUT)
         except ck.KafkaException as e:
             raise self.connection.trouble() or error_of(e.args[0], self.connection.where) from None
-        sent = last_position(self.connection, target, feed.source, self._group(feed), resend=self.resend)
-        feed.position, feed.membership = sent.position, sent.membership
+        feed.position = last_position(self.connection, target, feed.source, self._group(feed), resend=self.resend)
         feed.producer = producer
 
     def _target(self, feed: _Feed) -> str:
@@ -186,8 +184,6 @@ class Sender:
             feed.producer.begin_transaction()
             for position, key, value, headers in encoded:
                 self._produce(feed, target, key, value, [*headers, *headers_of(feed.source, position)])
-            note = [ck.TopicPartition(target, 0, 0, str(position))]
-            feed.producer.send_offsets_to_transaction(note, feed.membership, TIMEOUT)
             feed.producer.commit_transaction(TIMEOUT)
         except ck.KafkaException as e:
             error = e.args[0]
